@@ -1,0 +1,5 @@
+"""`python -m auricle` is `auricle`."""
+
+from auricle.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""Audio files to 16 kHz mono float32. Runs in worker threads, never on an event loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+import soxr
+
+from auricle.audio.mel import SAMPLE_RATE
+from auricle.errors import BadRequest
+
+MIN_RATE, MAX_RATE = 4_000, 192_000
+
+
+def read_audio(path: Path) -> npt.NDArray[np.float32]:
+    """Decode WAV, FLAC, MP3 or Ogg of any rate and channel count.
+
+    Raises BadRequest saying why the file cannot be used.
+    """
+    if not path.is_file():
+        raise BadRequest(f"no such audio file: {path}")
+    try:
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.SoundFileError as error:
+        raise BadRequest(f"{path.name} is not readable as WAV, FLAC, MP3 or Ogg: {error}") from None
+    check_rate(rate)
+    if len(samples) == 0:
+        raise BadRequest(f"{path.name} contains no audio")
+    mono = samples.mean(axis=1, dtype=np.float32)
+    if not np.isfinite(mono).all():
+        raise BadRequest(f"{path.name} contains samples that are not finite numbers")
+    return resample(mono, rate)
+
+
+def resample(samples: npt.NDArray[np.float32], rate: int) -> npt.NDArray[np.float32]:
+    """To 16 kHz with soxr (high quality)."""
+    if rate == SAMPLE_RATE:
+        return samples
+    resampled: npt.NDArray[np.float32] = soxr.resample(samples, rate, SAMPLE_RATE)
+    return resampled
+
+
+def check_rate(rate: int) -> None:
+    """Raise BadRequest outside the supported range."""
+    if not MIN_RATE <= rate <= MAX_RATE:
+        raise BadRequest(f"sample rate {rate} Hz is outside {MIN_RATE} to {MAX_RATE} Hz")

@@ -1,0 +1,133 @@
+"""Incremental log-mel that equals the one-shot extractor.
+
+Whisper's features as Qwen3-ASR uses them: 16 kHz, n_fft 400, hop 160, 128
+Slaney mel bins, log10 of energies floored at 1e-10, centred frames with
+reflected edges, the last frame dropped. Values stay *unclamped* here: the
+clamp to (maximum − 8) depends on the whole segment and is applied where a
+window is encoded.
+
+Frame k covers samples 160k−200 … 160k+199, so it is final once 160k+200
+samples are in; before that the end is reflected, as the extractor does.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from transformers.audio_utils import mel_filter_bank
+
+SAMPLE_RATE = 16_000
+HOP = 160
+FFT = 400
+BINS = 128
+CLAMP_RANGE = 8.0
+_HALF = FFT // 2
+# Frames are always computed in aligned blocks of this many: matrix products of
+# one shape round alike, so the way the audio was cut cannot show in the bits.
+_BLOCK = 16
+
+Frames = npt.NDArray[np.float32]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(periodic Hann window (400,), mel filters (201, 128))."""
+    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
+    filters = mel_filter_bank(
+        num_frequency_bins=FFT // 2 + 1,
+        num_mel_filters=BINS,
+        min_frequency=0.0,
+        max_frequency=SAMPLE_RATE / 2,
+        sampling_rate=SAMPLE_RATE,
+        norm="slaney",
+        mel_scale="slaney",
+    )
+    return window, np.asarray(filters, np.float64)
+
+
+def _block_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
+    """(_BLOCK, 400) samples → (_BLOCK, 128) unclamped log-mel."""
+    window, filters = _tables()
+    spectrum = np.fft.rfft(slices * window, axis=1)
+    energies = (spectrum.real**2 + spectrum.imag**2) @ filters
+    log_mel: Frames = np.log10(np.maximum(energies, 1e-10)).astype(np.float32)
+    return log_mel
+
+
+class IncrementalLogMel:
+    """Unclamped log-mel of one segment; every final frame is computed once.
+
+    Not thread-safe: one owner at a time.
+    """
+
+    def __init__(self) -> None:
+        self._samples = np.zeros(0, np.float64)
+        self._dropped = 0  # samples no longer needed by any frame to come
+        self._final: list[Frames] = []  # blocks of _BLOCK final frames
+        self._final_max = -np.inf
+
+    @property
+    def samples(self) -> int:
+        """Samples received."""
+        return self._dropped + len(self._samples)
+
+    def push(self, pcm: npt.NDArray[np.float32]) -> None:
+        """Append samples in [-1, 1]."""
+        self._samples = np.concatenate([self._samples, pcm.astype(np.float64)])
+
+    def frames(self, samples: int) -> tuple[Frames, float]:
+        """Features as if the segment ended after `samples`.
+
+        Returns (frames, 128) with frames = samples // 160, and their maximum.
+        `samples` must not exceed what was pushed and must not decrease. Raises
+        ValueError below 201 samples, where the edge cannot be reflected.
+        """
+        if samples > self.samples:
+            raise ValueError(f"{samples} samples asked for, {self.samples} received")
+        if samples <= _HALF:
+            raise ValueError(f"log-mel needs at least {_HALF + 1} samples, got {samples}")
+        self._finish_blocks(samples)
+        count = samples // HOP
+        done = len(self._final) * _BLOCK
+        tail = [
+            _block_of_frames(self._slices(start, count, samples))[: count - start]
+            for start in range(done, count, _BLOCK)
+        ]
+        frames = np.concatenate([*self._final, *tail])[:count]
+        tail_max = max((float(block.max()) for block in tail), default=-np.inf)
+        if done > count:  # cannot happen while `samples` grows
+            raise ValueError("samples must not decrease")
+        return frames, max(self._final_max, tail_max)
+
+    def _finish_blocks(self, samples: int) -> None:
+        """Compute blocks whose last frame no later sample can change."""
+        while (last := len(self._final) * _BLOCK + _BLOCK - 1) * HOP + _HALF <= samples:
+            start = last - _BLOCK + 1
+            block = _block_of_frames(self._slices(start, last + 1, samples))
+            self._final.append(block)
+            self._final_max = max(self._final_max, float(block.max()))
+            self._drop_until((last + 1) * HOP - _HALF)
+
+    def _slices(self, start: int, count: int, samples: int) -> npt.NDArray[np.float64]:
+        """The 400 samples of frames start … start+_BLOCK−1; zeros from frame `count` on."""
+        slices = np.zeros((_BLOCK, FFT))
+        frames = np.arange(start, min(start + _BLOCK, count))
+        index = np.abs(frames[:, None] * HOP - _HALF + np.arange(FFT))  # reflected at the start
+        index = np.where(index >= samples, 2 * (samples - 1) - index, index)  # and at the end
+        slices[: len(frames)] = self._samples[index - self._dropped]
+        return slices
+
+    def _drop_until(self, sample: int) -> None:
+        """Forget samples that only finished frames needed (a reflected end may reach back 200)."""
+        keep_from = sample - FFT
+        if keep_from - self._dropped > SAMPLE_RATE:
+            self._samples = self._samples[keep_from - self._dropped :]
+            self._dropped = keep_from
+
+
+def normalise(frames: Frames, floor: float) -> Frames:
+    """Clamp to `floor` (the segment's maximum − 8) and scale, as the checkpoints expect."""
+    scaled: Frames = (np.maximum(frames, np.float32(floor)) + np.float32(4.0)) / np.float32(4.0)
+    return scaled

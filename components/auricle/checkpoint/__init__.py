@@ -1,0 +1,1 @@
+"""Checkpoints: formats, geometry, weights, fingerprint, tokenizer and prompt."""

@@ -1,0 +1,87 @@
+"""The `auricle` command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from auricle import __version__
+from auricle.errors import AuricleError
+
+_FAILED = 1
+_OVERRIDABLE = {"ignore_unknown_options": True}
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a command; errors of ours are one clear line, not a traceback."""
+    try:
+        asyncio.run(work())
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Streaming speech recognition with speech LLMs."""
+
+
+@main.command(context_settings=_OVERRIDABLE)
+@click.argument("graph")
+@click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
+def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Start every component of GRAPH (such as graphs.e_pd:Frontend) on this machine.
+
+    OVERRIDES are settings of the form --Component.key=value.
+    """
+    from rich.console import Console
+
+    from auricle.launcher.serve import serve as run
+
+    _run(lambda: run(graph, config, overrides, console=Console()))
+
+
+@main.command(context_settings=_OVERRIDABLE)
+@click.argument("name")
+@click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
+def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Run one component in this process, as a container does."""
+    from auricle.launcher.component import run_component
+    from auricle.launcher.config import load_config, settings_for
+    from auricle.settings import SECTIONS
+
+    try:
+        if name not in SECTIONS:
+            raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+        sections = load_config(config, overrides)
+        settings = settings_for(name, sections, str(config or "the command line"))
+        run_component(name, settings)
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_FAILED)
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--live", is_flag=True, help="pace the file in real time and show text as it comes")
+@click.option("--url", help="server; without one the default graph is started")
+@click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
+@click.option("--language", help="force a language instead of detecting it")
+@click.option("--context", default="", help="context text, such as names that may occur")
+def transcribe(
+    file: Path, live: bool, url: str | None, as_json: bool, language: str | None, context: str
+) -> None:
+    """Transcribe an audio FILE (WAV, FLAC, MP3 or Ogg; any rate, any channel count)."""
+    from auricle.client.transcribe import transcribe as run
+
+    _run(lambda: run(file, url=url, live=live, as_json=as_json, language=language, context=context))

@@ -1,0 +1,1 @@
+"""What `auricle transcribe` is made of: a streaming client and its display."""

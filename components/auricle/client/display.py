@@ -1,0 +1,64 @@
+"""Live text on a terminal: committed bright, partial dim, and a progress bar."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from auricle.client.stream import Event
+
+
+class LiveText:
+    """Renders a session's events; without a terminal it prints each change as a line."""
+
+    def __init__(self, console: Console, seconds: float) -> None:
+        self._console = console
+        self._finals: list[str] = []
+        self._committed = ""
+        self._partial = ""
+        self._progress = Progress(
+            BarColumn(bar_width=40),
+            TextColumn("{task.completed:.1f} / {task.total:.1f} s"),
+            console=console,
+        )
+        self._task = self._progress.add_task("audio", total=seconds)
+        self._live = Live(
+            get_renderable=self._render, console=console, refresh_per_second=12, transient=False
+        )
+
+    def __enter__(self) -> LiveText:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def sent(self, seconds: float) -> None:
+        """So much audio has been sent."""
+        self._progress.update(self._task, completed=seconds)
+
+    def event(self, event: Event) -> None:
+        """Show what an event changed."""
+        if event["type"] == "partial":
+            self._committed, self._partial = event["committed"], event["partial"]
+        elif event["type"] == "final":
+            self._finals.append(event["text"])
+            self._committed = self._partial = ""
+        if not self._console.is_terminal and event["type"] in ("partial", "final"):
+            self._console.print(self._line(event))
+
+    def _line(self, event: Event) -> Text:
+        at = event["audio_ms" if event["type"] == "partial" else "end_ms"] / 1000
+        return Text(f"{at:6.2f} s  ") + self._text()
+
+    def _text(self) -> Text:
+        parts = [t for t in (*self._finals, self._committed.strip()) if t]
+        text = Text(" ".join(parts), style="bold")
+        return text + Text(f" {self._partial.strip()}", style="dim")
+
+    def _render(self) -> Group:
+        return Group(self._text(), self._progress)

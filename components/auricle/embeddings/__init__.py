@@ -1,0 +1,1 @@
+"""Embeddings in memory and on the move: slots, headers, leases, NIXL."""

@@ -1,0 +1,1 @@
+"""Encode worker: window features in, embeddings in a NIXL-registered slab out."""

@@ -1,0 +1,80 @@
+"""Batches whatever queued while the previous forward pass ran; no timer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from auricle.errors import Overloaded
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+class Batcher(Generic[Job, Result]):
+    """Runs `process` on up to `max_batch` queued jobs at a time; at most `max_queued` wait."""
+
+    def __init__(
+        self,
+        process: Callable[[Sequence[Job]], Awaitable[Sequence[Result]]],
+        *,
+        max_batch: int,
+        max_queued: int,
+    ) -> None:
+        self._process = process
+        self._max_batch = max_batch
+        self._max_queued = max_queued
+        self._waiting: deque[tuple[Job, asyncio.Future[Result]]] = deque()
+        self._arrived = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, job: Job) -> asyncio.Future[Result]:
+        """Queue a job; raises Overloaded if there is no room. Cancel the future to withdraw."""
+        if len(self._waiting) >= self._max_queued:
+            raise Overloaded(f"the encode queue is full ({self._max_queued} windows); try again")
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        self._arrived.set()
+        return future
+
+    async def run(self) -> None:
+        """The loop; owned by whoever starts it."""
+        while True:
+            await self._arrived.wait()
+            batch = self._take()
+            if not self._waiting:
+                self._arrived.clear()
+            if batch:
+                await self._run_batch(batch)
+
+    def _take(self) -> list[tuple[Job, asyncio.Future[Result]]]:
+        batch: list[tuple[Job, asyncio.Future[Result]]] = []
+        while self._waiting and len(batch) < self._max_batch:
+            job, future = self._waiting.popleft()
+            if not future.done():
+                batch.append((job, future))
+        return batch
+
+    async def _run_batch(self, batch: list[tuple[Job, asyncio.Future[Result]]]) -> None:
+        """One bad job must not fail its neighbours: a failed batch is tried job by job."""
+        try:
+            results = await self._process([job for job, _ in batch])
+        except Exception as error:
+            if len(batch) == 1:
+                _fail(batch[0][1], error)
+                return
+            for one in batch:
+                await self._run_batch([one])
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Result], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

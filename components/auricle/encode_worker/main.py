@@ -1,0 +1,79 @@
+"""The encode worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+
+import numpy as np
+
+from auricle.audio.mel import BINS
+from auricle.checkpoint.files import open_checkpoint
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.metrics import EncodeWorkerMetrics
+from auricle.encode_worker.store import EmbeddingStore, Identity
+from auricle.encode_worker.worker import EncodeWorker
+from auricle.messages import EncodeRequest
+from auricle.metrics import Registry
+from auricle.runtime import Route, Runtime, report_status
+from auricle.settings import EncodeWorkerSettings
+
+_EXPIRE_SECONDS = 1.0
+
+
+async def run(settings: EncodeWorkerSettings) -> None:
+    """Serve encode requests until told to stop."""
+    report_status("loading the audio encoder")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    geometry = checkpoint.geometry
+    encoder = await asyncio.to_thread(
+        Encoder, checkpoint, settings.dtype, settings.device, settings.threads
+    )
+    layout = SlabLayout(
+        geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
+    )
+    slab = HostSlab.private(layout, settings.slots)
+    store = EmbeddingStore(slab, settings.lease_seconds)
+    endpoint = NixlEndpoint(
+        # A restarted process is a new agent: nobody may read its memory through old metadata.
+        f"encode-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+        slab.region,
+        on_notice=store.release,
+        awaiting_notices=lambda: store.open_leases() > 0,
+    )
+    metadata = await asyncio.to_thread(endpoint.start)
+    report_status("warming up")
+    silence = MelWindow(np.full((geometry.window_frames, BINS), -10.0, np.float32), -10.0)
+    await asyncio.to_thread(encoder.encode, [silence])
+    registry = Registry()
+    worker = EncodeWorker(
+        settings,
+        geometry,
+        encoder,
+        store,
+        Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
+        EncodeWorkerMetrics(registry.registry, store),
+        endpoint.wake,
+    )
+    try:
+        runtime = Runtime(settings)
+        runtime.add_metrics(("encode_worker", "generate"), registry.text)
+        runtime.tasks.start(worker.run(), "batcher")
+        runtime.tasks.start(_expire_leases(store), "lease expiry")
+        await runtime.serve(
+            "encode_worker", [Route("generate", EncodeRequest, unary=worker.encode)]
+        )
+    finally:
+        worker.close()
+        endpoint.close()
+
+
+async def _expire_leases(store: EmbeddingStore) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRE_SECONDS)
+        store.expire(time.monotonic())

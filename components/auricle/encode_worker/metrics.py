@@ -1,0 +1,32 @@
+"""What the encode worker counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from auricle.encode_worker.store import EmbeddingStore
+
+
+class EncodeWorkerMetrics:
+    """Windows encoded and found, batch sizes, slots and leases."""
+
+    def __init__(self, registry: CollectorRegistry, store: EmbeddingStore) -> None:
+        self.encoded = Counter(
+            "auricle_encode_worker_windows_encoded",
+            "windows encoded, by whether they were whole",
+            ["state"],
+            registry=registry,
+        )
+        self.found = Counter(
+            "auricle_encode_worker_windows_found", "windows found in the slab", registry=registry
+        )
+        self.batch_windows = Histogram(
+            "auricle_encode_worker_batch_windows",
+            "windows per forward pass",
+            buckets=(1, 2, 4, 8, 16, 32, 64),
+            registry=registry,
+        )
+        slots = Gauge("auricle_encode_worker_slots_in_use", "slab slots", registry=registry)
+        slots.set_function(store.slots_in_use)
+        leases = Gauge("auricle_encode_worker_open_leases", "leases", registry=registry)
+        leases.set_function(store.open_leases)

@@ -1,0 +1,107 @@
+"""What can go wrong, as one tree.
+
+AuricleError
+├── BadRequest            the client's doing; it is told what would be right
+│   └── ProtocolError     a message out of order or of the wrong form
+├── CheckpointError       the checkpoint does not fit; says which value and what was expected
+├── SettingsError         a setting is unknown or out of range; names the key and the file
+├── Overloaded            a bounded queue, slab or slot table is full; try again or elsewhere
+├── WindowsMissing        embeddings a decode needs cannot be had; re-encode and retry
+├── WorkerUnavailable     a remote worker died or cannot be reached; try another
+├── TransferFailed        a NIXL read failed or did not end in time
+└── DeadlineExceeded      a wait ran out; says what was waited for
+"""
+
+from __future__ import annotations
+
+
+class AuricleError(Exception):
+    """Base of all errors; `code` is what clients and metrics see."""
+
+    code = "internal"
+    retryable = False
+
+
+class BadRequest(AuricleError):
+    """The request is wrong; repeating it will not help."""
+
+    code = "bad_request"
+
+
+class ProtocolError(BadRequest):
+    """A message out of order or of the wrong form."""
+
+    code = "protocol"
+
+
+class CheckpointError(AuricleError):
+    """A checkpoint that does not fit what the code can run."""
+
+    code = "checkpoint"
+
+
+class SettingsError(AuricleError):
+    """A setting that is unknown, missing or out of range."""
+
+    code = "settings"
+
+
+class Overloaded(AuricleError):
+    """Something bounded is full."""
+
+    code = "overloaded"
+    retryable = True
+
+
+class WindowsMissing(AuricleError):
+    """Embeddings of `keys` are not to be had where they were said to be."""
+
+    code = "windows_missing"
+    retryable = True
+
+    def __init__(self, keys: tuple[str, ...], why: str) -> None:
+        super().__init__(f"{len(keys)} window(s) unavailable: {why}")
+        self.keys = keys
+
+
+class WorkerUnavailable(AuricleError):
+    """A worker of another component died or does not answer."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class TransferFailed(AuricleError):
+    """A NIXL read failed, was refused, or did not end in time."""
+
+    code = "transfer_failed"
+    retryable = True
+
+
+class DeadlineExceeded(AuricleError):
+    """A wait ran out."""
+
+    code = "deadline"
+    retryable = True
+
+
+_BY_CODE: dict[str, type[AuricleError]] = {
+    cls.code: cls
+    for cls in (
+        BadRequest,
+        ProtocolError,
+        CheckpointError,
+        SettingsError,
+        Overloaded,
+        WorkerUnavailable,
+        TransferFailed,
+        DeadlineExceeded,
+    )
+}
+
+
+def from_code(code: str, message: str, keys: tuple[str, ...] = ()) -> AuricleError:
+    """The error that a remote component reported as `code`."""
+    if code == WindowsMissing.code:
+        return WindowsMissing(keys, message)
+    return _BY_CODE.get(code, AuricleError)(message)

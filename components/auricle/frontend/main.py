@@ -1,0 +1,81 @@
+"""The frontend process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from auricle.frontend.app import create_app
+from auricle.frontend.link import ProcessorEndpoints
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.websocket import StreamSessions
+from auricle.metrics import Registry
+from auricle.runtime import Runtime, report_status
+from auricle.settings import FrontendSettings
+from auricle.tasks import within
+
+_PROCESSOR_SECONDS = 120.0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, leaving signals to the runtime."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def run(settings: FrontendSettings) -> None:
+    """Serve clients until told to stop."""
+    listener = _listen(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    runtime = Runtime(settings)
+    endpoints = ProcessorEndpoints(
+        runtime.client("processor", "open"),
+        runtime.client("processor", "push"),
+        runtime.client("processor", "end"),
+    )
+    report_status("waiting for a processor")
+    for endpoint in (endpoints.open, endpoints.push, endpoints.end):
+        await within(_PROCESSOR_SECONDS, endpoint.wait_for_instances(), "a processor")
+    registry = Registry()
+    metrics = FrontendMetrics(registry.registry)
+    model = settings.model.resolve().name
+    sessions = StreamSessions(settings, model, endpoints, metrics)
+
+    async def processors() -> int:
+        return len(await endpoints.open.instances())
+
+    app = create_app(model, sessions, registry, processors)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=settings.max_frame_bytes,
+        timeout_graceful_shutdown=5,
+        lifespan="off",
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    report_status(f"listening at http://{settings.host}:{port}")
+    try:
+        await runtime.serve("frontend", [], until=serving)
+    finally:
+        server.should_exit = True
+        await asyncio.wait([serving], timeout=10.0)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound here, so a taken port is an error before anything else starts."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise SystemExit(f"cannot listen on {host}:{port}: {error}") from None
+    return listener

@@ -1,0 +1,22 @@
+"""What the frontend counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class FrontendMetrics:
+    """Open sessions, and how sessions ended."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.sessions = Gauge("auricle_frontend_sessions", "open sessions", registry=registry)
+        self._ended = Counter(
+            "auricle_frontend_sessions_ended",
+            "sessions ended, by result (done, client_gone or an error code)",
+            ["result"],
+            registry=registry,
+        )
+
+    def ended(self, result: str) -> None:
+        """A session ended."""
+        self._ended.labels(result).inc()

@@ -1,0 +1,136 @@
+"""The streaming WebSocket's messages. Pure: bytes and text in, typed messages out.
+
+Client: `start`, binary PCM frames, `end`. Server: `ready`, `partial`, `final` per
+segment, `done` or `error`. See docs/websocket.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from auricle.audio.decode import MAX_RATE, MIN_RATE
+from auricle.errors import ProtocolError
+from auricle.messages import Final, Partial, Usage
+
+ENCODINGS = ("pcm_s16le",)
+MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
+MAX_CONTEXT_CHARACTERS = 2_000
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
+    """First message of a client. `chunk_ms` None takes the server's default."""
+
+    sample_rate: int
+    encoding: str = "pcm_s16le"
+    language: str | None = None
+    context: str = ""
+    chunk_ms: int | None = None
+
+
+class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
+    """Last message of a client: no more audio."""
+
+
+class ReadyReply(msgspec.Struct, frozen=True, tag="ready"):
+    """The session is open; audio may be sent."""
+
+    session: str
+    model: str
+    chunk_ms: int
+
+
+class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
+    """Text of the open segment: `committed` only grows, `partial` may change."""
+
+    segment: int
+    committed: str
+    partial: str
+    audio_ms: int
+    language: str
+
+
+class FinalReply(msgspec.Struct, frozen=True, tag="final"):
+    """Finished text of one segment; starts with all that was committed of it."""
+
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    language: str
+
+
+class DoneReply(msgspec.Struct, frozen=True, tag="done"):
+    """The session's whole text: the finals, joined by spaces."""
+
+    text: str
+    usage: Usage
+
+
+class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
+    """The session is over; `code` is one of errors.py."""
+
+    code: str
+    message: str
+
+
+Reply = ReadyReply | PartialReply | FinalReply | DoneReply | ErrorReply
+_FIRST = msgspec.json.Decoder(Start)
+_LATER = msgspec.json.Decoder(Start | End)
+_encode = msgspec.json.Encoder().encode
+
+
+def parse_start(text: str | None) -> Start:
+    """The first message. Raises ProtocolError saying what is wrong and what would be right."""
+    if text is None:
+        raise ProtocolError("binary audio before the start message; send a JSON start first")
+    try:
+        start = _FIRST.decode(text)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(
+            f"the first message must be a JSON start such as "
+            f'{{"type": "start", "sample_rate": 16000}}: {error}'
+        ) from None
+    if start.encoding not in ENCODINGS:
+        raise ProtocolError(
+            f"unknown encoding {start.encoding!r}; supported: {', '.join(ENCODINGS)}"
+        )
+    if not MIN_RATE <= start.sample_rate <= MAX_RATE:
+        raise ProtocolError(
+            f"sample_rate {start.sample_rate} is outside {MIN_RATE} to {MAX_RATE} Hz"
+        )
+    if start.chunk_ms is not None and not MIN_CHUNK_MS <= start.chunk_ms <= MAX_CHUNK_MS:
+        raise ProtocolError(
+            f"chunk_ms {start.chunk_ms} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
+        )
+    if len(start.context) > MAX_CONTEXT_CHARACTERS:
+        raise ProtocolError(
+            f"context has {len(start.context)} characters, at most {MAX_CONTEXT_CHARACTERS}"
+        )
+    return start
+
+
+def parse_end(text: str) -> None:
+    """A JSON message after the start: only `end` is allowed."""
+    try:
+        message = _LATER.decode(text)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"expected binary audio or a JSON end: {error}") from None
+    if isinstance(message, Start):
+        raise ProtocolError("start was sent twice; open another connection for another session")
+
+
+def encode(reply: Reply) -> str:
+    """A reply as JSON text."""
+    return _encode(reply).decode()
+
+
+def partial_reply(event: Partial) -> PartialReply:
+    """Event → message."""
+    return PartialReply(
+        event.segment, event.committed, event.partial, event.audio_ms, event.language
+    )
+
+
+def final_reply(event: Final) -> FinalReply:
+    """Event → message."""
+    return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)

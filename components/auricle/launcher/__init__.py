@@ -1,0 +1,1 @@
+"""`auricle serve`: graphs, their configuration, and the processes of one machine."""

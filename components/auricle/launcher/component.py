@@ -1,0 +1,46 @@
+"""The inside of one component's process."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import warnings
+
+from auricle.settings import CommonSettings
+
+_MAINS = {
+    "Frontend": "auricle.frontend.main",
+    "Processor": "auricle.processor.main",
+    "EncodeWorker": "auricle.encode_worker.main",
+    "PdWorker": "auricle.pd_worker.main",
+}
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def run_component(name: str, settings: CommonSettings) -> None:
+    """Run until told to stop."""
+    logging.basicConfig(
+        level=settings.log_level, format="%(levelname)s %(name)s: %(message)s", force=True
+    )
+    for noisy in ("httpx", "dynamo", "filelock", "urllib3", "numba", "nixl"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
+    os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
+    # Dynamo warns of records that a graceful shutdown has removed already.
+    os.environ.setdefault("DYN_LOG", "error")
+    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
+    if os.environ.get("AURICLE_SUPERVISED"):
+        _die_with_parent()
+    main = importlib.import_module(_MAINS[name])
+    asyncio.run(main.run(settings))
+
+
+def _die_with_parent() -> None:
+    """Even a launcher that was killed leaves no orphan: the kernel then sends SIGTERM."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+        logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))

@@ -1,0 +1,204 @@
+"""Runs the processes of a graph on this machine.
+
+circus starts, signals and reaps them; what it does not have is added here:
+start one after the other as each says ready, and restart with back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from circus.arbiter import Arbiter
+from circus.watcher import Watcher
+from tornado.ioloop import IOLoop
+
+from auricle.errors import AuricleError
+from auricle.launcher.status import OutputReader, StatusBoard
+
+_POLL_SECONDS = 0.25
+_READY_SECONDS = 300.0
+_STOP_SECONDS = 20.0
+_BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
+_STABLE_SECONDS = 60.0  # a process that lived this long starts with no back-off again
+
+
+@dataclass
+class Process:
+    """One process to run. `name` is shown; `command` is an argument list."""
+
+    name: str
+    component: str
+    command: list[str]
+    environment: dict[str, str]
+    statuses: list[str] = field(default_factory=list)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    failures: int = 0
+    started_at: float = 0.0
+    start_again_at: float | None = None
+
+
+class StartFailed(AuricleError):
+    """A component ended or stayed silent before it was ready."""
+
+
+class Supervisor:
+    """Start in order, keep running, stop everything."""
+
+    def __init__(
+        self,
+        processes: list[Process],
+        board: StatusBoard,
+        on_status: Callable[[Process, str], None] = lambda _process, _status: None,
+    ) -> None:
+        self._processes = {p.name: p for p in processes}
+        self._board = board
+        self._on_status = on_status
+        self._stop = asyncio.Event()
+        self._sockets = Path(tempfile.mkdtemp(prefix="auricle-circus-"))
+        logging.getLogger("circus").setLevel(logging.ERROR)
+        watchers = [self._watcher(p) for p in processes]
+        self._watchers: dict[str, Watcher] = {w.name: w for w in watchers}
+        self._arbiter = Arbiter(
+            watchers,
+            endpoint=f"ipc://{self._sockets}/control",
+            pubsub_endpoint=f"ipc://{self._sockets}/events",
+            check_delay=-1,  # `_watch` below looks at the watchers
+            loop=IOLoop.current(),
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop.set)  # instead of circus's handlers
+
+    def _watcher(self, process: Process) -> Watcher:
+        reader = OutputReader(process.name, self._status, self._line)
+        return Watcher(
+            process.name,
+            process.command[0],
+            args=process.command[1:],
+            env=process.environment,
+            copy_env=True,
+            respawn=False,
+            autostart=False,
+            stop_signal=signal.SIGTERM,
+            graceful_timeout=_STOP_SECONDS,
+            stdout_stream={"stream": reader},
+            stderr_stream={"stream": OutputReader(process.name, self._status, self._line)},
+            # A process group of its own: Ctrl-C reaches the launcher only, which stops in order.
+            shell=False,
+            close_child_stdin=True,
+        )
+
+    # ── what processes say ──────────────────────────────────────────────────
+
+    def _status(self, name: str, status: str) -> None:
+        process = self._processes[name]
+        process.statuses.append(status)
+        self._board.set(name, status)
+        self._on_status(process, status)
+        if status == "ready":
+            process.ready.set()
+
+    def _line(self, name: str, line: str) -> None:
+        self._board.log(name, line)
+
+    # ── life ────────────────────────────────────────────────────────────────
+
+    async def run(self, groups: list[list[str]], on_ready: Callable[[], None]) -> None:
+        """Start group by group (each waits for the one before), then watch until stopped.
+
+        Raises StartFailed if a process is not ready in time; in every case
+        nothing is left running.
+        """
+        watching: asyncio.Task[None] | None = None
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await self._arbiter.start()
+            watching = asyncio.create_task(self._watch())
+            starting = asyncio.create_task(self._start_groups(groups))
+            waiting: set[asyncio.Task[Any]] = {starting, watching, stopping}
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if stopping not in done:
+                for task in done:
+                    task.result()
+                on_ready()
+                done, _ = await asyncio.wait(
+                    {watching, stopping}, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    task.result()
+            starting.cancel()
+        finally:
+            stopping.cancel()
+            if watching is not None:
+                watching.cancel()
+            await self._shut_down()
+
+    def stop(self) -> None:
+        """Ask `run` to end."""
+        self._stop.set()
+
+    async def _start_groups(self, groups: list[list[str]]) -> None:
+        for group in groups:
+            for name in group:
+                await self._start(self._processes[name])
+            for name in group:
+                process = self._processes[name]
+                try:
+                    await asyncio.wait_for(process.ready.wait(), _READY_SECONDS)
+                except TimeoutError:
+                    raise StartFailed(f"{name} was not ready in {_READY_SECONDS:g} s") from None
+
+    async def _start(self, process: Process) -> None:
+        process.ready.clear()
+        process.start_again_at = None
+        process.started_at = time.monotonic()
+        self._board.set(process.name, "starting")
+        await self._watchers[process.name]._start()
+
+    async def _watch(self) -> None:
+        """Reap the dead and start them again."""
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            await self._arbiter.manage_watchers()
+            for process in self._processes.values():
+                await self._look_at(process)
+
+    async def _look_at(self, process: Process) -> None:
+        now = time.monotonic()
+        if process.started_at == 0.0 or not self._watchers[process.name].is_stopped():
+            return
+        if process.start_again_at is None:
+            if not process.ready.is_set() and process.failures == 0:
+                # It never worked: starting it again would only repeat the same error.
+                raise StartFailed(f"{process.name} ended before it was ready; see its log above")
+            if now - process.started_at > _STABLE_SECONDS:
+                process.failures = 0
+            delay = _BACK_OFF_SECONDS[min(process.failures, len(_BACK_OFF_SECONDS) - 1)]
+            process.failures += 1
+            process.start_again_at = now + delay
+            self._board.set(process.name, f"ended; starting again in {delay:g} s")
+        elif now >= process.start_again_at:
+            await self._start(process)
+
+    async def _shut_down(self) -> None:
+        """Callers first, so that nobody calls a component that is gone."""
+        for name in reversed(self._processes):
+            await self._watchers[name]._stop()
+        await self._arbiter.stop()
+        self._board.stop()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+
+def component_command(component: str, arguments: list[str]) -> list[str]:
+    """The command line of one component's process."""
+    return [sys.executable, "-m", "auricle", "component", component, *arguments]

@@ -1,0 +1,241 @@
+"""Every message that crosses a process boundary, filed by receiver.
+
+A request is one message; its reply is a message of the named type or a
+`Refusal`. Embeddings are in none of them: they travel by NIXL.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+Message = TypeVar("Message", bound=msgspec.Struct)
+
+
+class Refusal(msgspec.Struct, frozen=True, tag=True):
+    """Any component, instead of its reply. `code` is an `AuricleError.code`."""
+
+    code: str
+    message: str
+    keys: tuple[str, ...] = ()
+
+
+# ── to the processor ────────────────────────────────────────────────────────
+
+
+class ResumePoint(msgspec.Struct, frozen=True):
+    """Where another processor can go on, given the audio from `segment_start`."""
+
+    segment: int = 0
+    segment_start: int = 0
+    committed_tokens: tuple[int, ...] = ()
+    context: str = ""
+
+
+class OpenSession(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor; answered by a stream of `SessionEvent`s.
+
+    `context` is the user's own context text; `language` None means detect.
+    """
+
+    session: str
+    tenant: str
+    language: str | None
+    context: str
+    chunk_ms: int
+    resume: ResumePoint = ResumePoint()
+
+
+class PushAudio(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor; `pcm` is 16 kHz mono int16, little-endian.
+
+    Idempotent: samples before what was already received are ignored.
+    """
+
+    session: str
+    tenant: str
+    start_sample: int
+    pcm: bytes
+
+
+class EndAudio(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor: the session has exactly `total_samples`."""
+
+    session: str
+    tenant: str
+    total_samples: int
+
+
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    """Processor's reply: audio received so far, in samples of the session."""
+
+    received_samples: int
+
+
+# ── to the frontend ─────────────────────────────────────────────────────────
+
+
+class SessionReady(msgspec.Struct, frozen=True, tag=True):
+    """First event of a session."""
+
+    session: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a session cost so far. `*_tokens` are prompt tokens of all decodes."""
+
+    audio_ms: int = 0
+    decodes: int = 0
+    windows_encoded: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    embedding_bytes_read: int = 0
+
+
+class Partial(msgspec.Struct, frozen=True, tag=True):
+    """Text after one decode: `committed` will not change, `partial` may."""
+
+    segment: int
+    committed: str
+    partial: str
+    audio_ms: int
+    language: str
+    resume: ResumePoint
+
+
+class Final(msgspec.Struct, frozen=True, tag=True):
+    """The finished text of one segment; starts with all that was committed of it."""
+
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    language: str
+    resume: ResumePoint
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """Last event of a session that went well."""
+
+    usage: Usage
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """Last event of a session that did not."""
+
+    code: str
+    message: str
+
+
+SessionEvent = SessionReady | Partial | Final | Done | Failed
+
+
+# ── to the encode worker ────────────────────────────────────────────────────
+
+
+class WindowFeatures(msgspec.Struct, frozen=True):
+    """One window to encode.
+
+    `log_mel` is float32 (frames, 128), C order, *unclamped* log10 mel energies;
+    values below `floor` are raised to it where the window is encoded.
+    `supersedes` is the key of an earlier, shorter state of the same window.
+    """
+
+    key: str
+    frames: int
+    floor: float
+    log_mel: bytes
+    partial: bool
+    supersedes: str | None = None
+
+
+class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
+    """Processor → encode worker; answered by `EncodeReply`."""
+
+    session: str
+    tenant: str
+    windows: tuple[WindowFeatures, ...]
+
+
+class WindowRef(msgspec.Struct, frozen=True):
+    """Where a window's embeddings can be read until its lease runs out.
+
+    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` and
+    `device` the memory (slot header included); `generation` the slot's content.
+    """
+
+    key: str
+    fingerprint: str
+    dtype: str
+    length: int
+    agent: str
+    agent_metadata: bytes
+    address: int
+    size: int
+    device: int
+    memory: str
+    slot: int
+    generation: int
+    lease: int
+
+
+class EncodeReply(msgspec.Struct, frozen=True, tag=True):
+    """Refs in the order of the request; `encoded` counts windows not found in the cache."""
+
+    windows: tuple[WindowRef, ...]
+    encoded: int
+
+
+# ── to the PD worker ────────────────────────────────────────────────────────
+
+
+class DecodeWindow(msgspec.Struct, frozen=True):
+    """A window of the prompt; without `ref` it must be on the PD worker already."""
+
+    key: str
+    length: int
+    partial: bool
+    ref: WindowRef | None = None
+
+
+class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
+    """Processor → PD worker; answered by `DecodeReply`.
+
+    The prompt is `head`, one audio item per window, `tail` (template and the
+    forced transcript prefix). Decoding is greedy until end of turn.
+    """
+
+    session: str
+    tenant: str
+    request: str
+    head: tuple[int, ...]
+    windows: tuple[DecodeWindow, ...]
+    tail: tuple[int, ...]
+    max_tokens: int
+    final: bool
+
+
+class DecodeReply(msgspec.Struct, frozen=True, tag=True):
+    """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request."""
+
+    tokens: tuple[int, ...]
+    finish: str
+    prompt_tokens: int
+    cached_tokens: int
+    embedding_bytes_read: int
+
+
+# ── wire form ───────────────────────────────────────────────────────────────
+
+
+def to_wire(message: msgspec.Struct) -> dict[str, Any]:
+    """Plain containers; bytes stay bytes (the request plane is msgpack)."""
+    plain: dict[str, Any] = msgspec.to_builtins(message, builtin_types=(bytes,))
+    return plain
+
+
+def from_wire(data: Any, kind: type[Message] | Any) -> Any:
+    """Typed message from plain containers; raises msgspec.ValidationError naming the field."""
+    return msgspec.convert(data, kind, strict=True, builtin_types=(bytes,))

@@ -1,0 +1,1 @@
+"""PD worker: embeddings by NIXL, then prefill and decode in vLLM."""

@@ -1,0 +1,102 @@
+"""The PD worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.messages import DecodeRequest
+from auricle.metrics import Registry
+from auricle.pd_worker.fetch import WindowFetcher
+from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
+from auricle.pd_worker.worker import PdWorker
+from auricle.runtime import Route, Runtime, report_status
+from auricle.settings import PdWorkerSettings
+
+_HEALTH_SECONDS = 2.0
+
+
+async def run(settings: PdWorkerSettings) -> None:
+    """Serve decode requests until told to stop."""
+    report_status("reading checkpoint")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    prompt = PromptFormat(checkpoint)
+    geometry = checkpoint.geometry
+    layout = SlabLayout(
+        geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
+    )
+    slab = HostSlab.create_shared(layout, settings.landing_slots)
+    endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.region)
+    engine = None
+    try:
+        await asyncio.to_thread(endpoint.start)
+        report_status("starting vLLM")
+        engine = await asyncio.to_thread(
+            Engine, _engine_options(settings, checkpoint), slab, prompt.audio_token
+        )
+        slab.unlink()  # vLLM's processes have mapped it
+        fetcher = WindowFetcher(
+            slab,
+            endpoint,
+            fingerprint=checkpoint.fingerprint,
+            dtype=settings.dtype,
+            deadline_seconds=settings.read_deadline_seconds,
+        )
+        report_status("warming up")
+        await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
+        registry = Registry()
+        metrics = PdWorkerMetrics(registry.registry, lambda: fetcher.table.in_use)
+        worker = PdWorker(settings, prompt, fetcher, engine, metrics)
+        runtime = Runtime(settings)
+        runtime.add_metrics(("pd_worker", "generate"), registry.text)
+        runtime.tasks.start(_watch(engine), "vLLM")
+        await runtime.serve("pd_worker", [Route("generate", DecodeRequest, unary=worker.decode)])
+    finally:
+        slab.unlink()
+        endpoint.close()
+        if engine is not None:
+            await engine.close()
+
+
+def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> EngineOptions:
+    return EngineOptions(
+        model=str(checkpoint.path.resolve()),
+        dtype=settings.dtype,
+        max_model_len=settings.max_model_len,
+        max_num_seqs=settings.max_requests,
+        block_size=settings.block_size,
+        kv_cache_gib=settings.kv_cache_gib,
+        gpu_memory_share=settings.gpu_memory_share,
+        enforce_eager=settings.enforce_eager,
+        threads=settings.threads,
+    )
+
+
+async def _warm_up(
+    engine: Engine, fetcher: WindowFetcher, slab: HostSlab, prompt: PromptFormat, length: int
+) -> None:
+    """One decode of a window of zeros through the real path, connector included."""
+    key = uuid.uuid4().hex
+    slot = fetcher.table.allocate(key, length, partial=True)
+    payload = slab.slot(slot.index)[: length * slab.layout.row_bytes] * 0
+    slab.layout.write(slab.slot(slot.index), key, slot.generation, payload)
+    window = PlacedWindow(key, slot.index, slot.generation, length)
+    await engine.generate(
+        "warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8,
+        urgent=False, tenant="warm-up",
+    )  # fmt: skip
+    fetcher.table.abandon(slot)
+
+
+async def _watch(engine: Engine) -> None:
+    """End the process when vLLM's processes are gone."""
+    while True:
+        await asyncio.sleep(_HEALTH_SECONDS)
+        await engine.check_health()

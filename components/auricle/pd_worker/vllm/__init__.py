@@ -1,0 +1,1 @@
+"""The only place where vLLM is imported: model plug-in, EC connector, engine settings."""

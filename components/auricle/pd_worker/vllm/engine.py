@@ -1,0 +1,176 @@
+"""vLLM's AsyncLLM behind the few calls the PD worker needs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from auricle.embeddings.memory import HostSlab
+from auricle.errors import AuricleError, WindowsMissing
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What of vLLM's configuration auricle's settings reach.
+
+    `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU.
+    """
+
+    model: str
+    dtype: str
+    max_model_len: int
+    max_num_seqs: int
+    block_size: int
+    kv_cache_gib: int
+    gpu_memory_share: float
+    enforce_eager: bool
+    threads: int
+    enable_prefix_caching: bool = True
+
+
+@dataclass(frozen=True)
+class PlacedWindow:
+    """A prompt item: where its embeddings lie in the landing slab."""
+
+    key: str
+    slot: int
+    generation: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Greedy output; `finish` is `stop` or `length`."""
+
+    tokens: tuple[int, ...]
+    finish: str
+    prompt_tokens: int
+    cached_tokens: int
+
+
+class Engine:
+    """One vLLM engine reading audio from `slab`."""
+
+    def __init__(self, options: EngineOptions, slab: HostSlab, audio_token: int) -> None:
+        _set_environment(options)
+        from vllm.config import ECTransferConfig
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        from auricle.pd_worker.vllm.plugin import ARCHITECTURE
+
+        layout = slab.layout
+        transfer = ECTransferConfig(
+            ec_connector="LandingSlabConnector",
+            ec_connector_module_path="auricle.pd_worker.vllm.connector",
+            ec_role="ec_consumer",
+            ec_connector_extra_config={
+                "slab": slab.name,
+                "slots": slab.count,
+                "width": layout.width,
+                "item_bytes": layout.item_bytes,
+                "max_length": layout.max_length,
+            },
+        )
+        arguments = AsyncEngineArgs(
+            model=options.model,
+            hf_overrides={"architectures": [ARCHITECTURE]},
+            skip_tokenizer_init=True,
+            dtype=options.dtype,
+            max_model_len=options.max_model_len,
+            max_num_seqs=options.max_num_seqs,
+            block_size=options.block_size,
+            gpu_memory_utilization=options.gpu_memory_share,
+            enforce_eager=options.enforce_eager,
+            enable_prefix_caching=options.enable_prefix_caching,
+            enable_mm_embeds=True,
+            mm_processor_cache_gb=0,
+            skip_mm_profiling=True,
+            limit_mm_per_prompt={"audio": options.max_model_len},
+            ec_transfer_config=transfer,
+            disable_log_stats=True,
+            scheduling_policy="priority",
+        )
+        self._audio_token = audio_token
+        self._llm = AsyncLLM.from_engine_args(arguments)
+
+    async def generate(
+        self,
+        request_id: str,
+        head: Sequence[int],
+        windows: Sequence[PlacedWindow],
+        tail: Sequence[int],
+        stop_tokens: Sequence[int],
+        max_tokens: int,
+        *,
+        urgent: bool,
+        tenant: str,
+    ) -> Decoded:
+        """Greedy decoding of head · windows · tail; cancelling aborts the request in vLLM.
+
+        Raises WindowsMissing if the connector's guard refused a window, and
+        AuricleError if vLLM failed the request.
+        """
+        import torch
+        from vllm import SamplingParams
+
+        prompt = {
+            "prompt_token_ids": [*head, *[self._audio_token] * len(windows), *tail],
+            "multi_modal_data": {
+                "audio": {"audio_num_tokens": torch.tensor([w.length for w in windows])}
+            },
+            "multi_modal_uuids": {"audio": [w.key for w in windows]},
+            "cache_salt": tenant,
+        }
+        rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
+        sampling = SamplingParams(
+            temperature=0.0,
+            max_tokens=max_tokens,
+            stop_token_ids=list(stop_tokens),
+            detokenize=False,
+            extra_args={"ec_transfer_params": {"windows": rows}},
+        )
+        last = None
+        async for output in self._llm.generate(
+            prompt, sampling, request_id, priority=0 if urgent else 1
+        ):
+            last = output
+        return _decoded(last, windows)
+
+    async def check_health(self) -> None:
+        """Raise if vLLM's processes died."""
+        await self._llm.check_health()
+
+    async def close(self) -> None:
+        """Stop vLLM's processes."""
+        await asyncio.to_thread(self._llm.shutdown)
+
+
+def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
+    outputs = getattr(output, "outputs", None)
+    if not outputs:
+        raise AuricleError("vLLM ended the request without output")
+    completion = outputs[0]
+    if completion.finish_reason == "error":
+        raise WindowsMissing(tuple(w.key for w in windows), "refused at admission")
+    if completion.finish_reason not in ("stop", "length"):
+        raise AuricleError(f"vLLM ended the request with {completion.finish_reason!r}")
+    return Decoded(
+        tokens=tuple(completion.token_ids),
+        finish=completion.finish_reason,
+        prompt_tokens=len(output.prompt_token_ids),  # type: ignore[attr-defined]
+        cached_tokens=output.num_cached_tokens or 0,  # type: ignore[attr-defined]
+    )
+
+
+def _set_environment(options: EngineOptions) -> None:
+    """vLLM reads these when it is imported and in the processes it starts."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_PLUGINS", "auricle")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(options.kv_cache_gib))
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)

@@ -1,0 +1,162 @@
+"""Qwen3-ASR's text decoder as a vLLM model whose audio arrives as embeddings.
+
+It has no audio tower: each prompt item is one encoder window, sized by
+`audio_num_tokens`; the embeddings come through the EC connector
+(`connector.py`). Plain RoPE is exact here (positions of audio and text are
+consecutive), so no M-RoPE is configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from vllm.config import VllmConfig
+from vllm.model_executor.models.interfaces import MultiModalEmbeddings, SupportsMultiModal
+from vllm.model_executor.models.qwen3 import Qwen3ForCausalLM
+from vllm.model_executor.models.utils import AutoWeightsLoader, WeightsMapper, maybe_prefix
+from vllm.multimodal import MULTIMODAL_REGISTRY
+from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalKwargsItems
+from vllm.multimodal.parse import MultiModalDataItems, MultiModalDataParser
+from vllm.multimodal.processing import (
+    BaseDummyInputsBuilder,
+    BaseMultiModalProcessor,
+    BaseProcessingInfo,
+    PromptReplacement,
+    PromptUpdate,
+)
+
+# Embeddings of the longest window of the published checkpoints; only sizes vLLM's profiling.
+_PROFILE_TOKENS = 104
+
+
+def text_config(config: Any) -> Any:
+    """The decoder's config inside either checkpoint format."""
+    return getattr(config, "thinker_config", config).text_config
+
+
+def audio_token_id(config: Any) -> int:
+    """The placeholder's token id in either checkpoint format."""
+    return int(getattr(config, "thinker_config", config).audio_token_id)
+
+
+class WindowParser(MultiModalDataParser):
+    """Items are `{"audio_num_tokens": (windows,)}`; embeddings may be left to the connector."""
+
+    embedding_fields = {  # noqa: RUF012 - vLLM's own declaration style
+        "audio": {"audio_embeds": "values", "audio_num_tokens": "metadata"}
+    }
+
+
+class DecoderInfo(BaseProcessingInfo):
+    """What vLLM asks about the model's inputs."""
+
+    def get_supported_mm_limits(self) -> Mapping[str, int | None]:
+        return {"audio": None}
+
+    def get_mm_max_tokens_per_item(
+        self, seq_len: int, mm_counts: Mapping[str, int] | None = None
+    ) -> Mapping[str, int]:
+        return {"audio": _PROFILE_TOKENS}
+
+    def get_data_parser(self) -> MultiModalDataParser:
+        return WindowParser(
+            expected_hidden_size=text_config(self.get_hf_config()).hidden_size,
+            allow_missing_mm_embeddings=self.allow_missing_mm_embeddings,
+        )
+
+
+class DecoderDummyInputs(BaseDummyInputsBuilder[DecoderInfo]):
+    """Inputs for vLLM's memory profiling."""
+
+    def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
+        return ""
+
+    def get_dummy_mm_data(
+        self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any
+    ) -> dict[str, Any]:
+        return {}
+
+
+class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
+    """Expands one `<|audio_pad|>` per window to as many as the window has embeddings."""
+
+    requires_tokenizer = False
+
+    def _get_mm_fields_config(
+        self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, object]
+    ) -> Mapping[str, MultiModalFieldConfig]:
+        return {
+            "audio_embeds": MultiModalFieldConfig.batched("audio"),
+            "audio_num_tokens": MultiModalFieldConfig.batched("audio", keep_on_cpu=True),
+        }
+
+    def _get_prompt_updates(
+        self,
+        mm_items: MultiModalDataItems,
+        hf_processor_mm_kwargs: Mapping[str, object],
+        out_mm_kwargs: MultiModalKwargsItems,
+    ) -> Sequence[PromptUpdate]:
+        token = audio_token_id(self.info.get_hf_config())
+        lengths = out_mm_kwargs.get_data()["audio_num_tokens"]
+
+        def placeholders(item: int) -> list[int]:
+            return [token] * int(lengths[item])
+
+        return [PromptReplacement(modality="audio", target=[token], replacement=placeholders)]
+
+
+@MULTIMODAL_REGISTRY.register_processor(
+    DecoderProcessor, info=DecoderInfo, dummy_inputs=DecoderDummyInputs
+)
+class AuricleQwen3ASRDecoder(Qwen3ForCausalLM, SupportsMultiModal):
+    """The text decoder of a Qwen3-ASR checkpoint, in either format."""
+
+    hf_to_vllm_mapper = WeightsMapper(
+        orig_to_new_prefix={
+            "thinker.audio_tower.": None,
+            "thinker.model.": "model.",
+            "thinker.lm_head.": "lm_head.",
+            "model.audio_tower.": None,
+            "model.multi_modal_projector.": None,
+            "model.language_model.": "model.",
+        }
+    )
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        config = vllm_config.model_config.hf_config
+        decoder = vllm_config.with_hf_config(text_config(config), ["Qwen3ForCausalLM"])
+        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
+
+    @classmethod
+    def get_placeholder_str(cls, modality: str, i: int) -> str | None:
+        return "<|audio_pad|>"
+
+    def get_language_model(self) -> nn.Module:
+        return self
+
+    def embed_multimodal(self, **kwargs: object) -> MultiModalEmbeddings:
+        """Only reached if a window was not supplied by the connector, which admission prevents."""
+        raise RuntimeError("audio embeddings must come through the EC connector")
+
+    def embed_input_ids(
+        self,
+        input_ids: torch.Tensor,
+        multimodal_embeddings: MultiModalEmbeddings | None = None,
+        *,
+        is_multimodal: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        embeds: torch.Tensor = self.model.embed_input_ids(input_ids)
+        if is_multimodal is None or not multimodal_embeddings:
+            return embeds
+        audio = torch.cat(list(multimodal_embeddings)).to(embeds.dtype)
+        return embeds.masked_scatter(is_multimodal.unsqueeze(-1).to(embeds.device), audio)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
+        loaded: set[str] = AutoWeightsLoader(self).load_weights(
+            weights, mapper=self.hf_to_vllm_mapper
+        )
+        return loaded

@@ -1,0 +1,74 @@
+"""One decode request's way through the PD worker: fetch, then generate."""
+
+from __future__ import annotations
+
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import BadRequest, Overloaded
+from auricle.messages import DecodeReply, DecodeRequest
+from auricle.pd_worker.fetch import WindowFetcher
+from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.vllm.engine import Engine
+from auricle.settings import PdWorkerSettings
+
+
+class PdWorker:
+    """Handles `DecodeRequest`s; at most `max_requests` at a time."""
+
+    def __init__(
+        self,
+        settings: PdWorkerSettings,
+        prompt: PromptFormat,
+        fetcher: WindowFetcher,
+        engine: Engine,
+        metrics: PdWorkerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._prompt = prompt
+        self._fetcher = fetcher
+        self._engine = engine
+        self._metrics = metrics
+        self._in_flight = 0
+
+    async def decode(self, request: DecodeRequest) -> DecodeReply:
+        """Raises Overloaded, WindowsMissing or BadRequest; each is this request's alone."""
+        self._check(request)
+        self._in_flight += 1
+        try:
+            return await self._decode(request)
+        finally:
+            self._in_flight -= 1
+
+    def _check(self, request: DecodeRequest) -> None:
+        if self._in_flight >= self._settings.max_requests:
+            raise Overloaded(f"all {self._settings.max_requests} request slots are in use")
+        audio = sum(window.length for window in request.windows)
+        total = len(request.head) + audio + len(request.tail) + request.max_tokens
+        if total > self._settings.max_model_len:
+            raise BadRequest(
+                f"prompt and output of up to {total} tokens exceed "
+                f"max_model_len {self._settings.max_model_len}"
+            )
+        if not request.windows or request.max_tokens < 1:
+            raise BadRequest("a decode needs at least one window and one output token")
+
+    async def _decode(self, request: DecodeRequest) -> DecodeReply:
+        async with self._fetcher.pinned(request.windows) as fetched:
+            decoded = await self._engine.generate(
+                request.request,
+                request.head,
+                fetched.windows,
+                request.tail,
+                self._prompt.stop_tokens,
+                request.max_tokens,
+                urgent=request.final,
+                tenant=request.tenant,
+            )
+        reply = DecodeReply(
+            tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
+            finish=decoded.finish,
+            prompt_tokens=decoded.prompt_tokens,
+            cached_tokens=decoded.cached_tokens,
+            embedding_bytes_read=fetched.bytes_read,
+        )
+        self._metrics.decoded(reply)
+        return reply

@@ -1,0 +1,1 @@
+"""Processor: owns sessions; audio in, committed and partial text out."""

@@ -1,0 +1,59 @@
+"""The processor process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.messages import EndAudio, OpenSession, PushAudio
+from auricle.metrics import Registry
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.service import ProcessorService
+from auricle.processor.session import CheckpointView
+from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
+from auricle.runtime import Route, Runtime, report_status
+from auricle.settings import ProcessorSettings
+
+
+async def run(settings: ProcessorSettings) -> None:
+    """Serve sessions until told to stop."""
+    report_status("reading checkpoint")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
+    report_status("warming up")
+    await asyncio.to_thread(_warm_up, view, settings.dtype)
+    runtime = Runtime(settings)
+    encode_pool = EncodePool(
+        runtime.client("encode_worker", "generate"),
+        settings.encode_deadline_seconds,
+        settings.attempts,
+    )
+    pd_pool = PdPool(
+        runtime.client("pd_worker", "generate"), settings.decode_deadline_seconds, settings.attempts
+    )
+    report_status("waiting for workers")
+    await encode_pool.ready()
+    await pd_pool.ready()
+    registry = Registry()
+    metrics = ProcessorMetrics(registry.registry)
+    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics)
+    runtime.add_metrics(("processor", "open"), registry.text)
+    await runtime.serve(
+        "processor",
+        [
+            Route("push", PushAudio, unary=service.push),
+            Route("end", EndAudio, unary=service.end),
+            Route("open", OpenSession, streamed=service.open),
+        ],
+    )
+
+
+def _warm_up(view: CheckpointView, dtype: str) -> None:
+    """Builds the mel tables, so the first session does not wait for them."""
+    audio = SegmentAudio(view.geometry, KeyScheme(view.fingerprint, dtype, "warm-up"))
+    audio.push(np.zeros(MIN_SAMPLES, np.int16))
+    audio.windows(MIN_SAMPLES)

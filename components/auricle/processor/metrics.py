@@ -1,0 +1,38 @@
+"""What the processor counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from auricle.messages import Done, Failed, Final, Partial, SessionEvent
+
+
+class ProcessorMetrics:
+    """Sessions, events and the cost of finished sessions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str) -> Counter:
+            return Counter(f"auricle_processor_{name}", text, registry=registry)
+
+        self.sessions = Gauge("auricle_processor_sessions", "open sessions", registry=registry)
+        self._partials = counter("partials", "partial results sent")
+        self._finals = counter("finals", "segments finished")
+        self._done = counter("sessions_done", "sessions that ended well")
+        self._failed = Counter(
+            "auricle_processor_sessions_failed", "sessions that failed", ["code"], registry=registry
+        )
+        self._audio = counter("audio_seconds", "audio of finished sessions")
+        self._windows = counter("windows_encoded", "windows encoded for finished sessions")
+
+    def event(self, event: SessionEvent) -> None:
+        """An event is about to be sent."""
+        if isinstance(event, Partial):
+            self._partials.inc()
+        elif isinstance(event, Final):
+            self._finals.inc()
+        elif isinstance(event, Failed):
+            self._failed.labels(event.code).inc()
+        elif isinstance(event, Done):
+            self._done.inc()
+            self._audio.inc(event.usage.audio_ms / 1000)
+            self._windows.inc(event.usage.windows_encoded)

@@ -1,0 +1,136 @@
+"""The encode and PD pools as a session sees them: pick, call, retry elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from auricle.errors import AuricleError, Overloaded, WindowsMissing, WorkerUnavailable
+from auricle.messages import (
+    DecodeReply,
+    DecodeRequest,
+    EncodeReply,
+    EncodeRequest,
+)
+from auricle.runtime import RemoteEndpoint
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+# Long enough for a worker to be replaced by another attempt, short enough to stay live.
+_BACK_OFF_SECONDS = (0.0, 0.2, 0.6, 1.5)
+
+
+class Pool:
+    """One component's instances; sessions are placed where this processor has fewest."""
+
+    def __init__(self, endpoint: RemoteEndpoint, deadline_seconds: float, attempts: int) -> None:
+        self._endpoint = endpoint
+        self._deadline = deadline_seconds
+        self._attempts = attempts
+        self._placed: Counter[int] = Counter()
+
+    async def ready(self) -> None:
+        """Until the pool has an instance."""
+        await self._endpoint.wait_for_instances()
+
+    async def place(self, avoid: frozenset[int] = frozenset()) -> int:
+        """The instance with the fewest placements; `release` it when done."""
+        usable = await self._endpoint.instances()
+        candidates = [i for i in usable if i not in avoid] or usable
+        if not candidates:
+            raise WorkerUnavailable("no worker of the pool is running")
+        instance = min(candidates, key=lambda i: self._placed[i])
+        self._placed[instance] += 1
+        return instance
+
+    def release(self, instance: int) -> None:
+        """Undo one `place`."""
+        self._placed[instance] -= 1
+        if self._placed[instance] <= 0:
+            del self._placed[instance]
+
+    async def attempt(self, work: Callable[[int], Awaitable[T]]) -> T:
+        """Run `work(attempt)` until it succeeds, fails for good, or attempts run out."""
+        for number in range(self._attempts):
+            await asyncio.sleep(_BACK_OFF_SECONDS[min(number, len(_BACK_OFF_SECONDS) - 1)])
+            try:
+                return await work(number)
+            except AuricleError as error:
+                if not error.retryable or number + 1 == self._attempts:
+                    raise
+                log.warning("attempt %d failed, trying again: %s", number + 1, error)
+        raise AssertionError("unreachable: attempts is at least 1")
+
+
+class Placement:
+    """A session's hold on one instance of a pool, moved when that instance fails."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._instance: int | None = None
+        self._failed: set[int] = set()
+
+    @property
+    def pool(self) -> Pool:
+        """The pool this is a placement in."""
+        return self._pool
+
+    async def instance(self) -> int:
+        """The instance held, placed now if there is none."""
+        if self._instance is None:
+            self._instance = await self._pool.place(frozenset(self._failed))
+        return self._instance
+
+    def move(self) -> None:
+        """The instance held failed: place the next request elsewhere if possible."""
+        if self._instance is not None:
+            self._failed.add(self._instance)
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the instance up."""
+        if self._instance is not None:
+            self._pool.release(self._instance)
+            self._instance = None
+
+
+class EncodePool(Pool):
+    """Calls to encode workers."""
+
+    async def encode(self, placement: Placement, request: EncodeRequest) -> EncodeReply:
+        """Refs for all windows of the request, from one worker."""
+
+        async def once(_: int) -> EncodeReply:
+            instance = await placement.instance()
+            try:
+                reply: EncodeReply = await self._endpoint.call(
+                    request, EncodeReply, instance, self._deadline
+                )
+            except AuricleError as error:
+                if error.retryable:
+                    placement.move()
+                raise
+            return reply
+
+        return await self.attempt(once)
+
+
+class PdPool(Pool):
+    """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""
+
+    async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
+        """One try; a dead or full worker is left, so the next try goes elsewhere."""
+        instance = await placement.instance()
+        try:
+            reply: DecodeReply = await self._endpoint.call(
+                request, DecodeReply, instance, self._deadline
+            )
+        except WindowsMissing:
+            raise
+        except (WorkerUnavailable, Overloaded):
+            placement.move()
+            raise
+        return reply

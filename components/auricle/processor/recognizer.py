@@ -1,0 +1,124 @@
+"""One decode of one segment: encode what is new, decode, and retry what was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+
+from auricle.errors import Overloaded, WindowsMissing, WorkerUnavailable
+from auricle.messages import (
+    DecodeReply,
+    DecodeRequest,
+    DecodeWindow,
+    EncodeRequest,
+    WindowFeatures,
+    WindowRef,
+)
+from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.processor.usage import UsageMeter
+from auricle.processor.windows import SegmentAudio, Window
+
+
+@dataclass(frozen=True)
+class DecodeTask:
+    """What to decode: the prompt around the audio, and whether the text becomes final."""
+
+    head: tuple[int, ...]
+    tail: tuple[int, ...]
+    max_tokens: int
+    final: bool
+
+
+class Recognizer:
+    """Decodes for one session. Sticky to an encode worker, and to a PD worker per segment."""
+
+    def __init__(self, session: str, tenant: str, encode_pool: EncodePool, pd_pool: PdPool) -> None:
+        self._session = session
+        self._tenant = tenant
+        self._encode_pool = encode_pool
+        self._pd_pool = pd_pool
+        self._encoder = Placement(encode_pool)
+        self._decoder = Placement(pd_pool)
+        # Finished windows that the segment's PD worker has read.
+        self._on_pd_worker: set[str] = set()
+        self._last_tail_key: str | None = None
+
+    def start_segment(self) -> None:
+        """Placed anew by load, so scale-up and draining take effect here."""
+        self._decoder.leave()
+        self._on_pd_worker.clear()
+        self._last_tail_key = None
+
+    def close(self) -> None:
+        """Give up both placements."""
+        self._encoder.leave()
+        self._decoder.leave()
+
+    async def decode(
+        self, audio: SegmentAudio, samples: int, task: DecodeTask, usage: UsageMeter
+    ) -> DecodeReply:
+        """Greedy answer tokens for the segment's first `samples` samples."""
+        windows = await asyncio.to_thread(audio.windows, samples)
+
+        async def once(_: int) -> DecodeReply:
+            refs = await self._encode_missing(windows, usage)
+            try:
+                return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
+            except WindowsMissing as error:
+                self._on_pd_worker.difference_update(error.keys)
+                # The refs may be of a worker that died: have them encoded elsewhere.
+                if any(key in refs for key in error.keys):
+                    self._encoder.move()
+                raise
+            except (WorkerUnavailable, Overloaded):
+                self._on_pd_worker.clear()
+                raise
+
+        reply = await self._pd_pool.attempt(once)
+        self._on_pd_worker.update(w.key for w in windows if not w.partial)
+        usage.decoded(reply)
+        return reply
+
+    async def _encode_missing(
+        self, windows: tuple[Window, ...], usage: UsageMeter
+    ) -> dict[str, WindowRef]:
+        wanted = [w for w in windows if w.key not in self._on_pd_worker]
+        if not wanted:
+            return {}
+        tail = windows[-1].key
+        request = EncodeRequest(
+            session=self._session,
+            tenant=self._tenant,
+            windows=tuple(
+                WindowFeatures(
+                    key=w.key,
+                    frames=len(w.frames),
+                    floor=w.floor,
+                    log_mel=w.frames.tobytes(),
+                    partial=w.partial,
+                    supersedes=self._last_tail_key if w.key == tail else None,
+                )
+                for w in wanted
+            ),
+        )
+        reply = await self._encode_pool.encode(self._encoder, request)
+        usage.encoded(reply)
+        self._last_tail_key = tail if windows[-1].partial else None
+        return {ref.key: ref for ref in reply.windows}
+
+    def _request(
+        self, windows: tuple[Window, ...], refs: dict[str, WindowRef], task: DecodeTask
+    ) -> DecodeRequest:
+        return DecodeRequest(
+            session=self._session,
+            tenant=self._tenant,
+            request=f"{self._session}-{uuid.uuid4().hex[:12]}",
+            head=task.head,
+            windows=tuple(
+                DecodeWindow(w.key, w.embeddings, w.partial, refs.get(w.key)) for w in windows
+            ),
+            tail=task.tail,
+            max_tokens=task.max_tokens,
+            final=task.final,
+        )

@@ -1,0 +1,75 @@
+"""The processor's endpoints: open, push, end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from auricle.errors import BadRequest, Overloaded, ProtocolError
+from auricle.messages import Accepted, EndAudio, OpenSession, PushAudio, SessionEvent
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.session import CheckpointView, Session
+from auricle.settings import ProcessorSettings
+
+_PUSH_WAIT_SECONDS = 30.0
+MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
+
+
+class ProcessorService:
+    """All sessions of this process, at most `max_sessions`."""
+
+    def __init__(
+        self,
+        settings: ProcessorSettings,
+        checkpoint: CheckpointView,
+        encode_pool: EncodePool,
+        pd_pool: PdPool,
+        metrics: ProcessorMetrics,
+    ) -> None:
+        self._settings = settings
+        self._checkpoint = checkpoint
+        self._encode_pool = encode_pool
+        self._pd_pool = pd_pool
+        self._metrics = metrics
+        self._sessions: dict[str, Session] = {}
+        metrics.sessions.set_function(lambda: len(self._sessions))
+
+    async def open(self, request: OpenSession) -> AsyncGenerator[SessionEvent, None]:
+        """The session's events; it lives as long as they are taken."""
+        if len(self._sessions) >= self._settings.max_sessions:
+            raise Overloaded(f"all {self._settings.max_sessions} sessions are in use; try again")
+        if request.session in self._sessions:
+            raise ProtocolError(f"session {request.session} is open already")
+        if not MIN_CHUNK_MS <= request.chunk_ms <= MAX_CHUNK_MS:
+            raise BadRequest(
+                f"chunk_ms {request.chunk_ms} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
+            )
+        recognizer = Recognizer(request.session, request.tenant, self._encode_pool, self._pd_pool)
+        session = Session(request, self._settings, self._checkpoint, recognizer)
+        self._sessions[request.session] = session
+        try:
+            async with aclosing(session.events()) as events:
+                async for event in events:
+                    self._metrics.event(event)
+                    yield event
+        finally:
+            del self._sessions[request.session]
+
+    async def push(self, request: PushAudio) -> Accepted:
+        """Take audio; waits while the session's buffer is full."""
+        inbox = self._find(request.session, request.tenant).inbox
+        received = await inbox.push(request.start_sample, request.pcm, _PUSH_WAIT_SECONDS)
+        return Accepted(received)
+
+    async def end(self, request: EndAudio) -> Accepted:
+        """No more audio will come."""
+        session = self._find(request.session, request.tenant)
+        return Accepted(session.inbox.end(request.total_samples))
+
+    def _find(self, name: str, tenant: str) -> Session:
+        session = self._sessions.get(name)
+        if session is None or session.tenant != tenant:
+            raise ProtocolError(f"no session {name} is open here")
+        return session

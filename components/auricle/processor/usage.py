@@ -1,0 +1,41 @@
+"""What a session has cost, counted where it happens."""
+
+from __future__ import annotations
+
+from auricle.messages import DecodeReply, EncodeReply, Usage
+
+
+class UsageMeter:
+    """Adds up replies; `report` is what the client gets."""
+
+    def __init__(self) -> None:
+        self.decodes = 0
+        self.windows_encoded = 0
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self.output_tokens = 0
+        self.embedding_bytes_read = 0
+
+    def encoded(self, reply: EncodeReply) -> None:
+        """An encode request was answered."""
+        self.windows_encoded += reply.encoded
+
+    def decoded(self, reply: DecodeReply) -> None:
+        """A decode request was answered."""
+        self.decodes += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.cached_tokens += reply.cached_tokens
+        self.output_tokens += len(reply.tokens)
+        self.embedding_bytes_read += reply.embedding_bytes_read
+
+    def report(self, audio_ms: int) -> Usage:
+        """The total after `audio_ms` of audio."""
+        return Usage(
+            audio_ms=audio_ms,
+            decodes=self.decodes,
+            windows_encoded=self.windows_encoded,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            output_tokens=self.output_tokens,
+            embedding_bytes_read=self.embedding_bytes_read,
+        )

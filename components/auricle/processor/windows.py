@@ -1,0 +1,123 @@
+"""One segment's audio as encoder windows, each with the key that determines its embeddings.
+
+A window's key covers exactly what its embeddings depend on: the checkpoint, the
+dtype, its unclamped log-mel and, only if some value lies below it, the clamp
+floor (segment maximum − 8). A louder passage later therefore gives a finished
+window a new key only if its features really change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from auricle.audio.mel import CLAMP_RANGE, FFT, HOP, IncrementalLogMel
+from auricle.audio.pcm import Int16, to_float
+from auricle.checkpoint.geometry import Geometry
+
+_DIGEST_BYTES = 16
+MIN_SAMPLES = FFT // 2 + 1
+
+
+@dataclass(frozen=True)
+class KeyScheme:
+    """What all keys of a session have in common; `tenant` keeps tenants' caches apart."""
+
+    fingerprint: str
+    dtype: str
+    tenant: str
+
+    def key(self, block_hashes: list[bytes], frames: int, floor: float | None) -> str:
+        """32 hex digits."""
+        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        clamp = "none" if floor is None else np.float32(floor).tobytes().hex()
+        for part in (self.fingerprint, self.dtype, self.tenant, str(frames), clamp):
+            digest.update(len(part).to_bytes(4, "little") + part.encode())
+        for block in block_hashes:
+            digest.update(block)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Window:
+    """`frames` (n, 128) float32 unclamped log-mel; `partial` until it is whole."""
+
+    index: int
+    key: str
+    frames: npt.NDArray[np.float32]
+    floor: float
+    partial: bool
+    embeddings: int
+
+
+class SegmentAudio:
+    """Samples of one open segment and their features. One owner at a time."""
+
+    def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
+        self._geometry = geometry
+        self._scheme = scheme
+        self._mel = IncrementalLogMel()
+        self._parts: list[Int16] = []
+        self._count = 0
+        self._final_hashes: list[bytes] = []
+
+    @property
+    def samples(self) -> int:
+        """Samples received."""
+        return self._count
+
+    def push(self, pcm: Int16) -> None:
+        """Append 16 kHz samples; features are computed when windows are asked for."""
+        self._parts.append(pcm)
+        self._count += len(pcm)
+
+    def pcm(self, start: int, end: int) -> Int16:
+        """Samples [start, end) of the segment."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0][start:end] if self._parts else np.zeros(0, np.int16)
+
+    def windows(self, samples: int) -> tuple[Window, ...]:
+        """Windows of the segment as if it ended after `samples` (at least 201)."""
+        self._mel.push(to_float(self.pcm(self._mel.samples, samples)))
+        frames, maximum = self._mel.frames(samples)
+        floor = float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))
+        hashes = self._block_hashes(frames, samples)
+        span, chunk = self._geometry.window_frames, self._geometry.chunk_frames
+        windows = []
+        for index, start in enumerate(range(0, len(frames), span)):
+            part = frames[start : start + span]
+            blocks = hashes[start // chunk : -(-(start + len(part)) // chunk)]
+            clamps = float(part.min()) < floor
+            windows.append(
+                Window(
+                    index=index,
+                    key=self._scheme.key(blocks, len(part), floor if clamps else None),
+                    frames=part,
+                    floor=floor,
+                    partial=len(part) < span or not self._all_final(start + len(part), samples),
+                    embeddings=self._geometry.embeddings(len(part)),
+                )
+            )
+        return tuple(windows)
+
+    def _all_final(self, frames: int, samples: int) -> bool:
+        """Whether no later sample can change the first `frames` frames."""
+        return (frames - 1) * HOP + FFT // 2 <= samples
+
+    def _block_hashes(self, frames: npt.NDArray[np.float32], samples: int) -> list[bytes]:
+        """One hash per 1 s block; those of final blocks are kept."""
+        chunk = self._geometry.chunk_frames
+        while (end := (len(self._final_hashes) + 1) * chunk) <= len(frames) and self._all_final(
+            end, samples
+        ):
+            self._final_hashes.append(_hash(frames[end - chunk : end]))
+        rest = range(len(self._final_hashes) * chunk, len(frames), chunk)
+        return [*self._final_hashes, *(_hash(frames[at : at + chunk]) for at in rest)]
+
+
+def _hash(block: npt.NDArray[np.float32]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(block).data, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,109 @@
+"""Every setting, validated at the edge; an unknown key or bad value names itself and its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Seconds = float
+
+
+class CommonSettings(BaseModel):
+    """What all components share; section `Common`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: Path = Field(Path("models/demo"), description="checkpoint directory")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="of embeddings and decoder"
+    )
+    namespace: str = Field("auricle", pattern=r"^[a-z][a-z0-9-]*$")
+    discovery: Literal["file", "etcd", "kubernetes"] = "file"
+    discovery_path: Path = Field(
+        Path("build/discovery"), description="directory of the file discovery"
+    )
+    etcd_endpoints: str = ""
+    nats_server: str = ""
+    request_plane: Literal["tcp", "nats"] = "tcp"
+    event_plane: Literal["zmq", "nats"] = "zmq"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
+    threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
+
+
+class FrontendSettings(CommonSettings):
+    """Section `Frontend`."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535, description="0 takes a free port")
+    max_sessions: int = Field(64, ge=1)
+    default_chunk_ms: int = Field(640, ge=80, le=10_000)
+    start_timeout_seconds: Seconds = Field(10.0, gt=0, description="until the start message")
+    idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
+    max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
+    max_outgoing_events: int = Field(
+        256, ge=8, description="events a slow reader may leave unread before the session ends"
+    )
+    request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
+
+
+class ProcessorSettings(CommonSettings):
+    """Section `Processor`."""
+
+    max_sessions: int = Field(64, ge=1)
+    max_buffered_seconds: Seconds = Field(
+        60.0, gt=1, description="audio of a session received and not decoded; a push waits beyond"
+    )
+    rollback_tokens: int = Field(5, ge=0, description="tail of a hypothesis that stays partial")
+    unfixed_chunks: int = Field(
+        2, ge=0, description="first decodes of a segment that commit nothing"
+    )
+    pause_after_seconds: Seconds = Field(
+        15.0, gt=1, description="a segment ends at a pause from here"
+    )
+    max_segment_seconds: Seconds = Field(
+        30.0, gt=1, le=300, description="a segment is cut near here at the latest"
+    )
+    cut_search_seconds: Seconds = Field(3.0, gt=0, description="how far back a cut may lie")
+    context_characters: int = Field(
+        200, ge=0, description="of the last committed text, given as context to the next segment"
+    )
+    max_tokens_per_second: float = Field(
+        8.0, gt=0, description="of audio; bounds a decode's output"
+    )
+    encode_deadline_seconds: Seconds = Field(20.0, gt=0)
+    decode_deadline_seconds: Seconds = Field(60.0, gt=0)
+    attempts: int = Field(3, ge=1, description="of an encode or decode, each on another worker")
+
+
+class EncodeWorkerSettings(CommonSettings):
+    """Section `EncodeWorker`."""
+
+    slots: int = Field(256, ge=2, description="windows the slab holds")
+    max_batch_windows: int = Field(8, ge=1)
+    max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
+    lease_seconds: Seconds = Field(30.0, gt=0)
+    device: str = "cpu"
+
+
+class PdWorkerSettings(CommonSettings):
+    """Section `PdWorker`."""
+
+    landing_slots: int = Field(256, ge=2)
+    read_deadline_seconds: Seconds = Field(5.0, gt=0)
+    max_requests: int = Field(32, ge=1, description="in flight; beyond, requests are refused")
+    max_model_len: int = Field(2048, ge=256)
+    block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
+    kv_cache_gib: int = Field(1, ge=1, description="on a CPU")
+    gpu_memory_share: float = Field(0.85, gt=0, le=1)
+    enforce_eager: bool = True
+
+
+SECTIONS: dict[str, type[CommonSettings]] = {
+    "Frontend": FrontendSettings,
+    "Processor": ProcessorSettings,
+    "EncodeWorker": EncodeWorkerSettings,
+    "PdWorker": PdWorkerSettings,
+}

@@ -1,0 +1,58 @@
+"""Tasks with an owner, and waits with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from auricle.errors import DeadlineExceeded
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
+    """Await with a deadline; DeadlineExceeded names what was waited for."""
+    try:
+        return await asyncio.wait_for(awaitable, seconds)
+    except TimeoutError:
+        raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
+
+
+class TaskOwner:
+    """Owns background tasks: each is awaited or cancelled by `aclose`.
+
+    A task that dies of an exception is reported to `on_death` (a component
+    turns its health red there), never dropped.
+    """
+
+    def __init__(self, on_death: Callable[[str, BaseException], None] | None = None) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on_death = on_death
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run `work` as an owned task."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("task %s died", task.get_name(), exc_info=error)
+        if self._on_death is not None:
+            self._on_death(task.get_name(), error)
+
+    async def aclose(self, seconds: float = 5.0) -> None:
+        """Cancel what still runs and wait for it to end."""
+        running = [t for t in self._tasks if t is not asyncio.current_task()]
+        for task in running:
+            task.cancel()
+        if running:
+            _, late = await asyncio.wait(running, timeout=seconds)
+            for task in late:
+                log.error("task %s did not end in %g s", task.get_name(), seconds)

@@ -1,0 +1,1 @@
+"""How models/demo was made: sentences, synthetic speech, tokenizer, training, evaluation."""

@@ -1,0 +1,121 @@
+"""Synthetic speech on disk: one int16 file of 16 kHz sentences and an index.
+
+    python -m models.training.corpus DIR [--sentences N]
+
+makes the three sets `train`, `seen` (held-out sentences, training voices) and
+`unseen` (held-out sentences, held-out voices). Existing sets are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from models.training.espeak import Espeak
+from models.training.sentences import SentenceMaker
+from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
+
+SAMPLE_RATE = 16_000
+_SENTENCES_PER_VOICE = 8
+_HELD_OUT_SENTENCES = 800
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One spoken sentence: where its samples lie, its words, when each word ends (s)."""
+
+    start: int
+    length: int
+    voice: str
+    words: tuple[str, ...]
+    word_ends: tuple[float, ...]
+
+
+class Corpus:
+    """Memory-mapped sentences of one set, grouped by speaker."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._samples = np.memmap(directory / f"{name}.pcm", np.int16, "r")
+        rows = json.loads((directory / f"{name}.json").read_text())
+        self.sentences = [Sentence(s, n, v, tuple(t.split()), tuple(e)) for s, n, v, t, e in rows]
+        self.speakers: list[list[Sentence]] = []
+        for at in range(0, len(self.sentences), _SENTENCES_PER_VOICE):
+            self.speakers.append(self.sentences[at : at + _SENTENCES_PER_VOICE])
+
+    def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
+        """float32 samples in [-1, 1]."""
+        block = self._samples[sentence.start : sentence.start + sentence.length]
+        return block.astype(np.float32) / 32768.0
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Espeak:
+    """One per process: espeak-ng cannot be initialised twice."""
+    return Espeak()
+
+
+def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str, list[float]]]:
+    """One speaker (voice, speed, pitch) says some sentences."""
+    voice, seed, texts = job
+    dice = random.Random(seed)
+    speed, pitch, spread = dice.randint(120, 200), dice.randint(25, 75), dice.randint(30, 70)
+    engine = _engine()
+    spoken = []
+    for text in texts:
+        speech = engine.speak(text, voice, speed, pitch, spread)
+        audio = soxr.resample(speech.samples, speech.rate, SAMPLE_RATE)
+        spoken.append((audio.tobytes(), voice, text, speech.word_ends_seconds))
+    return spoken
+
+
+def synthesise(
+    directory: Path, name: str, voices: tuple[str, ...], texts: list[str], seed: int
+) -> None:
+    """Write `name`.pcm and `name`.json unless they exist."""
+    if (directory / f"{name}.json").exists():
+        return
+    dice = random.Random(seed)
+    jobs = [
+        (dice.choice(voices), dice.getrandbits(32), texts[at : at + _SENTENCES_PER_VOICE])
+        for at in range(0, len(texts), _SENTENCES_PER_VOICE)
+    ]
+    rows, start = [], 0
+    with ProcessPoolExecutor(2) as pool, (directory / f"{name}.pcm").open("wb") as out:
+        for spoken in pool.map(_speak_group, jobs, chunksize=8):
+            for audio, voice, text, ends in spoken:
+                out.write(audio)
+                rows.append((start, len(audio) // 2, voice, text, [round(e, 3) for e in ends]))
+                start += len(audio) // 2
+    (directory / f"{name}.json").write_text(json.dumps(rows))
+    print(f"{name}: {len(rows)} sentences, {start / SAMPLE_RATE / 3600:.2f} hours")
+
+
+def make(directory: Path, sentences: int) -> None:
+    """All three sets; held-out sentences do not occur in training."""
+    directory.mkdir(parents=True, exist_ok=True)
+    train_maker = SentenceMaker(seed=1)
+    train = [train_maker.sentence() for _ in range(sentences)]
+    known, held_out, maker = set(train), [], SentenceMaker(seed=2)
+    while len(held_out) < 2 * _HELD_OUT_SENTENCES:
+        if (text := maker.sentence()) not in known:
+            held_out.append(text)
+    synthesise(directory, "train", TRAIN_VOICES, train, seed=3)
+    synthesise(directory, "seen", TRAIN_VOICES, held_out[:_HELD_OUT_SENTENCES], seed=4)
+    synthesise(directory, "unseen", UNSEEN_VOICES, held_out[_HELD_OUT_SENTENCES:], seed=5)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--sentences", type=int, default=24_000)
+    arguments = parser.parse_args()
+    make(arguments.directory, arguments.sentences)

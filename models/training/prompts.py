@@ -1,0 +1,25 @@
+"""Token ids of a demo example, in the published prompt format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Tokenizer = Any
+
+
+def prompt_ids(tokenizer: Tokenizer, context: str, audio_tokens: int) -> list[int]:
+    """Everything before the model's own words."""
+    pad = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
+    head = f"<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n<|audio_start|>"
+    tail = "<|audio_end|><|im_end|>\n<|im_start|>assistant\n"
+    return [*tokenizer(head).input_ids, *[pad] * audio_tokens, *tokenizer(tail).input_ids]
+
+
+def answer_ids(
+    tokenizer: Tokenizer, words: tuple[str, ...], forced: bool
+) -> tuple[list[int], list[int]]:
+    """(given, learned) ids of the answer; a forced language is given, not learned."""
+    language = "English" if words or forced else "None"
+    opening = tokenizer(f"language {language}<asr_text>").input_ids
+    rest = tokenizer(" ".join(words) + "<|im_end|>").input_ids
+    return (opening, rest) if forced else ([], opening + rest)

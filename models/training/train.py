@@ -1,0 +1,193 @@
+"""Train the demo checkpoint on the CPU; resumes from its last checkpoint.
+
+    python -m models.training.train --work build/demo --steps 9000
+
+Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
+*through the tied output embedding* (blank = pad token): it puts the audio where
+the decoder can read it. Lengths grow with a curriculum up to 30 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+from transformers import AutoTokenizer
+
+from models.training.corpus import Corpus
+from models.training.examples import Example, ExampleMaker
+from models.training.geometry import demo_config
+from models.training.model import DemoModel, LogMel, audio_length
+from models.training.prompts import Tokenizer, answer_ids, prompt_ids
+from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
+
+_PEAK_RATE = 1.5e-3
+_WARM_UP_STEPS = 300
+_BATCH_SECONDS = 40.0
+_SAVE_EVERY = 250
+_IGNORE = -100
+
+
+class Trainer:
+    """Owns the model, the optimiser and the position in the schedule."""
+
+    def __init__(self, work: Path, steps: int) -> None:
+        torch.manual_seed(0)
+        self._work, self._steps = work, steps
+        write_tokenizer(work)
+        self.tokenizer: Tokenizer = AutoTokenizer.from_pretrained(work)
+        ids = {token: self.tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
+        ids["vocab_size"] = -(-len(self.tokenizer) // 64) * 64
+        self.config = demo_config(ids)
+        (work / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
+        self.model = DemoModel(self.config)
+        self._pad = ids["<|endoftext|>"]
+        self._mel = LogMel()
+        self._optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=_PEAK_RATE, weight_decay=0.01, betas=(0.9, 0.98)
+        )
+        self._word_ids, self._word_class = self._ctc_vocabulary()
+        self.step = 0
+
+    def _ctc_vocabulary(self) -> tuple[torch.Tensor, dict[str, int]]:
+        """CTC scores only whole words, each by its mid-sentence token; class 0 is blank."""
+        from models.training.sentences import vocabulary
+
+        words = vocabulary()
+        ids = [self.tokenizer(f" {word}").input_ids[0] for word in words]
+        return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(words)}
+
+    def resume(self) -> None:
+        path = self._work / "checkpoint.pt"
+        if path.exists():
+            state = torch.load(path, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self.step = state["step"]
+
+    def save(self) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "step": self.step,
+        }
+        torch.save(state, self._work / "checkpoint.tmp")
+        (self._work / "checkpoint.tmp").replace(self._work / "checkpoint.pt")
+
+    def _rate(self) -> float:
+        warm = min(1.0, (self.step + 1) / _WARM_UP_STEPS)
+        return _PEAK_RATE * warm * max(0.01, 1.0 - self.step / self._steps)
+
+    def longest(self) -> float:
+        """Curriculum: the longest example, in seconds, at this point of the training."""
+        done = self.step / self._steps
+        for until, seconds in ((0.08, 2.5), (0.16, 5.0), (0.25, 9.0), (0.35, 16.0)):
+            if done < until:
+                return seconds
+        return 30.0
+
+    def train_step(self, examples: list[Example]) -> tuple[float, float]:
+        """One optimiser step; returns (cross-entropy, CTC loss)."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate()
+        mels = [self._mask(self._mel(torch.from_numpy(e.samples))) for e in examples]
+        lengths = [audio_length(m.shape[1]) for m in mels]
+        audio = self.model.embed_audio(mels)
+        decoder = self._decoder_loss(examples, lengths, audio)
+        ctc = self._ctc_loss(examples, lengths, audio)
+        weight = max(0.2, 1.0 - self.step / (0.5 * self._steps))
+        self._optimizer.zero_grad(set_to_none=True)
+        (decoder + weight * ctc).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self._optimizer.step()
+        self.step += 1
+        return decoder.item(), ctc.item()
+
+    def _mask(self, mel: torch.Tensor) -> torch.Tensor:
+        """Frequency masking (SpecAugment) with the floor value."""
+        for _ in range(2):
+            width = random.randint(0, 16)
+            at = random.randint(0, 128 - width)
+            mel[at : at + width] = mel.min()
+        return mel
+
+    def _decoder_loss(
+        self, examples: list[Example], lengths: list[int], audio: torch.Tensor
+    ) -> torch.Tensor:
+        rows, labels = [], []
+        for example, length in zip(examples, lengths, strict=True):
+            prompt = prompt_ids(self.tokenizer, example.context, length)
+            given, learned = answer_ids(self.tokenizer, example.words, example.forced)
+            rows.append(prompt + given + learned)
+            labels.append([_IGNORE] * len(prompt + given) + learned)
+        width = max(map(len, rows))
+        ids = torch.tensor([r + [self._pad] * (width - len(r)) for r in rows])
+        target = torch.tensor([r + [_IGNORE] * (width - len(r)) for r in labels])[:, 1:]
+        mask = torch.tensor([[1] * len(r) + [0] * (width - len(r)) for r in rows])
+        hidden = self.model(audio, ids, mask)[:, :-1]
+        wanted = target != _IGNORE
+        return functional.cross_entropy(self.model.text.lm_head(hidden[wanted]), target[wanted])
+
+    def _ctc_loss(
+        self, examples: list[Example], lengths: list[int], audio: torch.Tensor
+    ) -> torch.Tensor:
+        embedding = self.model.text.model.embed_tokens.weight[self._word_ids]
+        scores = (audio @ embedding.T).log_softmax(-1)
+        padded = torch.nn.utils.rnn.pad_sequence(list(scores.split(lengths)))
+        targets = [[self._word_class[w] for w in e.words] for e in examples]
+        flat = torch.tensor([c for t in targets for c in t], dtype=torch.long)
+        return functional.ctc_loss(
+            padded,
+            flat,
+            torch.tensor(lengths),
+            torch.tensor([len(t) for t in targets]),
+            zero_infinity=True,
+        )
+
+
+def batch(maker: ExampleMaker, longest: float) -> list[Example]:
+    """Examples of similar length, together about _BATCH_SECONDS; lengths log-uniform."""
+    target = math.exp(random.uniform(math.log(0.5), math.log(longest)))
+    if random.random() < 0.35:
+        target = random.uniform(0.5, longest)
+    count = max(1, min(24, round(_BATCH_SECONDS / target)))
+    return [maker.make(max(0.3, target * random.uniform(0.8, 1.0))) for _ in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
+    parser.add_argument("--steps", type=int, default=9000)
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(arguments.work, arguments.steps)
+    trainer.resume()
+    random.seed(trainer.step)
+    maker = ExampleMaker(Corpus(arguments.corpus, "train"), seed=trainer.step)
+    started, first = time.monotonic(), trainer.step
+    sums = [0.0, 0.0]
+    while trainer.step < arguments.steps:
+        losses = trainer.train_step(batch(maker, trainer.longest()))
+        sums = [s + x for s, x in zip(sums, losses, strict=True)]
+        if trainer.step % 50 == 0:
+            pace = (time.monotonic() - started) / (trainer.step - first)
+            print(
+                f"step {trainer.step} decoder {sums[0] / 50:.3f} ctc {sums[1] / 50:.3f} "
+                f"{pace:.2f} s/step longest {trainer.longest():.0f} s",
+                flush=True,
+            )
+            sums = [0.0, 0.0]
+        if trainer.step % _SAVE_EVERY == 0:
+            trainer.save()
+    trainer.save()
+
+
+if __name__ == "__main__":
+    main()
