@@ -36,7 +36,8 @@ class ResumePoint(msgspec.Struct, frozen=True):
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
-    `context` is the user's own context text; `language` None means detect.
+    `context` is the user's own context text; `language` None means detect. Without
+    `partials` only whole segments are decoded, once each.
     """
 
     session: str
@@ -44,6 +45,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     language: str | None
     context: str
     chunk_ms: int
+    partials: bool = True
     resume: ResumePoint = ResumePoint()
 
 

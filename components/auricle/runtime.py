@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -28,6 +27,7 @@ log = logging.getLogger(__name__)
 # A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd).
 _QUARANTINE_SECONDS = 30.0
 _DRAIN_SECONDS = 10.0
+_INSTANCE_POLL_SECONDS = 0.1
 _STATUS_PREFIX = "AURICLE_STATUS "
 _UNAVAILABLE = "Unavailable"
 
@@ -232,13 +232,18 @@ class RemoteEndpoint:
         self._quarantined = {i: t for i, t in self._quarantined.items() if t > now}
         return [i for i in client.instance_ids() if i not in self._quarantined]
 
-    async def pick(self, exclude: frozenset[int] = frozenset()) -> int:
-        """A random usable instance; raises WorkerUnavailable if there is none."""
-        usable = await self.instances()
-        preferred = [i for i in usable if i not in exclude] or usable
-        if not preferred:
-            raise WorkerUnavailable("no instance is running")
-        return random.choice(preferred)
+    async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+        """Instances that can be called, preferring those not in `avoid`; never empty.
+
+        Waits up to `seconds` for one (a worker may just be starting again), then
+        raises WorkerUnavailable.
+        """
+        deadline = time.monotonic() + seconds
+        while not (usable := await self.instances()):
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
+            await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+        return [i for i in usable if i not in avoid] or usable
 
     async def call(self, message: msgspec.Struct, reply: Any, instance: int, seconds: float) -> Any:
         """One request, one reply, with a deadline; raises what the other side raised."""
@@ -293,5 +298,6 @@ def _set_environment(settings: CommonSettings) -> None:
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,
         "NATS_SERVER": settings.nats_server,
+        "DYN_SYSTEM_PORT": str(settings.system_port or ""),
     }
     os.environ.update({name: value for name, value in values.items() if value})

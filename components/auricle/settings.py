@@ -28,6 +28,12 @@ class CommonSettings(BaseModel):
     nats_server: str = ""
     request_plane: Literal["tcp", "nats"] = "tcp"
     event_plane: Literal["zmq", "nats"] = "zmq"
+    system_port: int = Field(
+        0,
+        ge=0,
+        le=32767,  # Dynamo 1.6 reads it as a signed 16-bit number
+        description="/health, /live, /metrics of a worker; 0 for none",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
     threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
@@ -43,10 +49,10 @@ class FrontendSettings(CommonSettings):
     start_timeout_seconds: Seconds = Field(10.0, gt=0, description="until the start message")
     idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
-    max_outgoing_events: int = Field(
-        256, ge=8, description="events a slow reader may leave unread before the session ends"
-    )
     request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
+    processor_deadline_seconds: Seconds = Field(
+        30.0, gt=0, description="a session waits so long for a processor before it fails"
+    )
 
 
 class ProcessorSettings(CommonSettings):

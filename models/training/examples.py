@@ -39,7 +39,7 @@ class ExampleMaker:
     def make(self, seconds: float) -> Example:
         """One example of about `seconds` (never longer)."""
         if self._dice.random() < 0.06:
-            return self._without_words(seconds)
+            return self.without_words(seconds)
         speaker = self._dice.choice(self._corpus.speakers)
         audio, words, ends, starts = self._join(speaker, seconds + 2.0)
         begin = self._begin(starts, len(audio) - int(seconds * SAMPLE_RATE))
@@ -106,10 +106,10 @@ class ExampleMaker:
 
     def _colour(self, audio: Samples) -> Samples:
         """Loudness and background noise."""
-        level = 10 ** (self._dice.uniform(-30, 0) / 20)
+        level = 10 ** (self._dice.uniform(-25, 0) / 20)
         audio = audio * (level / max(float(np.abs(audio).max()), 1e-4))
-        if self._dice.random() < 0.65:
-            snr = self._dice.uniform(5, 45)
+        if self._dice.random() < 0.5:
+            snr = self._dice.uniform(10, 45)
             power = float(np.sqrt(np.mean(audio**2))) + 1e-6
             audio = audio + self._background(len(audio)) * power * 10 ** (-snr / 20)
         return np.clip(audio, -1, 1).astype(np.float32)
@@ -131,7 +131,8 @@ class ExampleMaker:
             )
         return (noise / (np.sqrt(np.mean(noise**2)) + 1e-9)).astype(np.float32)
 
-    def _without_words(self, seconds: float) -> Example:
+    def without_words(self, seconds: float) -> Example:
+        """Silence, noise or hum."""
         count = max(int(seconds * SAMPLE_RATE), _MIN_SAMPLES)
         kind = self._dice.random()
         audio = np.zeros(count, np.float32)

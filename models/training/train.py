@@ -1,6 +1,6 @@
 """Train the demo checkpoint on the CPU; resumes from its last checkpoint.
 
-    python -m models.training.train --work build/demo --steps 9000
+    python -m models.training.train --work build/demo --steps 23000
 
 Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 *through the tied output embedding* (blank = pad token): it puts the audio where
@@ -87,7 +87,7 @@ class Trainer:
     def longest(self) -> float:
         """Curriculum: the longest example, in seconds, at this point of the training."""
         done = self.step / self._steps
-        for until, seconds in ((0.08, 2.5), (0.16, 5.0), (0.25, 9.0), (0.35, 16.0)):
+        for until, seconds in ((0.05, 2.5), (0.11, 5.0), (0.17, 9.0), (0.24, 16.0)):
             if done < until:
                 return seconds
         return 30.0
@@ -101,7 +101,7 @@ class Trainer:
         audio = self.model.embed_audio(mels)
         decoder = self._decoder_loss(examples, lengths, audio)
         ctc = self._ctc_loss(examples, lengths, audio)
-        weight = max(0.2, 1.0 - self.step / (0.5 * self._steps))
+        weight = max(0.3, 1.0 - self.step / self._steps)
         self._optimizer.zero_grad(set_to_none=True)
         (decoder + weight * ctc).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -112,7 +112,7 @@ class Trainer:
     def _mask(self, mel: torch.Tensor) -> torch.Tensor:
         """Frequency masking (SpecAugment) with the floor value."""
         for _ in range(2):
-            width = random.randint(0, 16)
+            width = random.randint(0, 12)
             at = random.randint(0, 128 - width)
             mel[at : at + width] = mel.min()
         return mel
@@ -164,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
-    parser.add_argument("--steps", type=int, default=9000)
+    parser.add_argument("--steps", type=int, default=23_000)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(arguments.work, arguments.steps)

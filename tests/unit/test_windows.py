@@ -1,5 +1,7 @@
 """Windows and keys: what gets a new key, and what keeps its key."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,7 +81,7 @@ def test_the_way_the_audio_was_cut_does_not_show_in_keys(cuts: list[int], seed: 
     pcm = speech(max(sum(cuts), 4_000) / SECOND, seed=seed)
     bounds = np.cumsum([0, *cuts, len(pcm)])
     pieces = segment()
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         pieces.push(pcm[start:end])
         if pieces.samples > 400:
             pieces.windows(pieces.samples)

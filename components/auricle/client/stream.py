@@ -34,7 +34,7 @@ async def stream_file(
 ) -> AsyncGenerator[Event, None]:
     """Send 16 kHz mono samples; yields the server's events, the last being `done`.
 
-    `live` paces the audio in real time. Raises AuricleError if the server
+    `live` paces the audio in real time and asks for partial text. Raises AuricleError if the server
     refuses or fails, WorkerUnavailable if it cannot be reached.
     """
     address = url.replace("http", "ws", 1).rstrip("/") + "/v1/audio/stream"
@@ -42,7 +42,12 @@ async def stream_file(
         socket = await websockets.connect(address, open_timeout=_OPEN_SECONDS, max_size=None)
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         raise WorkerUnavailable(f"no auricle server at {url}: {error}") from None
-    start = {"type": "start", "sample_rate": SAMPLE_RATE, "context": context}
+    start: dict[str, object] = {
+        "type": "start",
+        "sample_rate": SAMPLE_RATE,
+        "context": context,
+        "partials": live,
+    }
     if language is not None:
         start["language"] = language
     async with socket:

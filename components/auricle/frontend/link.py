@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -54,11 +55,18 @@ class ProcessorLink:
     """`add`/`finish` audio on one side, take `events` on the other, `pump` in between."""
 
     def __init__(
-        self, endpoints: ProcessorEndpoints, opened: OpenSession, deadline_seconds: float
+        self,
+        endpoints: ProcessorEndpoints,
+        opened: OpenSession,
+        *,
+        deadline_seconds: float,
+        patience_seconds: float,
     ) -> None:
+        """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor."""
         self._endpoints = endpoints
         self._opened = opened
         self._deadline = deadline_seconds
+        self._patience = patience_seconds
         self._instance: int | None = None
         self._session = opened.session
         self._start = 0  # session sample of the first kept one
@@ -111,7 +119,7 @@ class ProcessorLink:
 
     async def _events_of_one(self, move: int) -> AsyncGenerator[SessionEvent, None]:
         avoid = frozenset() if self._instance is None else frozenset({self._instance})
-        self._instance = await self._endpoints.open.pick(avoid)
+        self._instance = random.choice(await self._endpoints.open.usable(self._patience, avoid))
         # A new name: the old processor may still hold the session.
         self._session = f"{self._opened.session}.{move}" if move else self._opened.session
         opened = replace(self._opened, session=self._session)

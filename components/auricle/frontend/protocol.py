@@ -18,13 +18,18 @@ MAX_CONTEXT_CHARACTERS = 2_000
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
-    """First message of a client. `chunk_ms` None takes the server's default."""
+    """First message of a client.
+
+    `chunk_ms` None takes the server's default. With `partials` false each segment
+    is decoded once, when it is complete: cheaper, and independent of load.
+    """
 
     sample_rate: int
     encoding: str = "pcm_s16le"
     language: str | None = None
     context: str = ""
     chunk_ms: int | None = None
+    partials: bool = True
 
 
 class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):

@@ -92,9 +92,15 @@ class _Session:
             language=start.language,
             context=start.context,
             chunk_ms=start.chunk_ms or self._settings.default_chunk_ms,
+            partials=start.partials,
         )
         pcm = PcmStream(start.sample_rate)
-        link = ProcessorLink(self._endpoints, opened, self._settings.request_deadline_seconds)
+        link = ProcessorLink(
+            self._endpoints,
+            opened,
+            deadline_seconds=self._settings.request_deadline_seconds,
+            patience_seconds=self._settings.processor_deadline_seconds,
+        )
         writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
         others = [asyncio.create_task(self._read(pcm, link)), asyncio.create_task(link.pump())]
         try:

@@ -27,6 +27,9 @@ class PdWorkerMetrics:
             registry=registry,
         )
         slots.set_function(slots_in_use)
+        self.in_flight = Gauge(
+            "auricle_pd_worker_requests_in_flight", "decodes under way", registry=registry
+        )
 
     def decoded(self, reply: DecodeReply) -> None:
         """One decode was answered."""

@@ -28,6 +28,7 @@ class PdWorker:
         self._engine = engine
         self._metrics = metrics
         self._in_flight = 0
+        metrics.in_flight.set_function(lambda: self._in_flight)
 
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Raises Overloaded, WindowsMissing or BadRequest; each is this request's alone."""

@@ -38,10 +38,7 @@ class Pool:
 
     async def place(self, avoid: frozenset[int] = frozenset()) -> int:
         """The instance with the fewest placements; `release` it when done."""
-        usable = await self._endpoint.instances()
-        candidates = [i for i in usable if i not in avoid] or usable
-        if not candidates:
-            raise WorkerUnavailable("no worker of the pool is running")
+        candidates = await self._endpoint.usable(self._deadline, avoid)
         instance = min(candidates, key=lambda i: self._placed[i])
         self._placed[instance] += 1
         return instance

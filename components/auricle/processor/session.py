@@ -54,7 +54,11 @@ class Session:
         checkpoint: CheckpointView,
         recognizer: Recognizer,
     ) -> None:
-        self.inbox = AudioInbox(opened.resume.segment_start, settings.max_buffered_seconds)
+        # Without partials a whole segment waits before it is decoded.
+        waiting = 0.0 if opened.partials else settings.max_segment_seconds
+        self.inbox = AudioInbox(
+            opened.resume.segment_start, settings.max_buffered_seconds + waiting
+        )
         self.tenant = opened.tenant
         self._opened = opened
         self._settings = settings
@@ -108,8 +112,10 @@ class Session:
                 return
             if step.ends_segment:
                 yield await self._end_segment(step.offset)
-            else:
+            elif self._opened.partials:
                 yield await self._decode_partial(step.offset)
+            else:
+                return
             # Audio may have arrived meanwhile: a grid point already passed is skipped.
             self._audio.push(self.inbox.take())
 

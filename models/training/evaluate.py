@@ -1,0 +1,99 @@
+"""Word error rate of the demo checkpoint, by voices and length.
+
+    python -m models.training.evaluate --model models/demo --write
+
+`--write` puts the figures into the model card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import torch
+
+from models.training.corpus import SAMPLE_RATE, Corpus
+from models.training.examples import ExampleMaker
+from models.training.reference import Reference
+
+_LENGTHS = {"one sentence": 1, "2 sentences": 2, "4 sentences": 4, "8 sentences": 8}
+_PER_LENGTH = 60
+_QUIET = 100
+_BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
+
+
+def utterances(corpus: Corpus, sentences: int, count: int) -> list[tuple[np.ndarray, str]]:
+    """`count` recordings of `sentences` sentences by one speaker, light noise, never over 30 s."""
+    dice = random.Random(sentences)
+    noise = np.random.default_rng(sentences)
+    made = []
+    while len(made) < count:
+        chosen = dice.sample(dice.choice(corpus.speakers), sentences)
+        parts = []
+        for sentence in chosen:
+            parts += [corpus.audio(sentence), np.zeros(int(0.3 * SAMPLE_RATE), np.float32)]
+        audio = np.concatenate(parts)
+        if len(audio) > 30 * SAMPLE_RATE:
+            continue
+        audio = audio + (10 ** (-50 / 20) * noise.standard_normal(len(audio))).astype(np.float32)
+        made.append((audio, " ".join(" ".join(s.words) for s in chosen)))
+    return made
+
+
+def measure(model: Path, corpus: Path, per_length: int) -> dict[str, float]:
+    """Rates as fractions; `words_on_noise` is words written per recording without speech."""
+    reference = Reference(model)
+    figures: dict[str, float] = {}
+    for voices in ("seen", "unseen"):
+        spoken = Corpus(corpus, voices)
+        said, heard = [], []
+        for label, sentences in _LENGTHS.items():
+            rows = utterances(spoken, sentences, per_length)
+            texts = [reference.text(reference.tokens(audio)) for audio, _ in rows]
+            figures[f"{voices} voices, {label}"] = jiwer.wer([t for _, t in rows], texts)
+            said += [t for _, t in rows]
+            heard += texts
+        figures[f"{voices} voices"] = jiwer.wer(said, heard)
+    maker = ExampleMaker(Corpus(corpus, "seen"), seed=9)
+    dice = random.Random(9)
+    words = [
+        len(
+            reference.text(
+                reference.tokens(maker.without_words(dice.uniform(1, 12)).samples)
+            ).split()
+        )
+        for _ in range(_QUIET)
+    ]
+    figures["words on silence, noise and hum"] = sum(words) / _QUIET
+    return figures
+
+
+def write_card(path: Path, figures: dict[str, float]) -> None:
+    """Replace the measured block of the model card."""
+    rows = ["| held-out sentences | word error rate |", "|---|---|"]
+    for name, value in figures.items():
+        shown = f"{value:.2f} a recording" if name.startswith("words") else f"{value:.1%}"
+        rows.append(f"| {name} | {shown} |")
+    text = path.read_text()
+    head, _, rest = text.partition(_BEGIN)
+    tail = rest.partition(_END)[2]
+    path.write_text(f"{head}{_BEGIN}\n" + "\n".join(rows) + f"\n{_END}{tail}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
+    parser.add_argument("--per-length", type=int, default=_PER_LENGTH)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    measured = measure(arguments.model, arguments.corpus, arguments.per_length)
+    print(json.dumps(measured, indent=2))
+    if arguments.write:
+        write_card(arguments.model / "README.md", measured)

@@ -1,0 +1,104 @@
+"""The WebSocket, end to end through all processes."""
+
+import asyncio
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import pytest
+import soundfile
+import websockets
+
+from auricle.audio.decode import read_audio
+from auricle.client.stream import Event, stream_file
+from tests import recordings
+from tests.server import Server
+
+pytestmark = pytest.mark.end_to_end
+WORD_ERRORS = 0.25  # one bad word in four would be noticed by anyone
+
+
+async def run(server: Server, samples: np.ndarray, **options: object) -> list[Event]:
+    return [e async for e in stream_file(server.url, samples, live=False, **options)]
+
+
+def text(events: list[Event]) -> str:
+    return str(events[-1]["text"])
+
+
+@pytest.mark.parametrize("name", recordings.NAMES)
+async def test_a_recording_comes_out_as_its_words(server: Server, name: str) -> None:
+    events = await run(server, recordings.samples(name))
+    assert [events[0]["type"], events[-1]["type"]] == ["ready", "done"]
+    assert jiwer.wer(recordings.words(name), text(events)) <= WORD_ERRORS
+
+
+async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server) -> None:
+    """Sent in real time, so every grid point is decoded."""
+    events = [e async for e in stream_file(server.url, recordings.samples("kitchen"), live=True)]
+    partials = [e for e in events if e["type"] == "partial"]
+    assert len(partials) >= 10
+    committed: dict[int, str] = {}
+    for event in events:
+        if event["type"] == "partial":
+            assert event["committed"].startswith(committed.get(event["segment"], ""))
+            committed[event["segment"]] = event["committed"]
+        elif event["type"] == "final":
+            assert event["text"].startswith(committed.get(event["segment"], ""))
+    assert any(committed.values())
+    assert jiwer.wer(recordings.words("kitchen"), text(events)) <= WORD_ERRORS
+
+
+async def test_other_formats_and_rates_give_the_same_words(server: Server, tmp_path: Path) -> None:
+    samples = recordings.samples("hello")
+    stereo = tmp_path / "hello.ogg"
+    up = np.repeat(samples, 3)
+    soundfile.write(stereo, np.stack([up, up], axis=1), 48_000)
+    assert jiwer.wer(recordings.words("hello"), text(await run(server, read_audio(stereo)))) <= 0.34
+
+
+async def test_client_side_rates_are_resampled_by_the_server(server: Server) -> None:
+    async with websockets.connect(server.url.replace("http", "ws") + "/v1/audio/stream") as socket:
+        await socket.send(json.dumps({"type": "start", "sample_rate": 48_000}))
+        pcm = (np.repeat(recordings.samples("hello"), 3) * 32767).astype("<i2").tobytes()
+        for at in range(0, len(pcm), 4_801):  # odd sizes split samples between packets
+            await socket.send(pcm[at : at + 4_801])
+        await socket.send('{"type": "end"}')
+        events = [json.loads(message) async for message in socket]
+    assert jiwer.wer(recordings.words("hello"), text(events)) <= 0.34
+
+
+async def test_a_long_recording_is_cut_into_segments_without_losing_words(server: Server) -> None:
+    parts = [recordings.samples(n) for n in ("market", "kitchen", "station")]
+    events = await run(server, np.concatenate(parts))
+    finals = [e for e in events if e["type"] == "final"]
+    assert len(finals) >= 2
+    assert finals[0]["start_ms"] == 0
+    for before, after in pairwise(finals):
+        assert before["end_ms"] == after["start_ms"]
+    said = " ".join(recordings.words(n) for n in ("market", "kitchen", "station"))
+    assert jiwer.wer(said, text(events)) <= WORD_ERRORS
+
+
+async def test_a_forced_language_and_context_are_taken(server: Server) -> None:
+    events = await run(server, recordings.samples("hello"), language="english", context="peter hat")
+    assert {e["language"] for e in events if e["type"] == "final" and e["text"]} == {"English"}
+    assert jiwer.wer(recordings.words("hello"), text(events)) <= 0.34
+
+
+async def test_sessions_at_the_same_time_do_not_mix(server: Server) -> None:
+    alone = {n: text(await run(server, recordings.samples(n))) for n in recordings.NAMES}
+    together = await asyncio.gather(*(run(server, recordings.samples(n)) for n in recordings.NAMES))
+    assert [text(e) for e in together] == [alone[n] for n in recordings.NAMES]
+
+
+async def test_the_usage_says_what_the_session_cost(server: Server) -> None:
+    fresh = recordings.samples("kitchen") * np.float32(0.9)  # not in any cache yet
+    usage = (await run(server, fresh))[-1]["usage"]
+    assert usage["audio_ms"] == len(fresh) // 16
+    assert usage["decodes"] >= 1
+    assert usage["windows_encoded"] >= 2
+    assert usage["embedding_bytes_read"] > 0
+    assert usage["prompt_tokens"] > usage["cached_tokens"]

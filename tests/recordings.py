@@ -1,0 +1,39 @@
+"""The bundled recordings and what was said in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from tests.server import ROOT
+
+DIRECTORY = ROOT / "models/demo/recordings"
+NAMES = sorted(path.stem for path in DIRECTORY.glob("*.flac"))
+SAMPLE_RATE = 16_000
+
+
+def path(name: str) -> Path:
+    """The FLAC file."""
+    return DIRECTORY / f"{name}.flac"
+
+
+def samples(name: str) -> np.ndarray:
+    """float32 at 16 kHz."""
+    audio, rate = soundfile.read(path(name), dtype="float32")
+    assert rate == SAMPLE_RATE
+    return audio
+
+
+def words(name: str) -> str:
+    """What was said, in one line."""
+    return " ".join((DIRECTORY / f"{name}.txt").read_text().split())
+
+
+def minute() -> np.ndarray:
+    """60 s of several recordings over light noise (so that no window holds digital silence)."""
+    parts = [samples(name) for name in ("market", "evening", "kitchen", "hello", "station")]
+    audio = np.concatenate([*parts, *parts])[: 60 * SAMPLE_RATE]
+    noise = np.random.default_rng(0).standard_normal(len(audio)) * 10 ** (-40 / 20)
+    return (audio + noise).astype(np.float32)

@@ -1,0 +1,87 @@
+"""A wrong key or value names itself and the file."""
+
+from pathlib import Path
+
+import pytest
+
+from auricle.errors import SettingsError
+from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.graph import component, load_graph
+from auricle.settings import SECTIONS
+
+pytestmark = pytest.mark.unit
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_section_wins_over_common_and_the_command_line_over_both(tmp_path: Path) -> None:
+    path = write(tmp_path, "Common: {threads: 2}\nPdWorker: {threads: 3, max_requests: 5}\n")
+    sections = load_config(path, ["--PdWorker.max_requests=7"])
+    settings = settings_for("PdWorker", sections, str(path))
+    assert (settings.threads, settings.max_requests) == (3, 7)
+    assert settings_for("EncodeWorker", sections, str(path)).threads == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "override", "said"),
+    [
+        ("Frontend: {prot: 1}", None, r"my\.yaml: unknown key Frontend\.prot; did you mean port"),
+        ("Common: {modle: x}", None, r"my\.yaml: unknown key Common\.modle; did you mean model"),
+        ("Common: {port: 1}", None, r"unknown key Common\.port"),
+        ("Frontent: {}", None, r"my\.yaml: unknown section 'Frontent'; did you mean Frontend"),
+        ("Frontend: {port: many}", None, r"my\.yaml: Frontend\.port is 'many'"),
+        ("Frontend: {port: 70000}", None, r"Frontend\.port is 70000.*65535"),
+        ("Frontend: {}", "--Frontend.port=-1", r"Frontend\.port is -1"),
+        ("- a list", None, r"my\.yaml must hold sections"),
+        ("a: [", None, r"my\.yaml is not valid YAML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, override: str | None, said: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=said):
+        sections = load_config(path, [override] if override else [])
+        settings_for("Frontend", sections, str(path))
+
+
+def test_a_malformed_override_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"'--port=1' is not of the form --Component\.key"):
+        load_config(None, ["--port=1"])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot read .*none\.yaml"):
+        load_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs").glob("*.yaml")), ids=lambda p: p.name)
+def test_every_config_in_the_repository_is_valid(path: Path) -> None:
+    sections = load_config(path)
+    for name in SECTIONS:
+        settings_for(name, sections, str(path))
+
+
+def test_the_default_graph_starts_callees_before_callers() -> None:
+    order = load_graph("graphs.e_pd:Frontend").in_start_order()
+    assert order == ["EncodeWorker", "PdWorker", "Processor", "Frontend"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("graphs.e_pd", "must be of the form"),
+        ("graphs.missing:Frontend", "no graph file"),
+        ("graphs.e_pd:Backend", "declares no 'Backend'"),
+    ],
+)
+def test_a_wrong_graph_is_named(target: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_graph(target)
+
+
+def test_an_unknown_component_is_named() -> None:
+    with pytest.raises(SettingsError, match="unknown component 'Transcriber'"):
+        component("Transcriber")

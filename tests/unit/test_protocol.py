@@ -1,0 +1,53 @@
+"""The streaming WebSocket's messages: what is taken, and what is said about the rest."""
+
+import json
+
+import pytest
+
+from auricle.errors import ProtocolError
+from auricle.frontend import protocol
+
+pytestmark = pytest.mark.unit
+
+
+def start(**fields: object) -> str:
+    return json.dumps({"type": "start", "sample_rate": 16_000, **fields})
+
+
+def test_a_start_with_defaults() -> None:
+    parsed = protocol.parse_start(start())
+    assert (parsed.encoding, parsed.language, parsed.chunk_ms) == ("pcm_s16le", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "send a JSON start first"),
+        ("{nonsense", "first message must be a JSON start"),
+        ('{"type": "end"}', "first message must be a JSON start"),
+        ('{"type": "start"}', "sample_rate"),
+        (start(sample_rate="fast"), "sample_rate"),
+        (start(sample_rate=1), "sample_rate 1 is outside 4000 to 192000 Hz"),
+        (start(sample_rate=10**9), "outside 4000 to 192000 Hz"),
+        (start(encoding="opus"), "unknown encoding 'opus'; supported: pcm_s16le"),
+        (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000"),
+        (start(sampel_rate=8000), "sampel_rate"),
+        (start(context="x" * 2001), "at most 2000"),
+    ],
+)
+def test_a_wrong_first_message_is_told_what_would_be_right(text: str | None, said: str) -> None:
+    with pytest.raises(ProtocolError, match=said):
+        protocol.parse_start(text)
+
+
+def test_only_end_may_follow_as_text() -> None:
+    protocol.parse_end('{"type": "end"}')
+    with pytest.raises(ProtocolError, match="start was sent twice"):
+        protocol.parse_end(start())
+    with pytest.raises(ProtocolError, match="expected binary audio or a JSON end"):
+        protocol.parse_end('{"type": "stop"}')
+
+
+def test_replies_carry_their_type() -> None:
+    reply = json.loads(protocol.encode(protocol.ErrorReply("overloaded", "full")))
+    assert reply == {"type": "error", "code": "overloaded", "message": "full"}
