@@ -27,7 +27,10 @@ log = logging.getLogger(__name__)
 # A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd).
 _QUARANTINE_SECONDS = 30.0
 _DRAIN_SECONDS = 10.0
+# Requests go point to point; NATS, where configured, carries events only.
+_REQUEST_PLANE = "tcp"
 _INSTANCE_POLL_SECONDS = 0.1
+_LISTED_SECONDS = 30.0
 _STATUS_PREFIX = "AURICLE_STATUS "
 _UNAVAILABLE = "Unavailable"
 
@@ -67,7 +70,7 @@ class Runtime:
 
         self._namespace = settings.namespace
         self._dynamo = DistributedRuntime(
-            asyncio.get_running_loop(), settings.discovery, settings.request_plane
+            asyncio.get_running_loop(), settings.discovery, _REQUEST_PLANE
         )
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
@@ -126,10 +129,13 @@ class Runtime:
         if self._failure is not None:
             raise self._failure
 
+    def close(self) -> None:
+        """For a process that only calls others (a test, a tool): leave the graph."""
+        self._dynamo.shutdown()
+
     async def _wait_until_listed(self, component: str, endpoint: str) -> None:
         """Ready means that others can find this process."""
-        client = self.client(component, endpoint)
-        await within(30.0, client.wait_for_instances(), f"registration of {component}.{endpoint}")
+        await self.client(component, endpoint).wait_for_instances(_LISTED_SECONDS)
 
     async def _close(self, serving: list[asyncio.Future[None]]) -> None:
         """Leave discovery first, then finish what is in flight, then go."""
@@ -220,10 +226,10 @@ class RemoteEndpoint:
             self._client = await self._endpoint.client()
         return self._client
 
-    async def wait_for_instances(self) -> None:
-        """Until at least one instance can be called."""
+    async def wait_for_instances(self, seconds: float) -> None:
+        """Until at least one instance can be called; raises DeadlineExceeded."""
         client = await self._connected()
-        await client.wait_for_instances()
+        await within(seconds, client.wait_for_instances(), "an instance")
 
     async def instances(self) -> list[int]:
         """Instances that can be called now, without those seen dead."""
@@ -293,7 +299,7 @@ def _set_environment(settings: CommonSettings) -> None:
     """Dynamo reads its transports from the environment."""
     values = {
         "DYN_DISCOVERY_BACKEND": settings.discovery,
-        "DYN_REQUEST_PLANE": settings.request_plane,
+        "DYN_REQUEST_PLANE": _REQUEST_PLANE,
         "DYN_EVENT_PLANE": settings.event_plane,
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,

@@ -26,7 +26,6 @@ class CommonSettings(BaseModel):
     )
     etcd_endpoints: str = ""
     nats_server: str = ""
-    request_plane: Literal["tcp", "nats"] = "tcp"
     event_plane: Literal["zmq", "nats"] = "zmq"
     system_port: int = Field(
         0,

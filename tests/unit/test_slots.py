@@ -58,6 +58,17 @@ def test_a_pinned_slot_is_never_reused() -> None:
         table.allocate("b", 1, partial=False)
 
 
+def test_a_slot_in_quarantine_gives_its_key_up_at_once_and_itself_later() -> None:
+    table = SlotTable(2)
+    quarantined = table.allocate("a", 1, partial=False)
+    table.detach(quarantined)
+    assert put(table, "a", pinned=True) is not quarantined
+    with pytest.raises(Overloaded):
+        table.allocate("b", 1, partial=False)
+    table.abandon(quarantined)
+    assert put(table, "b") is quarantined
+
+
 def test_reuse_changes_the_generation() -> None:
     table = SlotTable(1)
     first = put(table, "a").generation

@@ -86,10 +86,19 @@ class SlotTable:
         """The content is written: others may find it. The allocation's pin stays."""
         slot.ready = True
 
+    def detach(self, slot: Slot) -> None:
+        """The content will not come, but the memory may still be written to.
+
+        The key is forgotten, so it can be given another slot; this one is out of
+        use until `abandon`.
+        """
+        self._forget(slot)
+
     def abandon(self, slot: Slot) -> None:
         """The content could not be written: the slot is free again."""
+        self._forget(slot)
         slot.pins = 0
-        self._clear(slot)
+        self._free.append(slot.index)
 
     def pin(self, slot: Slot) -> None:
         """Keep the slot from reuse until `unpin`."""
@@ -120,14 +129,13 @@ class SlotTable:
         if best is None:
             raise Overloaded(f"all {self.count} slots of the slab are in use; try again")
         self.evictions += 1
-        self._clear(best)
-        return self._slots[self._free.pop()]
+        self._forget(best)
+        return best
 
-    def _clear(self, slot: Slot) -> None:
+    def _forget(self, slot: Slot) -> None:
         if slot.key is not None:
             del self._by_key[slot.key]
             del self._recency[slot.index]
-            self._free.append(slot.index)
         slot.key, slot.ready = None, False
 
 

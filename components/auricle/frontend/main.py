@@ -16,9 +16,8 @@ from auricle.frontend.websocket import StreamSessions
 from auricle.metrics import Registry
 from auricle.runtime import Runtime, report_status
 from auricle.settings import FrontendSettings
-from auricle.tasks import within
 
-_PROCESSOR_SECONDS = 120.0
+_PROCESSOR_SECONDS = 600.0
 
 
 class _Server(uvicorn.Server):
@@ -41,7 +40,7 @@ async def run(settings: FrontendSettings) -> None:
     )
     report_status("waiting for a processor")
     for endpoint in (endpoints.open, endpoints.push, endpoints.end):
-        await within(_PROCESSOR_SECONDS, endpoint.wait_for_instances(), "a processor")
+        await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
     registry = Registry()
     metrics = FrontendMetrics(registry.registry)
     model = settings.model.resolve().name

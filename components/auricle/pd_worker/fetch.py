@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ class WindowFetcher:
         self._landing: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
-    async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncIterator[Fetched]:
+    async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncGenerator[Fetched, None]:
         """All of `windows` in the slab, pinned until the block ends.
 
         Raises WindowsMissing naming those that cannot be had; the caller
@@ -167,7 +167,9 @@ class WindowFetcher:
             done = True
         finally:
             if not done:
-                # Late writes may still arrive: the slots stay quarantined (pinned) until then.
+                # Late writes may still arrive: the slots stay in quarantine until then.
+                for slot in slots:
+                    self.table.detach(slot)
                 read.ended.add_done_callback(
                     lambda _: loop.call_soon_threadsafe(self._free_quarantined, slots)
                 )

@@ -18,6 +18,8 @@ from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
 from auricle.runtime import Route, Runtime, report_status
 from auricle.settings import ProcessorSettings
 
+_WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
+
 
 async def run(settings: ProcessorSettings) -> None:
     """Serve sessions until told to stop."""
@@ -36,8 +38,8 @@ async def run(settings: ProcessorSettings) -> None:
         runtime.client("pd_worker", "generate"), settings.decode_deadline_seconds, settings.attempts
     )
     report_status("waiting for workers")
-    await encode_pool.ready()
-    await pd_pool.ready()
+    await encode_pool.ready(_WORKERS_SECONDS)
+    await pd_pool.ready(_WORKERS_SECONDS)
     registry = Registry()
     metrics = ProcessorMetrics(registry.registry)
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics)

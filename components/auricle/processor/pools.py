@@ -32,9 +32,9 @@ class Pool:
         self._attempts = attempts
         self._placed: Counter[int] = Counter()
 
-    async def ready(self) -> None:
-        """Until the pool has an instance."""
-        await self._endpoint.wait_for_instances()
+    async def ready(self, seconds: float) -> None:
+        """Until the pool has an instance; raises DeadlineExceeded."""
+        await self._endpoint.wait_for_instances(seconds)
 
     async def place(self, avoid: frozenset[int] = frozenset()) -> int:
         """The instance with the fewest placements; `release` it when done."""

@@ -65,7 +65,7 @@ class Session:
         self._checkpoint = checkpoint
         self._language = checkpoint.prompt.check_language(opened.language)
         self._recognizer = recognizer
-        self._usage = UsageMeter()
+        self.usage = UsageMeter()
         self._scheme = KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant)
         self._policy = SegmentPolicy.from_seconds(
             chunk_ms=opened.chunk_ms,
@@ -82,6 +82,11 @@ class Session:
         if not resume.committed_tokens:
             self._stability = Stability()
         self._offset = 0  # of the last decode, in samples of the segment
+
+    @property
+    def committed_tokens(self) -> tuple[int, ...]:
+        """Answer tokens of the open segment that will not change."""
+        return self._stability.committed
 
     async def events(self) -> AsyncGenerator[SessionEvent, None]:
         """Ready, then partials and finals, then done or failed. Close it to end the session."""
@@ -161,7 +166,7 @@ class Session:
     async def _finish(self) -> AsyncGenerator[SessionEvent, None]:
         if self._audio.samples >= _SHORTEST_SEGMENT:
             yield await self._end_segment(self._audio.samples)
-        yield Done(self._usage.report(_milliseconds(self.inbox.received)))
+        yield Done(self.usage.report(_milliseconds(self.inbox.received)))
 
     async def _decode(self, offset: int, *, final: bool) -> None:
         prompt = self._checkpoint.prompt
@@ -173,7 +178,7 @@ class Session:
             max_tokens=max(limit - len(committed), _MIN_NEW_TOKENS),
             final=final,
         )
-        reply = await self._recognizer.decode(self._audio, offset, task, self._usage)
+        reply = await self._recognizer.decode(self._audio, offset, task, self.usage)
         self._stability = self._stability.after(
             reply.tokens,
             offset,
