@@ -152,10 +152,14 @@ class Trainer:
 
 
 def batch(maker: ExampleMaker, longest: float) -> list[Example]:
-    """Examples of similar length, together about _BATCH_SECONDS; lengths log-uniform."""
-    target = math.exp(random.uniform(math.log(0.5), math.log(longest)))
-    if random.random() < 0.35:
-        target = random.uniform(0.5, longest)
+    """Examples of similar length, together about _BATCH_SECONDS.
+
+    Lengths are uniform, so that long audio is learned as well as short; a quarter
+    is log-uniform for the first second of a session.
+    """
+    target = random.uniform(0.5, longest)
+    if random.random() < 0.25:
+        target = math.exp(random.uniform(math.log(0.5), math.log(longest)))
     count = max(1, min(24, round(_BATCH_SECONDS / target)))
     return [maker.make(max(0.3, target * random.uniform(0.8, 1.0))) for _ in range(count)]
 

@@ -119,28 +119,20 @@ class Supervisor:
         Raises StartFailed if a process is not ready in time; in every case
         nothing is left running.
         """
-        watching: asyncio.Task[None] | None = None
-        stopping = asyncio.create_task(self._stop.wait())
+        tasks: list[asyncio.Task[Any]] = []
         try:
             await self._arbiter.start()
+            stopping = asyncio.create_task(self._stop.wait())
             watching = asyncio.create_task(self._watch())
             starting = asyncio.create_task(self._start_groups(groups))
-            waiting: set[asyncio.Task[Any]] = {starting, watching, stopping}
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if stopping not in done:
-                for task in done:
-                    task.result()
+            tasks = [stopping, watching, starting]
+            if await _first_of(tasks) is starting:
                 on_ready()
-                done, _ = await asyncio.wait(
-                    {watching, stopping}, return_when=asyncio.FIRST_COMPLETED
-                )
-                for task in done:
-                    task.result()
-            starting.cancel()
+                await _first_of([stopping, watching])
         finally:
-            stopping.cancel()
-            if watching is not None:
-                watching.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._shut_down()
 
     def stop(self) -> None:
@@ -197,6 +189,14 @@ class Supervisor:
         await self._arbiter.stop()
         self._board.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+
+async def _first_of(tasks: list[asyncio.Task[Any]]) -> asyncio.Task[Any]:
+    """The first task to end; raises what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+    return next(task for task in tasks if task in done)
 
 
 def component_command(component: str, arguments: list[str]) -> list[str]:

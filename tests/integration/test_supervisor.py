@@ -1,0 +1,102 @@
+"""The launcher with small processes of its own: order, restarts, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from auricle.launcher.status import StatusBoard
+from auricle.launcher.supervisor import Process, StartFailed, Supervisor
+
+pytestmark = pytest.mark.integration
+
+
+def process(name: str, script: str) -> Process:
+    code = "import os, sys, time, signal\n" + textwrap.dedent(script)
+    return Process(name, name, [sys.executable, "-u", "-c", code], {"AURICLE_SUPERVISED": "1"})
+
+
+READY = "print('AURICLE_STATUS ready')\ntime.sleep(600)\n"
+
+
+class Run:
+    """A supervisor over some processes, run until a step of the test stops it."""
+
+    def __init__(self, *processes: Process) -> None:
+        self.output = io.StringIO()
+        board = StatusBoard([p.name for p in processes], Console(file=self.output), quiet=False)
+        self.statuses: list[tuple[str, str]] = []
+        self.changed = asyncio.Event()
+        self.supervisor = Supervisor(list(processes), board, self._heard)
+
+    def _heard(self, process: Process, status: str) -> None:
+        self.statuses.append((process.name, status))
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():
+                await self.changed.wait()
+                self.changed.clear()
+
+
+async def test_callees_are_ready_before_callers_start_and_all_end() -> None:
+    run = Run(process("worker", READY), process("front", READY))
+    ready = asyncio.Event()
+    running = asyncio.create_task(run.supervisor.run([["worker"], ["front"]], ready.set))
+    async with asyncio.timeout(30):
+        await ready.wait()
+    assert run.statuses == [("worker", "ready"), ("front", "ready")]
+    children = psutil.Process().children()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+    assert not [c for c in children if c.is_running() and c.status() != psutil.STATUS_ZOMBIE]
+
+
+async def test_a_crashed_process_is_started_again(tmp_path: Path) -> None:
+    marker = tmp_path / "started"
+    script = f"""
+        first = not os.path.exists({str(marker)!r})
+        open({str(marker)!r}, "w").close()
+        print("AURICLE_STATUS ready")
+        time.sleep(0.5 if first else 600)
+        sys.exit(3)
+    """
+    run = Run(process("fragile", script))
+    running = asyncio.create_task(run.supervisor.run([["fragile"]], lambda: None))
+    await run.until(lambda: len(run.statuses) == 2)
+    run.supervisor.stop()
+    await running
+    assert "starting again in 1 s" in run.output.getvalue()
+
+
+async def test_a_process_that_cannot_start_is_an_error_with_its_log() -> None:
+    run = Run(process("broken", "print('no such checkpoint')\nsys.exit(1)"))
+    with pytest.raises(StartFailed, match="broken ended before it was ready"):
+        await run.supervisor.run([["broken"]], lambda: None)
+    assert "no such checkpoint" in run.output.getvalue()
+
+
+async def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auricle.launcher.supervisor._STOP_SECONDS", 1.0)
+    stubborn = process("stubborn", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY)
+    run = Run(stubborn)
+    ready = asyncio.Event()
+    running = asyncio.create_task(run.supervisor.run([["stubborn"]], ready.set))
+    async with asyncio.timeout(30):
+        await ready.wait()
+    (child,) = psutil.Process().children()
+    run.supervisor.stop()
+    async with asyncio.timeout(15):
+        await running
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

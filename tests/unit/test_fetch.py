@@ -1,0 +1,214 @@
+"""Windows reach the landing slab verified or not at all. NIXL is played by a copy in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.nixl import PendingRead, ReadRequest
+from auricle.errors import TransferFailed, WindowsMissing
+from auricle.messages import DecodeWindow, WindowRef
+from auricle.pd_worker.fetch import WindowFetcher
+
+pytestmark = pytest.mark.unit
+LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
+A, B = "aa" * 16, "bb" * 16
+
+
+class CopyEndpoint:
+    """Copies between slabs of this process; can fail, hold back, or end late."""
+
+    def __init__(self, remote: HostSlab, local: HostSlab) -> None:
+        self.remote, self.local = remote, local
+        self.requests: list[ReadRequest] = []
+        self.fail: str | None = None
+        self.held: list[PendingRead] | None = None
+        self.begun = asyncio.Event()
+
+    def begin(self, request: ReadRequest) -> PendingRead:
+        read = PendingRead(request)
+        self.requests.append(request)
+        if self.held is not None:
+            self.held.append(read)
+            self.begun.set()
+        elif self.fail:
+            read.ended.set_result(None)
+            read.outcome.set_exception(TransferFailed(self.fail))
+        else:
+            self.finish(read)
+        return read
+
+    def finish(self, read: PendingRead) -> None:
+        for source, target in zip(read.request.remote, read.request.local, strict=True):
+            at = target.address - self.local.region.address
+            start = source.address - self.remote.region.address
+            self.local._memory[at : at + target.size] = self.remote._memory[
+                start : start + source.size
+            ]
+        read.ended.set_result(None)
+        read.outcome.set_result(None)
+
+
+class Bench:
+    """A remote slab with windows in it, and a fetcher."""
+
+    def __init__(self, slots: int = 4) -> None:
+        self.remote = HostSlab.private(LAYOUT, 4)
+        self.local = HostSlab.private(LAYOUT, slots)
+        self.endpoint = CopyEndpoint(self.remote, self.local)
+        self.fetcher = WindowFetcher(
+            self.local,
+            self.endpoint,  # type: ignore[arg-type]
+            fingerprint="f",
+            dtype="float32",
+            deadline_seconds=1.0,
+        )
+
+    def window(self, name: str, slot: int = 0, **changed: object) -> DecodeWindow:
+        payload = np.arange(3 * 16, dtype=np.uint8)
+        LAYOUT.write(self.remote.slot(slot), name, 5, payload)
+        region = self.remote.slot_region(slot, 3)
+        fields: dict[str, object] = {
+            **{"key": name, "fingerprint": "f", "dtype": "float32", "length": 3, "agent": "enc"},
+            **{"agent_metadata": b"", "address": region.address, "size": region.size},
+            **{"device": 0, "memory": "DRAM", "slot": slot, "generation": 5, "lease": slot + 70},
+        }
+        return DecodeWindow(name, 3, False, WindowRef(**(fields | changed)))  # type: ignore[arg-type]
+
+    def without_ref(self, key: str, *, partial: bool = False) -> DecodeWindow:
+        return DecodeWindow(key, 3, partial)
+
+
+async def test_windows_of_one_worker_are_read_at_once_and_their_leases_released() -> None:
+    bench = Bench()
+    async with bench.fetcher.pinned([bench.window(A, 0), bench.window(B, 1)]) as fetched:
+        assert [w.key for w in fetched.windows] == [A, B]
+        assert fetched.bytes_read == 2 * LAYOUT.content_bytes(3)
+        for window in fetched.windows:
+            memory = bench.local.slot(window.slot)
+            LAYOUT.verify(memory, window.key, window.generation, 3)
+        assert bench.fetcher.table.pinned == 2
+    assert bench.fetcher.table.pinned == 0
+    assert [r.notice for r in bench.endpoint.requests] == [b"70,71"]
+
+
+async def test_a_window_that_is_here_is_not_read_again() -> None:
+    bench = Bench()
+    async with bench.fetcher.pinned([bench.window(A)]):
+        pass
+    async with bench.fetcher.pinned([bench.without_ref(A)]) as fetched:
+        assert fetched.bytes_read == 0
+    assert len(bench.endpoint.requests) == 1
+
+
+async def test_a_window_nobody_has_is_named() -> None:
+    bench = Bench()
+    with pytest.raises(WindowsMissing, match="no location") as caught:
+        async with bench.fetcher.pinned([bench.window(A), bench.without_ref(B)]):
+            pass
+    assert caught.value.keys == (B,)
+    assert bench.fetcher.table.pinned == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"fingerprint": "other"}, "encoded by checkpoint other"),
+        ({"dtype": "bfloat16"}, "as bfloat16"),
+        ({"size": 1}, "another window or size"),
+        ({"key": B}, "another window or size"),
+        ({"generation": 6}, "generation 5, expected 6"),
+    ],
+)
+async def test_what_is_not_the_window_asked_for_is_refused(
+    changed: dict[str, object], said: str
+) -> None:
+    bench = Bench()
+    with pytest.raises(WindowsMissing, match=said):
+        async with bench.fetcher.pinned([bench.window(A, **changed)]):
+            pass
+    assert bench.fetcher.table.in_use == 0
+
+
+async def test_torn_content_is_refused_and_can_be_read_again() -> None:
+    bench = Bench()
+    window = bench.window(A)
+    bench.remote.slot(0)[70] ^= 1
+    with pytest.raises(WindowsMissing, match="checksum"):
+        async with bench.fetcher.pinned([window]):
+            pass
+    async with bench.fetcher.pinned([bench.window(A)]) as fetched:
+        assert fetched.bytes_read
+
+
+async def test_a_failed_read_names_its_windows() -> None:
+    bench = Bench()
+    bench.endpoint.fail = "peer died"
+    with pytest.raises(WindowsMissing, match="peer died") as caught:
+        async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]):
+            pass
+    assert caught.value.keys == (A, B)
+    await settled()
+    assert bench.fetcher.table.in_use == 0
+
+
+async def test_slots_of_a_read_that_timed_out_stay_out_of_use_until_it_ends() -> None:
+    bench = Bench(slots=1)
+    bench.endpoint.held = []
+    window = bench.window(A)
+
+    async def fetch() -> None:
+        async with bench.fetcher.pinned([window]):
+            pass
+
+    first = asyncio.create_task(fetch())
+    await bench.endpoint.begun.wait()
+    (read,) = bench.endpoint.held
+    read.outcome.set_exception(TransferFailed("took too long"))
+    with pytest.raises(WindowsMissing, match="took too long"):
+        await first
+    bench.endpoint.held = None
+    with pytest.raises(Exception, match="all 1 slots"):
+        await fetch()
+    read.ended.set_result(None)
+    await settled()
+    await fetch()
+
+
+async def test_two_requests_for_one_window_share_the_read() -> None:
+    bench = Bench()
+    bench.endpoint.held = []
+    window = bench.window(A)
+
+    async def fetch() -> int:
+        async with bench.fetcher.pinned([window]) as fetched:
+            return fetched.bytes_read
+
+    both = [asyncio.create_task(fetch()) for _ in range(2)]
+    await bench.endpoint.begun.wait()
+    await asyncio.sleep(0)
+    bench.endpoint.finish(bench.endpoint.held[0])
+    assert sorted([await t for t in both]) == [0, LAYOUT.content_bytes(3)]
+    assert len(bench.endpoint.requests) == 1
+
+
+async def test_a_partial_window_is_the_first_to_go() -> None:
+    bench = Bench(slots=2)
+    whole = bench.window(A, 0)
+    partial = DecodeWindow(B, 3, True, bench.window(B, 1).ref)
+    async with bench.fetcher.pinned([whole, partial]):
+        pass
+    async with bench.fetcher.pinned([bench.window("cc" * 16, 2)]):
+        pass
+    assert bench.fetcher.table.find(A) is not None
+    assert bench.fetcher.table.find(B) is None
+
+
+async def settled() -> None:
+    """Slots are freed in a callback of the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0)

@@ -1,0 +1,131 @@
+"""A session's line to its processor survives that processor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import numpy as np
+import pytest
+
+from auricle.errors import ProtocolError, WorkerUnavailable
+from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
+from auricle.messages import (
+    Accepted,
+    Done,
+    EndAudio,
+    Final,
+    OpenSession,
+    Partial,
+    PushAudio,
+    ResumePoint,
+    SessionEvent,
+    SessionReady,
+    Usage,
+)
+
+pytestmark = pytest.mark.unit
+OPENED = OpenSession("s", "t", None, "", 640)
+
+
+class Processors:
+    """Two processors; `script[instance]` says what each session of it sends when."""
+
+    def __init__(self) -> None:
+        self.received: dict[int, list[tuple[int, int]]] = {1: [], 2: []}
+        self.opened: list[tuple[int, OpenSession]] = []
+        self.ended = asyncio.Event()
+        self.dies_after_samples: int | None = None
+        self.dead: set[int] = set()
+        self.arrived = asyncio.Event()
+
+    async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+        alive = [i for i in (1, 2) if i not in self.dead]
+        return [i for i in alive if i not in avoid][:1] or alive
+
+    async def stream(
+        self, message: OpenSession, reply: object, instance: int
+    ) -> AsyncGenerator[SessionEvent, None]:
+        self.opened.append((instance, message))
+        yield SessionReady(message.session)
+        while True:
+            await self.arrived.wait()
+            self.arrived.clear()
+            got = sum(count for _, count in self.received[instance])
+            if self.dies_after_samples is not None and got >= self.dies_after_samples:
+                self.dies_after_samples = None
+                self.dead.add(instance)
+                yield Final(0, "one", 0, 1, "English", ResumePoint(1, 20_000, (), "one"))
+                yield Partial(1, "two", "", 2, "English", ResumePoint(1, 20_000, (5,), "one"))
+                raise WorkerUnavailable("Unavailable: killed")
+            if self.ended.is_set():
+                yield Final(1, "two three", 1, 2, "English", ResumePoint(2, 40_000, (), "two"))
+                yield Done(Usage())
+                return
+
+    async def call(
+        self, message: PushAudio | EndAudio, reply: object, instance: int, seconds: float
+    ) -> Accepted:
+        await asyncio.sleep(0)
+        if instance in self.dead:
+            raise WorkerUnavailable("Unavailable: dead")
+        if isinstance(message, EndAudio):
+            self.ended.set()
+        else:
+            self.received[instance].append((message.start_sample, len(message.pcm) // 2))
+        self.arrived.set()
+        return Accepted(0)
+
+
+def link(processors: Processors) -> ProcessorLink:
+    endpoints = ProcessorEndpoints(processors, processors, processors)  # type: ignore[arg-type]
+    return ProcessorLink(endpoints, OPENED, deadline_seconds=5, patience_seconds=5)
+
+
+async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -> None:
+    processors = Processors()
+    processors.dies_after_samples = 30_000
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(np.zeros(30_000, np.int16))
+    await subject.add(np.zeros(10_000, np.int16))
+    subject.finish()
+    events = [event async for event in subject.events()]
+    pump.cancel()
+    assert [type(e) for e in events] == [SessionReady, Final, Partial, Final, Done]
+    (first, _), (second, reopened) = processors.opened
+    assert (first, second) == (1, 2)
+    assert reopened.resume == ResumePoint(1, 20_000, (5,), "one")
+    assert reopened.session != OPENED.session
+    # Only the open segment's audio travels again.
+    assert min(start for start, _ in processors.received[2]) == 20_000
+    assert max(start + count for start, count in processors.received[2]) == 40_000
+
+
+async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
+    class Refusing(Processors):
+        async def call(self, *_: object) -> Accepted:
+            raise ProtocolError("no such session")
+
+    subject = link(Refusing())
+    pump = asyncio.create_task(subject.pump())
+    events = subject.events()
+    await anext(events)
+    await subject.add(np.zeros(10, np.int16))
+    with pytest.raises(ProtocolError, match="no such session"):
+        await pump
+    await events.aclose()
+
+
+async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
+    subject = link(Processors())
+    await subject.add(np.zeros(41 * 16_000, np.int16))
+    waiting = asyncio.create_task(subject.add(np.zeros(10, np.int16)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    pump = asyncio.create_task(subject.pump())
+    events = subject.events()
+    await anext(events)
+    await waiting
+    pump.cancel()
+    await events.aclose()
