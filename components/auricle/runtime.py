@@ -21,6 +21,7 @@ import msgspec
 from auricle.errors import AuricleError, BadRequest, WorkerUnavailable, from_code
 from auricle.messages import Refusal, from_wire, to_wire
 from auricle.settings import CommonSettings
+from auricle.status import report_status
 from auricle.tasks import TaskOwner, within
 
 log = logging.getLogger(__name__)
@@ -31,24 +32,10 @@ _DRAIN_SECONDS = 10.0
 _REQUEST_PLANE = "tcp"
 _INSTANCE_POLL_SECONDS = 0.1
 _LISTED_SECONDS = 30.0
-_STATUS_PREFIX = "AURICLE_STATUS "
 _UNAVAILABLE = "Unavailable"
 
 Unary = Callable[[Any], Awaitable[msgspec.Struct]]
 Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
-
-
-def report_status(text: str) -> None:
-    """Tell the launcher, if there is one, what this process is doing; `ready` is the last word."""
-    if os.environ.get("AURICLE_SUPERVISED"):
-        print(f"{_STATUS_PREFIX}{text}", flush=True)
-    else:
-        log.info("status: %s", text)
-
-
-def parse_status(line: str) -> str | None:
-    """The status in a line of a component's output, if it is one."""
-    return line.removeprefix(_STATUS_PREFIX) if line.startswith(_STATUS_PREFIX) else None
 
 
 @dataclass(frozen=True)

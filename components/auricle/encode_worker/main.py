@@ -20,8 +20,9 @@ from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.messages import EncodeRequest
 from auricle.metrics import Registry
-from auricle.runtime import Route, Runtime, report_status
+from auricle.runtime import Route, Runtime
 from auricle.settings import EncodeWorkerSettings
+from auricle.status import report_status
 
 _EXPIRE_SECONDS = 1.0
 

@@ -14,8 +14,9 @@ from auricle.frontend.link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.websocket import StreamSessions
 from auricle.metrics import Registry
-from auricle.runtime import Runtime, report_status
+from auricle.runtime import Runtime
 from auricle.settings import FrontendSettings
+from auricle.status import report_status
 
 _PROCESSOR_SECONDS = 600.0
 

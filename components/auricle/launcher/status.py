@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from auricle.runtime import parse_status
+from auricle.status import parse_status
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 

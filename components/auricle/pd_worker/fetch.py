@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -41,13 +42,16 @@ class WindowFetcher:
         fingerprint: str,
         dtype: str,
         deadline_seconds: float,
+        on_read: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
+        """`on_read` hears how long each read took, verification included (seconds)."""
         self.table = SlotTable(slab.count)
         self._slab = slab
         self._endpoint = endpoint
         self._fingerprint = fingerprint
         self._dtype = dtype
         self._deadline_seconds = deadline_seconds
+        self._on_read = on_read
         self._landing: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
@@ -125,6 +129,7 @@ class WindowFetcher:
         taken: list[Slot] = []
         landed = asyncio.get_running_loop().create_future()
         quiet = True
+        began = time.monotonic()
         try:
             for window in windows:
                 taken.append(self.table.allocate(window.key, window.length, partial=window.partial))
@@ -135,6 +140,7 @@ class WindowFetcher:
             for window, ref, slot in zip(windows, refs, taken, strict=True):
                 self._accept(window, ref, slot)
                 slots[window.key] = slot
+            self._on_read(time.monotonic() - began)
         except TransferFailed as error:
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None

@@ -17,8 +17,9 @@ from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
 from auricle.pd_worker.worker import PdWorker
-from auricle.runtime import Route, Runtime, report_status
+from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
+from auricle.status import report_status
 
 _HEALTH_SECONDS = 2.0
 

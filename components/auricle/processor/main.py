@@ -15,8 +15,9 @@ from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.service import ProcessorService
 from auricle.processor.session import CheckpointView
 from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
-from auricle.runtime import Route, Runtime, report_status
+from auricle.runtime import Route, Runtime
 from auricle.settings import ProcessorSettings
+from auricle.status import report_status
 
 _WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
 

@@ -1,0 +1,1 @@
+"""A script per published number; results are in RESULTS.md."""

@@ -1,0 +1,60 @@
+"""Time to ready and memory of the default graph on this machine.
+
+    python -m benchmarks.footprint [--starts 3]
+
+Memory is the proportional set size of all processes together (shared pages
+counted once), after one recording was transcribed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import statistics
+
+import psutil
+
+from auricle.client.stream import stream_file
+from tests import recordings
+from tests.server import Server, serving
+
+
+def memory_mib(server: Server) -> dict[str, float]:
+    """PSS per process, in MiB."""
+    sizes: dict[str, float] = {}
+    for process in server.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            command = process.cmdline()
+            at = command.index("component") + 1 if "component" in command else None
+            name = command[at] if at else (command[0].split("/")[-1] or process.name())
+            sizes[f"{name} ({process.pid})"] = process.memory_full_info().pss / 2**20
+    return sizes
+
+
+async def transcribe(server: Server) -> None:
+    """One bundled recording, through everything."""
+    async for _ in stream_file(server.url, recordings.samples("market"), live=False):
+        pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=3)
+    arguments = parser.parse_args()
+    seconds: list[float] = []
+    totals: list[float] = []
+    for _ in range(arguments.starts):
+        with serving() as server:
+            seconds.append(server.seconds_to_ready)
+            asyncio.run(transcribe(server))
+            sizes = memory_mib(server)
+            totals.append(sum(sizes.values()))
+    for name, size in sizes.items():
+        print(f"{name:32} {size:8.0f} MiB")
+    print(f"seconds to ready: median {statistics.median(seconds):.1f} of {seconds}")
+    print(f"memory: median {statistics.median(totals):.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
