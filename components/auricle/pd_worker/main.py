@@ -35,6 +35,8 @@ async def run(settings: PdWorkerSettings) -> None:
     )
     slab = HostSlab.create_shared(layout, settings.landing_slots)
     endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.region)
+    registry = Registry()
+    metrics = PdWorkerMetrics(registry.registry)
     engine = None
     try:
         await asyncio.to_thread(endpoint.start)
@@ -49,11 +51,11 @@ async def run(settings: PdWorkerSettings) -> None:
             fingerprint=checkpoint.fingerprint,
             dtype=settings.dtype,
             deadline_seconds=settings.read_deadline_seconds,
+            on_read=metrics.read_seconds.observe,
         )
+        metrics.slots_in_use.set_function(lambda: fetcher.table.in_use)
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
-        registry = Registry()
-        metrics = PdWorkerMetrics(registry.registry, lambda: fetcher.table.in_use)
         worker = PdWorker(settings, prompt, fetcher, engine, metrics)
         runtime = Runtime(settings)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)

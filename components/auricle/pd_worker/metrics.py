@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from auricle.messages import DecodeReply
 
@@ -12,23 +10,25 @@ from auricle.messages import DecodeReply
 class PdWorkerMetrics:
     """Counters of decodes, prompt tokens and embedding bytes."""
 
-    def __init__(self, registry: CollectorRegistry, slots_in_use: Callable[[], float]) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str) -> Counter:
             return Counter(f"auricle_pd_worker_{name}", text, registry=registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"auricle_pd_worker_{name}", text, registry=registry)
 
         self._decodes = counter("decodes", "decode requests answered")
         self._prompt = counter("prompt_tokens", "prompt tokens of all decodes")
         self._cached = counter("cached_tokens", "prompt tokens found in the KV cache")
         self._output = counter("output_tokens", "tokens generated")
         self._bytes = counter("embedding_read_bytes", "slot bytes read over NIXL")
-        slots = Gauge(
-            "auricle_pd_worker_landing_slots_in_use",
-            "landing slots with content",
+        self.slots_in_use = gauge("landing_slots_in_use", "landing slots with content")
+        self.in_flight = gauge("requests_in_flight", "decodes under way")
+        self.read_seconds = Histogram(
+            "auricle_pd_worker_read_seconds",
+            "NIXL reads, verification included",
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
             registry=registry,
-        )
-        slots.set_function(slots_in_use)
-        self.in_flight = Gauge(
-            "auricle_pd_worker_requests_in_flight", "decodes under way", registry=registry
         )
 
     def decoded(self, reply: DecodeReply) -> None:
