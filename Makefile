@@ -40,7 +40,7 @@ lint: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# About 70 minutes on two cores; resumes from build/demo when interrupted.
+# About 90 minutes on two idle cores; resumes from build/demo when interrupted.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus
 	$(BIN)/python -m models.training.train --work build/demo

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +13,17 @@ from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import Region
 
 Bytes = npt.NDArray[np.uint8]
-_SHARED_DIRECTORY = Path("/dev/shm")
 
 
 class HostSlab:
-    """`count` slots in host memory, as bytes; `name` set means other processes can map it."""
+    """`count` slots in host memory, as bytes; with a `name` other processes can map it."""
 
     def __init__(self, layout: SlabLayout, count: int, memory: Bytes, name: str | None) -> None:
         self.layout = layout
         self.count = count
         self.name = name
         self._memory = memory
+        self._descriptor: int | None = None
 
     @classmethod
     def private(cls, layout: SlabLayout, count: int) -> HostSlab:
@@ -34,23 +33,31 @@ class HostSlab:
 
     @classmethod
     def create_shared(cls, layout: SlabLayout, count: int) -> HostSlab:
-        """Memory that `attach` finds by name; call `unlink` once everyone has attached."""
-        path = _SHARED_DIRECTORY / f"auricle-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        """Memory that processes of the same user find by name until `unlink`.
+
+        An anonymous file reached through /proc: nothing is left behind however
+        this process ends, and a container's small /dev/shm does not matter.
+        """
+        descriptor = os.memfd_create("auricle-slab")
         size = layout.slot_bytes * count
-        with path.open("xb") as file:
-            path.chmod(0o600)
-            file.truncate(size)
-        return cls(layout, count, _map(path, size), str(path))
+        os.ftruncate(descriptor, size)
+        name = f"/proc/{os.getpid()}/fd/{descriptor}"
+        slab = cls(layout, count, _map(descriptor, size), name)
+        slab._descriptor = descriptor
+        return slab
 
     @classmethod
     def attach(cls, layout: SlabLayout, count: int, name: str) -> HostSlab:
         """Map the slab another process created."""
-        return cls(layout, count, _map(Path(name), layout.slot_bytes * count), name)
+        with Path(name).open("r+b") as file:
+            memory = _map(file.fileno(), layout.slot_bytes * count)
+        return cls(layout, count, memory, name)
 
     def unlink(self) -> None:
-        """Remove the name; the memory lives until the last process has unmapped it."""
-        if self.name is not None:
-            Path(self.name).unlink(missing_ok=True)
+        """Nobody can attach any more; the memory lives until the last process has unmapped it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     @property
     def region(self) -> Region:
@@ -68,6 +75,5 @@ class HostSlab:
         return Region(start, self.layout.content_bytes(length))
 
 
-def _map(path: Path, size: int) -> Bytes:
-    with path.open("r+b") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8)
+def _map(descriptor: int, size: int) -> Bytes:
+    return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)

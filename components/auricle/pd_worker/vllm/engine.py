@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle.embeddings.memory import HostSlab
-from auricle.errors import AuricleError, WindowsMissing
+from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing
+from auricle.tasks import within
+
+_ABORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -133,11 +137,25 @@ class Engine:
             extra_args={"ec_transfer_params": {"windows": rows}},
         )
         last = None
-        async for output in self._llm.generate(
-            prompt, sampling, request_id, priority=0 if urgent else 1
-        ):
-            last = output
+        try:
+            async for output in self._llm.generate(
+                prompt, sampling, request_id, priority=0 if urgent else 1
+            ):
+                last = output
+        except asyncio.CancelledError:
+            await self._abort_processed()
+            raise
         return _decoded(last, windows)
+
+    async def _abort_processed(self) -> None:
+        """vLLM has sent the abort; wait until its engine has taken it.
+
+        Until then a step may still copy from the request's slots, so they must
+        stay pinned. The engine takes messages in order: an answer to this
+        harmless question comes after the abort.
+        """
+        with contextlib.suppress(DeadlineExceeded):
+            await within(_ABORT_SECONDS, self._llm.is_sleeping(), "vLLM's abort")
 
     async def check_health(self) -> None:
         """Raise if vLLM's processes died."""
