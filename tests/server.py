@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ import psutil
 ROOT = Path(__file__).parent.parent
 READY_SECONDS = 180.0
 STOP_SECONDS = 60.0
+_MARK = "AURICLE_TEST_RUN"
 _READY = re.compile(r"auricle ready at (\S+)")
 
 
@@ -88,8 +90,14 @@ def serving(*overrides: str, config: str = "configs/demo.yaml") -> Iterator[Serv
         *overrides,
     ]
     began = time.monotonic()
+    mark = uuid.uuid4().hex
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        env=os.environ | {_MARK: mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         lines: queue.Queue[str] = queue.Queue()
@@ -99,14 +107,16 @@ def serving(*overrides: str, config: str = "configs/demo.yaml") -> Iterator[Serv
         url = _wait_for_url(process, lines, log)
         server = Server(process, url, discovery, ports, time.monotonic() - began, log)
         yield server
-        family = server.processes()
         _stop(process)
-        _, alive = psutil.wait_procs(family, timeout=5.0)
+        _, alive = psutil.wait_procs(_marked(mark), timeout=5.0)
         assert not alive, f"left running: {alive}"
         records = [p for p in discovery.rglob("*") if p.is_file()]
         assert not records, f"stale discovery records: {records}"
     finally:
-        _kill_family(process)
+        for left in _marked(mark):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+        process.wait(10.0)
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str]) -> None:
@@ -132,15 +142,14 @@ def _stop(process: subprocess.Popen[str]) -> None:
     assert process.wait(STOP_SECONDS) == 0, "the launcher did not end cleanly"
 
 
-def _kill_family(process: subprocess.Popen[str]) -> None:
-    """Whatever a failed test left."""
-    if process.poll() is None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    os.kill(child.pid, signal.SIGKILL)
-        process.kill()
-        process.wait(10.0)
+def _marked(mark: str) -> list[psutil.Process]:
+    """Every process of this run, wherever it hangs in the process tree by now."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(_MARK) == mark:
+                found.append(process)
+    return found
 
 
 async def eventually(condition: Callable[[], bool], seconds: float) -> None:

@@ -73,6 +73,7 @@ class Supervisor:
             endpoint=f"ipc://{self._sockets}/control",
             pubsub_endpoint=f"ipc://{self._sockets}/events",
             check_delay=-1,  # `_watch` below looks at the watchers
+            proc_name="auricle serve",
             loop=IOLoop.current(),
         )
         loop = asyncio.get_running_loop()
