@@ -117,6 +117,27 @@ async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
     await events.aclose()
 
 
+async def test_a_push_that_fails_once_is_made_again() -> None:
+    class Flaky(Processors):
+        failed = False
+
+        async def call(self, *arguments: object) -> Accepted:
+            if not self.failed:
+                self.failed = True
+                raise WorkerUnavailable("Unavailable: for a moment")
+            return await super().call(*arguments)  # type: ignore[arg-type]
+
+    processors = Flaky()
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(np.zeros(100, np.int16))
+    subject.finish()
+    kinds = [type(event) async for event in subject.events()]
+    pump.cancel()
+    assert kinds[-1] is Done
+    assert processors.received[1] == [(0, 100)]
+
+
 async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
     subject = link(Processors())
     await subject.add(np.zeros(41 * 16_000, np.int16))

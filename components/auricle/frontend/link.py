@@ -40,6 +40,8 @@ _PIECE = 10 * SAMPLE_RATE  # samples of one push at most
 _AHEAD = 4 * _PIECE  # samples that may wait to be pushed before the client is held back
 _MOVES = 4
 _MOVE_WAIT_SECONDS = 1.0
+_PUSH_TRIES = 100
+_PUSH_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,12 @@ class ProcessorLink:
     # ── audio ───────────────────────────────────────────────────────────────
 
     async def pump(self) -> None:
-        """Send audio and the end to whichever processor owns the session; cancel to stop."""
+        """Send audio and the end to whichever processor owns the session; cancel to stop.
+
+        Raises what a processor refused, and WorkerUnavailable if it takes no audio
+        although its events go on.
+        """
+        failures = 0
         while True:
             await self._connected.wait()
             await self._work.wait()
@@ -151,12 +158,16 @@ class ProcessorLink:
                 raise AssertionError("connected without an instance")
             try:
                 await self._send_next(session, instance)
-            except (WorkerUnavailable, ProtocolError) as error:
+                failures = 0
+            except ProtocolError:
                 if session == self._session and self._connected.is_set():
-                    if isinstance(error, ProtocolError):
-                        raise
-                    # `events` sees the same death and connects again.
-                    self._connected.clear()
+                    raise
+            except WorkerUnavailable:
+                # Usually `events` sees the same death and connects to another processor.
+                failures = failures + 1 if session == self._session else 0
+                if failures == _PUSH_TRIES:
+                    raise
+                await asyncio.sleep(_PUSH_PAUSE_SECONDS)
 
     async def _send_next(self, session: str, instance: int) -> None:
         if self._sent < self._end:

@@ -62,6 +62,10 @@ class StreamSessions:
         except AuricleError as error:
             self._metrics.ended(error.code)
             await _refuse(socket, error)
+        except Exception:
+            log.exception("a session failed in a way nobody thought of")
+            self._metrics.ended(AuricleError.code)
+            await _refuse(socket, AuricleError("internal error; see the frontend's log"))
         finally:
             self._open -= 1
 
