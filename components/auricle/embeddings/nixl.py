@@ -8,6 +8,7 @@ only while there is something to wait for.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import queue
 import threading
@@ -89,6 +90,7 @@ class NixlEndpoint:
         self._started: Future[bytes] = Future()
         self._thread = threading.Thread(target=self._run, name=f"nixl-{name}", daemon=True)
         self._stopping = False
+        self._had_failures = False
 
     def start(self, deadline_seconds: float = 30.0) -> bytes:
         """Create the agent and register the memory; returns the agent's metadata."""
@@ -101,6 +103,10 @@ class NixlEndpoint:
         self._stopping = True
         self._inbox.put(None)
         self._thread.join(5.0)
+        if self._had_failures or self._late:
+            # UCX aborts the process when an agent that lost a peer is destroyed
+            # (arbiter assertion, NIXL 1.4). This process is ending: keep the agent.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._agent))
 
     def wake(self) -> None:
         """Something to wait for has begun (a lease was granted)."""
@@ -166,7 +172,9 @@ class NixlEndpoint:
             )
             self._agent.transfer(read.handle)
         except Exception as error:  # NIXL raises its own types; all mean this read failed
-            self._peers.pop(request.agent, None)
+            self._forget_peer(request.agent)
+            if read.handle is not None:
+                self._release(read)
             _settle(read.ended, None)
             what = f"reading from {request.agent} failed: {error or type(error).__name__}"
             _settle(read.outcome, TransferFailed(what))
@@ -183,6 +191,11 @@ class NixlEndpoint:
                 raise TransferFailed(f"metadata is of agent {name}, not {request.agent}")
             self._peers[request.agent] = request.agent_metadata
         return request.agent
+
+    def _forget_peer(self, agent: str) -> None:
+        """It failed: introduce it anew before the next read."""
+        self._had_failures = True
+        self._peers.pop(agent, None)
 
     def _descriptors(self, regions: tuple[Region, ...]) -> Any:
         rows = [(r.address, r.size, r.device) for r in regions]
@@ -204,7 +217,7 @@ class NixlEndpoint:
                 what = f"reading from {agent} took longer than {seconds:g} s"
                 _settle(read.outcome, TransferFailed(what))
             else:
-                self._peers.pop(agent, None)
+                self._forget_peer(agent)
                 self._end(read, TransferFailed(f"reading from {agent} failed: {state}"))
         for read in list(self._late):
             if self._state(read) != "PROC":
