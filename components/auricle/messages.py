@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 Message = TypeVar("Message", bound=msgspec.Struct)
+# Audio between two decodes of a session.
+MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
 
 
 class Refusal(msgspec.Struct, frozen=True, tag=True):

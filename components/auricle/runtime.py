@@ -242,10 +242,12 @@ class RemoteEndpoint:
         """One request, one reply, with a deadline; raises what the other side raised."""
 
         async def first() -> Any:
+            # To the end: leaving earlier would tell the other side to stop.
             async with aclosing(self.stream(message, reply, instance)) as replies:
-                async for one in replies:
-                    return one
-            raise WorkerUnavailable("the worker ended the request without a reply")
+                received = [one async for one in replies]
+            if not received:
+                raise WorkerUnavailable("the worker ended the request without a reply")
+            return received[0]
 
         return await within(seconds, first(), f"{type(message).__name__}")
 
@@ -256,6 +258,7 @@ class RemoteEndpoint:
         from dynamo.runtime import Context
 
         context = Context()
+        ended = False
         try:
             client = await self._connected()
             replies = await client.direct(
@@ -266,6 +269,7 @@ class RemoteEndpoint:
                 if isinstance(decoded, Refusal):
                     raise from_code(decoded.code, decoded.message, decoded.keys)
                 yield decoded
+            ended = True
         except (AuricleError, asyncio.CancelledError, GeneratorExit):
             raise
         except msgspec.ValidationError as error:
@@ -279,7 +283,8 @@ class RemoteEndpoint:
                 log.warning("call to instance %x failed: %s", instance, text)
             raise WorkerUnavailable(text) from None
         finally:
-            context.stop_generating()
+            if not ended:
+                context.stop_generating()
 
 
 def _set_environment(settings: CommonSettings) -> None:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
+
 Seconds = float
 
 
@@ -44,7 +46,7 @@ class FrontendSettings(CommonSettings):
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535, description="0 takes a free port")
     max_sessions: int = Field(64, ge=1)
-    default_chunk_ms: int = Field(640, ge=80, le=10_000)
+    default_chunk_ms: int = Field(640, ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)
     start_timeout_seconds: Seconds = Field(10.0, gt=0, description="until the start message")
     idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")

@@ -10,10 +10,9 @@ import msgspec
 
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import ProtocolError
-from auricle.messages import Final, Partial, Usage
+from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
 
 ENCODINGS = ("pcm_s16le",)
-MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
 MAX_CONTEXT_CHARACTERS = 2_000
 
 

@@ -30,8 +30,9 @@ def run_component(name: str, settings: CommonSettings) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
     # Dynamo warns of records that a graceful shutdown has removed already.
-    os.environ.setdefault("DYN_LOG", "error")
+    os.environ.setdefault("DYN_LOG", "warn,dynamo_runtime::component::endpoint=error")
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()

@@ -6,7 +6,15 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from auricle.errors import BadRequest, Overloaded, ProtocolError
-from auricle.messages import Accepted, EndAudio, OpenSession, PushAudio, SessionEvent
+from auricle.messages import (
+    MAX_CHUNK_MS,
+    MIN_CHUNK_MS,
+    Accepted,
+    EndAudio,
+    OpenSession,
+    PushAudio,
+    SessionEvent,
+)
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
@@ -14,7 +22,6 @@ from auricle.processor.session import CheckpointView, Session
 from auricle.settings import ProcessorSettings
 
 _PUSH_WAIT_SECONDS = 30.0
-MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
 
 
 class ProcessorService:

@@ -92,6 +92,7 @@ class Engine:
             enable_mm_embeds=True,
             mm_processor_cache_gb=0,
             skip_mm_profiling=True,
+            use_tqdm_on_load=False,
             limit_mm_per_prompt={"audio": options.max_model_len},
             ec_transfer_config=transfer,
             disable_log_stats=True,
@@ -163,6 +164,9 @@ class Engine:
 
     async def close(self) -> None:
         """Stop vLLM's processes."""
+        if self._llm.output_handler is not None:
+            # Otherwise it reports the end of the engine as a failure.
+            self._llm.output_handler.cancel()
         await asyncio.to_thread(self._llm.shutdown)
 
 
