@@ -90,33 +90,41 @@ def serving(*overrides: str, config: str = "configs/demo.yaml") -> Iterator[Serv
         *overrides,
     ]
     began = time.monotonic()
-    mark = uuid.uuid4().hex
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | {_MARK: mark},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    with leaving_nothing() as environment:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         lines: queue.Queue[str] = queue.Queue()
         log: list[str] = []
-        reader = threading.Thread(target=_read, args=(process, lines, log), daemon=True)
-        reader.start()
+        threading.Thread(target=_read, args=(process, lines, log), daemon=True).start()
         url = _wait_for_url(process, lines, log)
-        server = Server(process, url, discovery, ports, time.monotonic() - began, log)
-        yield server
+        yield Server(process, url, discovery, ports, time.monotonic() - began, log)
         _stop(process)
-        _, alive = psutil.wait_procs(_marked(mark), timeout=5.0)
-        assert not alive, f"left running: {alive}"
         records = [p for p in discovery.rglob("*") if p.is_file()]
         assert not records, f"stale discovery records: {records}"
+
+
+@contextlib.contextmanager
+def leaving_nothing() -> Iterator[dict[str, str]]:
+    """An environment whose processes must all have ended when the block ends.
+
+    They are found by a mark in their environment, wherever they hang in the
+    process tree by then, and killed in any case.
+    """
+    mark = uuid.uuid4().hex
+    try:
+        yield os.environ | {_MARK: mark}
+        _, alive = psutil.wait_procs(_marked(mark), timeout=5.0)
+        assert not alive, f"left running: {alive}"
     finally:
         for left in _marked(mark):
             with contextlib.suppress(psutil.NoSuchProcess):
                 left.kill()
-        process.wait(10.0)
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str]) -> None:

@@ -25,14 +25,14 @@ from auricle.status import report_status
 from auricle.tasks import TaskOwner, within
 
 log = logging.getLogger(__name__)
-# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd).
-_QUARANTINE_SECONDS = 30.0
+# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd); trying it
+# again costs milliseconds, while leaving out the only worker for long costs sessions.
+_QUARANTINE_SECONDS = 12.0
 _DRAIN_SECONDS = 10.0
 # Requests go point to point; NATS, where configured, carries events only.
 _REQUEST_PLANE = "tcp"
 _INSTANCE_POLL_SECONDS = 0.1
 _LISTED_SECONDS = 30.0
-_UNAVAILABLE = "Unavailable"
 
 Unary = Callable[[Any], Awaitable[msgspec.Struct]]
 Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
@@ -277,11 +277,9 @@ class RemoteEndpoint:
         except Exception as error:
             # Dynamo has no error types of its own; a dead or vanished worker says "Unavailable: …",
             # and an unknown instance is reported as not found.
-            text = str(error)
+            log.warning("call to instance %x failed: %s", instance, error)
             self._quarantined[instance] = time.monotonic() + _QUARANTINE_SECONDS
-            if not text.startswith(_UNAVAILABLE):
-                log.warning("call to instance %x failed: %s", instance, text)
-            raise WorkerUnavailable(text) from None
+            raise WorkerUnavailable(str(error)) from None
         finally:
             if not ended:
                 context.stop_generating()

@@ -82,7 +82,7 @@ class ProcessorSettings(CommonSettings):
     )
     encode_deadline_seconds: Seconds = Field(20.0, gt=0)
     decode_deadline_seconds: Seconds = Field(60.0, gt=0)
-    attempts: int = Field(3, ge=1, description="of an encode or decode, each on another worker")
+    attempts: int = Field(4, ge=1, description="of an encode or decode, each on another worker")
 
 
 class EncodeWorkerSettings(CommonSettings):

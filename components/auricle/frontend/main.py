@@ -17,7 +17,10 @@ from auricle.metrics import Registry
 from auricle.runtime import Runtime
 from auricle.settings import FrontendSettings
 from auricle.status import report_status
+from auricle.tasks import within
 
+_LISTEN_SECONDS = 30.0
+_STARTED_POLL_SECONDS = 0.01
 _PROCESSOR_SECONDS = 600.0
 
 
@@ -61,12 +64,19 @@ async def run(settings: FrontendSettings) -> None:
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await within(_LISTEN_SECONDS, _started(server, serving), "the HTTP server")
     report_status(f"listening at http://{settings.host}:{port}")
     try:
         await runtime.serve("frontend", [], until=serving)
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
+
+
+async def _started(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    """Until connections are accepted; uvicorn only has a flag for it."""
+    while not server.started and not serving.done():
+        await asyncio.sleep(_STARTED_POLL_SECONDS)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -18,6 +18,15 @@ _MAINS = {
     "EncodeWorker": "auricle.encode_worker.main",
     "PdWorker": "auricle.pd_worker.main",
 }
+# Without what Dynamo says at every graceful shutdown: records removed already, watches ended.
+_DYNAMO_LOG = ",".join(
+    [
+        "warn",
+        "dynamo_runtime::component::endpoint=error",
+        "dynamo_runtime::pipeline::network::egress::push_router=error",
+        "dynamo_runtime::storage::kv::file=off",
+    ]
+)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -31,8 +40,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
-    # Dynamo warns of records that a graceful shutdown has removed already.
-    os.environ.setdefault("DYN_LOG", "warn,dynamo_runtime::component::endpoint=error")
+    os.environ.setdefault("DYN_LOG", _DYNAMO_LOG)
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
@@ -43,5 +51,14 @@ def run_component(name: str, settings: CommonSettings) -> None:
 def _die_with_parent() -> None:
     """Even a launcher that was killed leaves no orphan: the kernel then sends SIGTERM."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+    if libc.prctl(# Without what Dynamo says at every graceful shutdown: records removed already, watches ended.
+_DYNAMO_LOG = ",".join(
+    [
+        "warn",
+        "dynamo_runtime::component::endpoint=error",
+        "dynamo_runtime::pipeline::network::egress::push_router=error",
+        "dynamo_runtime::storage::kv::file=off",
+    ]
+)
+_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
         logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))
