@@ -20,12 +20,19 @@ from auricle.status import report_status
 from auricle.tasks import within
 
 _LISTEN_SECONDS = 30.0
-_STARTED_POLL_SECONDS = 0.01
 _PROCESSOR_SECONDS = 600.0
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, leaving signals to the runtime."""
+    """uvicorn, leaving signals to the runtime and saying when it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,19 +71,13 @@ async def run(settings: FrontendSettings) -> None:
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await within(_LISTEN_SECONDS, _started(server, serving), "the HTTP server")
+    await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     report_status(f"listening at http://{settings.host}:{port}")
     try:
         await runtime.serve("frontend", [], until=serving)
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
-
-
-async def _started(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
-    """Until connections are accepted; uvicorn only has a flag for it."""
-    while not server.started and not serving.done():
-        await asyncio.sleep(_STARTED_POLL_SECONDS)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -51,14 +51,5 @@ def run_component(name: str, settings: CommonSettings) -> None:
 def _die_with_parent() -> None:
     """Even a launcher that was killed leaves no orphan: the kernel then sends SIGTERM."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(# Without what Dynamo says at every graceful shutdown: records removed already, watches ended.
-_DYNAMO_LOG = ",".join(
-    [
-        "warn",
-        "dynamo_runtime::component::endpoint=error",
-        "dynamo_runtime::pipeline::network::egress::push_router=error",
-        "dynamo_runtime::storage::kv::file=off",
-    ]
-)
-_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
         logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))
