@@ -33,6 +33,7 @@ class Run:
     """A supervisor over some processes, run until a step of the test stops it."""
 
     def __init__(self, *processes: Process) -> None:
+        self._before = set(psutil.Process().children())  # a server shared by other tests
         self.output = io.StringIO()
         board = StatusBoard([p.name for p in processes], Console(file=self.output), quiet=False)
         self.statuses: list[tuple[str, str]] = []
@@ -42,6 +43,10 @@ class Run:
     def _heard(self, process: Process, status: str) -> None:
         self.statuses.append((process.name, status))
         self.changed.set()
+
+    def children(self) -> list[psutil.Process]:
+        """Processes started since."""
+        return [c for c in psutil.Process().children() if c not in self._before]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
@@ -57,7 +62,8 @@ async def test_callees_are_ready_before_callers_start_and_all_end() -> None:
     async with asyncio.timeout(30):
         await ready.wait()
     assert run.statuses == [("worker", "ready"), ("front", "ready")]
-    children = psutil.Process().children()
+    children = run.children()
+    assert len(children) == 2
     os.kill(os.getpid(), signal.SIGTERM)
     await running
     assert not [c for c in children if c.is_running() and c.status() != psutil.STATUS_ZOMBIE]
@@ -95,7 +101,7 @@ async def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.Monk
     running = asyncio.create_task(run.supervisor.run([["stubborn"]], ready.set))
     async with asyncio.timeout(30):
         await ready.wait()
-    (child,) = psutil.Process().children()
+    (child,) = run.children()
     run.supervisor.stop()
     async with asyncio.timeout(15):
         await running
