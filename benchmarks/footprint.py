@@ -3,7 +3,8 @@
     python -m benchmarks.footprint [--starts 3]
 
 Memory is the proportional set size of all processes together (shared pages
-counted once), after one recording was transcribed.
+counted once), after one recording was transcribed live. Read time is the PD
+worker's own: from asking NIXL to verified in the landing slab.
 """
 
 from __future__ import annotations
@@ -33,9 +34,16 @@ def memory_mib(server: Server) -> dict[str, float]:
 
 
 async def transcribe(server: Server) -> None:
-    """One bundled recording, through everything."""
-    async for _ in stream_file(server.url, recordings.samples("market"), live=False):
+    """One bundled recording, through everything, at its own pace."""
+    async for _ in stream_file(server.url, recordings.samples("market"), live=True):
         pass
+
+
+def mean_read_ms(server: Server) -> float:
+    """Mean of the reads so far."""
+    metric = "auricle_pd_worker_read_seconds"
+    total = server.metric("PdWorker", f"{metric}_sum")
+    return 1000 * total / server.metric("PdWorker", f"{metric}_count")
 
 
 def main() -> None:
@@ -44,15 +52,18 @@ def main() -> None:
     arguments = parser.parse_args()
     seconds: list[float] = []
     totals: list[float] = []
+    reads: list[float] = []
     for _ in range(arguments.starts):
         with serving() as server:
             seconds.append(server.seconds_to_ready)
             asyncio.run(transcribe(server))
             sizes = memory_mib(server)
             totals.append(sum(sizes.values()))
+            reads.append(mean_read_ms(server))
     for name, size in sizes.items():
         print(f"{name:32} {size:8.0f} MiB")
     print(f"seconds to ready: median {statistics.median(seconds):.1f} of {seconds}")
+    print(f"mean NIXL read: median {statistics.median(reads):.2f} ms of {reads}")
     print(f"memory: median {statistics.median(totals):.0f} MiB")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.server import Server, serving
 
+# Dynamo's runtime in the test's own process says at INFO that it is being left.
+os.environ.setdefault("DYN_LOG", "warn")
 CATEGORIES = {"unit", "integration", "end_to_end"}
 
 

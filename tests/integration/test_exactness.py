@@ -207,7 +207,9 @@ async def test_a_lease_is_released_by_the_read(processor: Processor, server: Ser
     await eventually(lambda: server.metric("EncodeWorker", leases) <= before, seconds=10)
 
 
-def test_embeddings_equal_one_shot_encoding_at_every_decode_offset(reference: Reference) -> None:
+async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset(
+    reference: Reference,
+) -> None:
     checkpoint = open_checkpoint(MODEL)
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     pcm = to_int16(recordings.samples("market"))
