@@ -73,10 +73,6 @@ class Runtime:
         """Tasks whose death ends the process (a supervisor restarts it)."""
         return self._tasks
 
-    def stop(self) -> None:
-        """Ask `serve` to drain and return."""
-        self._stop.set()
-
     def client(self, component: str, endpoint: str) -> RemoteEndpoint:
         """Callable side of another component's endpoint."""
         return RemoteEndpoint(self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}"))
@@ -90,7 +86,7 @@ class Runtime:
     async def serve(
         self, component: str, routes: Sequence[Route], until: asyncio.Future[None] | None = None
     ) -> None:
-        """Serve until SIGTERM, SIGINT, `stop` or the end of `until`; then drain.
+        """Serve until SIGTERM, SIGINT or the end of `until`; then drain.
 
         Raises if an owned task died.
         """

@@ -117,6 +117,21 @@ async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
     await events.aclose()
 
 
+async def test_audio_whose_text_is_final_is_forgotten() -> None:
+    processors = Processors()
+    processors.dies_after_samples = 30_000
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(np.zeros(30_000, np.int16))
+    subject.finish()
+    kept = []
+    async for event in subject.events():
+        if isinstance(event, Partial | Final) and event.resume.segment_start == 20_000:
+            kept.append(sum(len(block) for block in subject._kept))
+    pump.cancel()
+    assert kept == [10_000, 10_000]
+
+
 async def test_a_push_that_fails_once_is_made_again() -> None:
     class Flaky(Processors):
         failed = False

@@ -10,7 +10,13 @@ import pytest
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError, Overloaded, WindowsMissing, WorkerUnavailable
+from auricle.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    Overloaded,
+    WindowsMissing,
+    WorkerUnavailable,
+)
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -181,6 +187,14 @@ async def test_a_grid_point_passed_during_a_decode_is_skipped() -> None:
 async def test_a_dead_pd_worker_is_left_for_another() -> None:
     workers = ScriptedWorkers(counting)
     workers.faults = [WorkerUnavailable("Unavailable: gone")]
+    events = await feed(session(workers), 2 * GRID)
+    assert isinstance(events[-1], Done)
+    assert workers.used[0] != workers.used[1]
+
+
+async def test_a_silent_pd_worker_is_left_for_another() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.faults = [DeadlineExceeded("DecodeRequest took longer than 60 s")]
     events = await feed(session(workers), 2 * GRID)
     assert isinstance(events[-1], Done)
     assert workers.used[0] != workers.used[1]

@@ -138,8 +138,10 @@ class ProcessorLink:
 
     def _forget_before(self, sample: int) -> None:
         """Text up to `sample` is final: its audio is not needed any more."""
-        while self._kept and self._start + len(self._kept[0]) <= sample:
-            self._start += len(self._kept.pop(0))
+        if sample > self._start:
+            # A copy: a slice would keep the whole session's audio alive.
+            self._kept = [np.concatenate(self._kept)[sample - self._start :].copy()]
+            self._start = sample
 
     # ── audio ───────────────────────────────────────────────────────────────
 

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from auricle.errors import AuricleError, Overloaded, WindowsMissing, WorkerUnavailable
+from msgspec import Struct
+
+from auricle.errors import AuricleError, WindowsMissing
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -49,12 +51,12 @@ class Pool:
         if self._placed[instance] <= 0:
             del self._placed[instance]
 
-    async def attempt(self, work: Callable[[int], Awaitable[T]]) -> T:
-        """Run `work(attempt)` until it succeeds, fails for good, or attempts run out."""
+    async def attempt(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run `work` until it succeeds, fails for good, or attempts run out."""
         for number in range(self._attempts):
             await asyncio.sleep(_BACK_OFF_SECONDS[min(number, len(_BACK_OFF_SECONDS) - 1)])
             try:
-                return await work(number)
+                return await work()
             except AuricleError as error:
                 if not error.retryable or number + 1 == self._attempts:
                     raise
@@ -69,11 +71,6 @@ class Placement:
         self._pool = pool
         self._instance: int | None = None
         self._failed: set[int] = set()
-
-    @property
-    def pool(self) -> Pool:
-        """The pool this is a placement in."""
-        return self._pool
 
     async def instance(self) -> int:
         """The instance held, placed now if there is none."""
@@ -94,22 +91,31 @@ class Placement:
             self._instance = None
 
 
+async def _call_placed(
+    endpoint: RemoteEndpoint, placement: Placement, request: Struct, reply: Any, seconds: float
+) -> Any:
+    """One call; a worker that is dead, full or silent is left, so the next goes elsewhere."""
+    instance = await placement.instance()
+    try:
+        return await endpoint.call(request, reply, instance, seconds)
+    except WindowsMissing:  # the worker is well
+        raise
+    except AuricleError as error:
+        if error.retryable:
+            placement.move()
+        raise
+
+
 class EncodePool(Pool):
     """Calls to encode workers."""
 
     async def encode(self, placement: Placement, request: EncodeRequest) -> EncodeReply:
         """Refs for all windows of the request, from one worker."""
 
-        async def once(_: int) -> EncodeReply:
-            instance = await placement.instance()
-            try:
-                reply: EncodeReply = await self._endpoint.call(
-                    request, EncodeReply, instance, self._deadline
-                )
-            except AuricleError as error:
-                if error.retryable:
-                    placement.move()
-                raise
+        async def once() -> EncodeReply:
+            reply: EncodeReply = await _call_placed(
+                self._endpoint, placement, request, EncodeReply, self._deadline
+            )
             return reply
 
         return await self.attempt(once)
@@ -119,15 +125,8 @@ class PdPool(Pool):
     """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""
 
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
-        """One try; a dead or full worker is left, so the next try goes elsewhere."""
-        instance = await placement.instance()
-        try:
-            reply: DecodeReply = await self._endpoint.call(
-                request, DecodeReply, instance, self._deadline
-            )
-        except WindowsMissing:
-            raise
-        except (WorkerUnavailable, Overloaded):
-            placement.move()
-            raise
+        """One try."""
+        reply: DecodeReply = await _call_placed(
+            self._endpoint, placement, request, DecodeReply, self._deadline
+        )
         return reply

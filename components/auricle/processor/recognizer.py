@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from dataclasses import dataclass
 
-from auricle.errors import Overloaded, WindowsMissing, WorkerUnavailable
+from auricle.errors import AuricleError, WindowsMissing
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -61,7 +61,7 @@ class Recognizer:
         """Greedy answer tokens for the segment's first `samples` samples."""
         windows = await asyncio.to_thread(audio.windows, samples)
 
-        async def once(_: int) -> DecodeReply:
+        async def once() -> DecodeReply:
             refs = await self._encode_missing(windows, usage)
             try:
                 return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
@@ -71,8 +71,9 @@ class Recognizer:
                 if any(key in refs for key in error.keys):
                     self._encoder.move()
                 raise
-            except (WorkerUnavailable, Overloaded):
-                self._on_pd_worker.clear()
+            except AuricleError as error:
+                if error.retryable:  # the next try goes to another PD worker
+                    self._on_pd_worker.clear()
                 raise
 
         reply = await self._pd_pool.attempt(once)

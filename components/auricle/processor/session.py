@@ -79,8 +79,6 @@ class Session:
         self._previous_text = resume.context
         self._audio = SegmentAudio(checkpoint.geometry, self._scheme)
         self._stability = resumed(resume.committed_tokens, settings.unfixed_chunks)
-        if not resume.committed_tokens:
-            self._stability = Stability()
         self._offset = 0  # of the last decode, in samples of the segment
 
     @property

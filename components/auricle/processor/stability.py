@@ -61,4 +61,6 @@ class Stability:
 
 def resumed(committed: Tokens, unfixed_decodes: int) -> Stability:
     """The state to go on from on another processor: only what was committed is kept."""
+    if not committed:
+        return Stability()
     return Stability(committed, committed, (0,) * len(committed), unfixed_decodes)
