@@ -106,7 +106,7 @@ class ExampleMaker:
 
     def _colour(self, audio: Samples) -> Samples:
         """Loudness and background noise."""
-        level = 10 ** (self._dice.uniform(-25, 0) / 20)
+        level = 10 ** (self._dice.uniform(-38, 0) / 20)
         audio = audio * (level / max(float(np.abs(audio).max()), 1e-4))
         if self._dice.random() < 0.5:
             snr = self._dice.uniform(10, 45)
@@ -115,13 +115,15 @@ class ExampleMaker:
         return np.clip(audio, -1, 1).astype(np.float32)
 
     def _background(self, count: int) -> Samples:
-        """Noise of unit RMS: white, pink-like, or hum."""
+        """Noise of unit RMS: white, pink-like, a tune, or hum."""
         kind = self._dice.random()
-        if kind < 0.8:
+        if kind < 0.7:
             spectrum = np.fft.rfft(self._noise.standard_normal(count))
             slope = self._dice.choice([0.0, 0.5, 1.0])
             spectrum /= np.maximum(np.arange(len(spectrum)), 1) ** slope
             noise = np.fft.irfft(spectrum, count)
+        elif kind < 0.85:
+            noise = self._tune(count)
         else:
             base = self._dice.choice([50, 60, 100, 120, 220, 440]) * self._dice.uniform(0.9, 1.1)
             time = np.arange(count) / SAMPLE_RATE
@@ -131,8 +133,21 @@ class ExampleMaker:
             )
         return (noise / (np.sqrt(np.mean(noise**2)) + 1e-9)).astype(np.float32)
 
+    def _tune(self, count: int) -> Samples:
+        """Chords with decaying notes, like music on hold."""
+        tune = np.zeros(count, np.float32)
+        length = int(self._dice.uniform(0.15, 0.8) * SAMPLE_RATE)
+        time = np.arange(length) / SAMPLE_RATE
+        envelope = np.exp(-time * self._dice.uniform(0.5, 6.0))
+        for at in range(0, count, length):
+            root = 110.0 * 2 ** (self._dice.randint(0, 36) / 12)
+            steps = self._dice.sample([0, 3, 4, 7, 10, 12], self._dice.randint(1, 4))
+            chord = sum(np.sin(2 * np.pi * root * 2 ** (s / 12) * time) for s in steps)
+            tune[at : at + length] = (chord * envelope)[: count - at]
+        return tune
+
     def without_words(self, seconds: float) -> Example:
-        """Silence, noise or hum."""
+        """Silence, noise, a tune or hum."""
         count = max(int(seconds * SAMPLE_RATE), _MIN_SAMPLES)
         kind = self._dice.random()
         audio = np.zeros(count, np.float32)

@@ -1,6 +1,6 @@
 """Train the demo checkpoint on the CPU; resumes from its last checkpoint.
 
-    python -m models.training.train --work build/demo --steps 21400
+    python -m models.training.train --work build/demo --steps 36000
 
 Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 *through the tied output embedding* (blank = pad token): it puts the audio where
@@ -168,7 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
-    parser.add_argument("--steps", type=int, default=21_400)
+    parser.add_argument("--steps", type=int, default=36_000)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(arguments.work, arguments.steps)
