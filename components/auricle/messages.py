@@ -6,7 +6,7 @@ A request is one message; its reply is a message of the named type or a
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -51,20 +51,27 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint = ResumePoint()
 
 
+# What the end of a piece of audio is: nothing special, a short silence where a long
+# segment may end, or the end of speech, which ends its segment.
+Boundary = Literal["none", "pause", "endpoint"]
+
+
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; `pcm` is 16 kHz mono int16, little-endian.
 
-    Idempotent: samples before what was already received are ignored.
+    Idempotent: samples before what was already received are ignored. After an
+    endpoint the next piece may start later: the silence between is never sent.
     """
 
     session: str
     tenant: str
     start_sample: int
     pcm: bytes
+    boundary: Boundary = "none"
 
 
 class EndAudio(msgspec.Struct, frozen=True, tag=True):
-    """Frontend → processor: the session has exactly `total_samples`."""
+    """Frontend → processor: the session has `total_samples`, silence included."""
 
     session: str
     tenant: str
@@ -87,10 +94,14 @@ class SessionReady(msgspec.Struct, frozen=True, tag=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a session cost so far. `*_tokens` are prompt tokens of all decodes."""
+    """What a session cost so far. `*_tokens` are those of all decodes.
+
+    `decodes_skipped` counts grid points given up for lack of room or for the segment's end.
+    """
 
     audio_ms: int = 0
     decodes: int = 0
+    decodes_skipped: int = 0
     windows_encoded: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -222,13 +233,17 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):
-    """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request."""
+    """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request.
+
+    `load` is the share of the worker's request slots in use when it answered.
+    """
 
     tokens: tuple[int, ...]
     finish: str
     prompt_tokens: int
     cached_tokens: int
     embedding_bytes_read: int
+    load: float = 0.0
 
 
 # ── wire form ───────────────────────────────────────────────────────────────

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 
 Seconds = float
+# What a client may ask for, and an operator set as default.
+MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
+MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
+MAX_PRE_ROLL_MS = 2_000
 
 
 class CommonSettings(BaseModel):
@@ -51,6 +55,21 @@ class FrontendSettings(CommonSettings):
     idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
     request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
+    endpointing: bool = Field(
+        True, description="find speech; if false, silence is decoded like speech"
+    )
+    speech_threshold: float = Field(
+        0.5, ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD, description="speech probability"
+    )
+    min_silence_ms: int = Field(
+        500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
+    )
+    pre_roll_ms: int = Field(
+        300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
+    )
+    max_queued_seconds: Seconds = Field(
+        600.0, gt=1, description="audio of all sessions waiting for voice activity; beyond, refused"
+    )
     processor_deadline_seconds: Seconds = Field(
         30.0, gt=0, description="a session waits so long for a processor before it fails"
     )
@@ -68,7 +87,7 @@ class ProcessorSettings(CommonSettings):
         2, ge=0, description="first decodes of a segment that commit nothing"
     )
     pause_after_seconds: Seconds = Field(
-        15.0, gt=1, description="a segment ends at a pause from here"
+        15.0, gt=1, description="a segment ends at a short pause from here"
     )
     max_segment_seconds: Seconds = Field(
         30.0, gt=1, le=300, description="a segment is cut near here at the latest"
@@ -80,9 +99,14 @@ class ProcessorSettings(CommonSettings):
     max_tokens_per_second: float = Field(
         8.0, gt=0, description="of audio; bounds a decode's output"
     )
+    min_new_tokens: int = Field(
+        16, ge=1, description="a decode may write at least so many tokens, however short the audio"
+    )
     encode_deadline_seconds: Seconds = Field(20.0, gt=0)
     decode_deadline_seconds: Seconds = Field(60.0, gt=0)
-    attempts: int = Field(4, ge=1, description="of an encode or decode, each on another worker")
+    attempts: int = Field(
+        4, ge=1, description="of an encode or decode, each on another worker if possible"
+    )
 
 
 class EncodeWorkerSettings(CommonSettings):
@@ -100,7 +124,7 @@ class PdWorkerSettings(CommonSettings):
 
     landing_slots: int = Field(256, ge=2)
     read_deadline_seconds: Seconds = Field(5.0, gt=0)
-    max_requests: int = Field(32, ge=1, description="in flight; beyond, requests are refused")
+    max_requests: int = Field(32, ge=2, description="in flight; beyond, requests are refused")
     max_model_len: int = Field(2048, ge=256)
     block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
     kv_cache_gib: int = Field(1, ge=1, description="on a CPU")

@@ -21,6 +21,19 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
         raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
 
 
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`, or None if `event` is set before: `work` is then cancelled."""
+    task = asyncio.create_task(work)
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for one in (task, waiting):
+            one.cancel()
+        await asyncio.gather(task, waiting, return_exceptions=True)
+
+
 class TaskOwner:
     """Owns background tasks: each is awaited or cancelled by `aclose`.
 

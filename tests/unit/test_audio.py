@@ -8,7 +8,7 @@ import soundfile
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import PcmStream, to_float, to_int16
-from auricle.audio.quiet import ends_in_pause, quietest_point
+from auricle.audio.quiet import quietest_point
 from auricle.errors import BadRequest, ProtocolError
 
 pytestmark = pytest.mark.unit
@@ -84,11 +84,3 @@ def test_the_quietest_point_lies_in_the_gap() -> None:
     noise = np.random.default_rng(0).standard_normal(48_000).astype(np.float32) * 0.1
     noise[20_000:26_000] *= 0.01
     assert 20_000 <= quietest_point(noise) <= 26_000
-
-
-def test_a_pause_is_300_ms_well_below_the_speech() -> None:
-    noise = np.random.default_rng(0).standard_normal(48_000).astype(np.float32) * 0.1
-    assert not ends_in_pause(noise)
-    noise[-6_000:] *= 0.001
-    assert ends_in_pause(noise)
-    assert not ends_in_pause(np.zeros(48_000, np.float32))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import ProtocolError, WorkerUnavailable
+from auricle.frontend.endpointing import Piece
 from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
 from auricle.messages import (
     Accepted,
@@ -77,6 +78,10 @@ class Processors:
         return Accepted(0)
 
 
+def piece(start: int, count: int) -> Piece:
+    return Piece(start, np.zeros(count, np.int16))
+
+
 def link(processors: Processors) -> ProcessorLink:
     endpoints = ProcessorEndpoints(processors, processors, processors)  # type: ignore[arg-type]
     return ProcessorLink(endpoints, OPENED, deadline_seconds=5, patience_seconds=5)
@@ -87,9 +92,9 @@ async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -
     processors.dies_after_samples = 30_000
     subject = link(processors)
     pump = asyncio.create_task(subject.pump())
-    await subject.add(np.zeros(30_000, np.int16))
-    await subject.add(np.zeros(10_000, np.int16))
-    subject.finish()
+    await subject.add(piece(0, 30_000))
+    await subject.add(piece(30_000, 10_000))
+    subject.finish(40_000)
     events = [event async for event in subject.events()]
     pump.cancel()
     assert [type(e) for e in events] == [SessionReady, Final, Partial, Final, Done]
@@ -111,7 +116,7 @@ async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
     pump = asyncio.create_task(subject.pump())
     events = subject.events()
     await anext(events)
-    await subject.add(np.zeros(10, np.int16))
+    await subject.add(piece(0, 10))
     with pytest.raises(ProtocolError, match="no such session"):
         await pump
     await events.aclose()
@@ -122,12 +127,12 @@ async def test_audio_whose_text_is_final_is_forgotten() -> None:
     processors.dies_after_samples = 30_000
     subject = link(processors)
     pump = asyncio.create_task(subject.pump())
-    await subject.add(np.zeros(30_000, np.int16))
-    subject.finish()
+    await subject.add(piece(0, 30_000))
+    subject.finish(30_000)
     kept = []
     async for event in subject.events():
         if isinstance(event, Partial | Final) and event.resume.segment_start == 20_000:
-            kept.append(sum(len(block) for block in subject._kept))
+            kept.append(sum(len(kept_piece.pcm) for kept_piece in subject._kept._pieces))
     pump.cancel()
     assert kept == [10_000, 10_000]
 
@@ -145,8 +150,8 @@ async def test_a_push_that_fails_once_is_made_again() -> None:
     processors = Flaky()
     subject = link(processors)
     pump = asyncio.create_task(subject.pump())
-    await subject.add(np.zeros(100, np.int16))
-    subject.finish()
+    await subject.add(piece(0, 100))
+    subject.finish(100)
     kinds = [type(event) async for event in subject.events()]
     pump.cancel()
     assert kinds[-1] is Done
@@ -155,8 +160,8 @@ async def test_a_push_that_fails_once_is_made_again() -> None:
 
 async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
     subject = link(Processors())
-    await subject.add(np.zeros(41 * 16_000, np.int16))
-    waiting = asyncio.create_task(subject.add(np.zeros(10, np.int16)))
+    await subject.add(piece(0, 41 * 16_000))
+    waiting = asyncio.create_task(subject.add(piece(41 * 16_000, 10)))
     await asyncio.sleep(0)
     assert not waiting.done()
     pump = asyncio.create_task(subject.pump())

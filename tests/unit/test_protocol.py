@@ -6,6 +6,8 @@ import pytest
 
 from auricle.errors import ProtocolError
 from auricle.frontend import protocol
+from auricle.frontend.endpointing import EndpointingOptions
+from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
 
@@ -33,11 +35,31 @@ def test_a_start_with_defaults() -> None:
         (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000"),
         (start(sampel_rate=8000), "sampel_rate"),
         (start(context="x" * 2001), "at most 2000"),
+        (start(endpointing={"threshold": 2}), "endpointing.threshold 2 is outside 0.05 to 0.95"),
+        (start(endpointing={"min_silence_ms": 1}), "min_silence_ms 1 is outside 100 to 10000"),
+        (start(endpointing={"pre_roll_ms": -1}), "pre_roll_ms -1 is outside 0 to 2000"),
+        (start(endpointing={"silence": 1}), "silence"),
     ],
 )
 def test_a_wrong_first_message_is_told_what_would_be_right(text: str | None, said: str) -> None:
     with pytest.raises(ProtocolError, match=said):
         protocol.parse_start(text)
+
+
+def test_a_session_sets_its_own_endpointing_and_inherits_the_rest() -> None:
+    settings = FrontendSettings(speech_threshold=0.6, min_silence_ms=700)
+    parsed = protocol.parse_start(start(endpointing={"min_silence_ms": 200}))
+    options = protocol.endpointing_options(parsed, settings)
+    assert options == EndpointingOptions(0.6, 200, settings.pre_roll_ms)
+
+
+def test_endpointing_is_switched_off_by_the_session_or_on_against_the_server() -> None:
+    off = protocol.parse_start(start(endpointing={"enabled": False}))
+    assert protocol.endpointing_options(off, FrontendSettings()) is None
+    silent = FrontendSettings(endpointing=False)
+    assert protocol.endpointing_options(protocol.parse_start(start()), silent) is None
+    on = protocol.parse_start(start(endpointing={"enabled": True}))
+    assert protocol.endpointing_options(on, silent) is not None
 
 
 def test_only_end_may_follow_as_text() -> None:

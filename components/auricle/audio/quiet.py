@@ -8,8 +8,6 @@ import numpy.typing as npt
 from auricle.audio.mel import HOP
 
 _SMOOTH_FRAMES = 20  # 200 ms: longer than the closure of a plosive
-_PAUSE_FRAMES = 30  # 300 ms
-_PAUSE_BELOW_PEAK_DB = 30.0
 
 
 def frame_energy_db(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
@@ -29,11 +27,3 @@ def quietest_point(samples: npt.NDArray[np.float32]) -> int:
     smooth = np.convolve(level, np.ones(_SMOOTH_FRAMES) / _SMOOTH_FRAMES, mode="valid")
     start = len(smooth) - 1 - int(np.argmin(smooth[::-1]))
     return (start + _SMOOTH_FRAMES // 2) * HOP
-
-
-def ends_in_pause(samples: npt.NDArray[np.float32]) -> bool:
-    """Whether the last 300 ms are 30 dB below the loudest 10 ms of `samples`."""
-    level = frame_energy_db(samples)
-    if len(level) <= _PAUSE_FRAMES:
-        return False
-    return bool(level[-_PAUSE_FRAMES:].max() < level.max() - _PAUSE_BELOW_PEAK_DB)

@@ -55,7 +55,7 @@ async def stream_file(
         sending: asyncio.Task[None] | None = None
         try:
             while True:
-                event = json.loads(await asyncio.wait_for(socket.recv(), _EVENT_SECONDS))
+                event = json.loads(await _receive(socket, sending))
                 if event["type"] == "error":
                     raise from_code(event["code"], event["message"])
                 if event["type"] == "ready":
@@ -72,6 +72,16 @@ async def stream_file(
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, websockets.ConnectionClosed):
                     await sending
+
+
+async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:
+    """The next event. While audio is being sent the server may well have nothing to say."""
+    while True:
+        try:
+            return str(await asyncio.wait_for(socket.recv(), _EVENT_SECONDS))
+        except TimeoutError:
+            if sending is None or sending.done():
+                raise
 
 
 async def _send(

@@ -14,12 +14,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-import numpy as np
 from msgspec.structs import replace
 
 from auricle.audio.mel import SAMPLE_RATE
-from auricle.audio.pcm import Int16
 from auricle.errors import Overloaded, ProtocolError, WorkerUnavailable
+from auricle.frontend.endpointing import Piece
+from auricle.frontend.kept_audio import KeptAudio
 from auricle.messages import (
     Accepted,
     Done,
@@ -36,8 +36,7 @@ from auricle.runtime import RemoteEndpoint
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
-_PIECE = 10 * SAMPLE_RATE  # samples of one push at most
-_AHEAD = 4 * _PIECE  # samples that may wait to be pushed before the client is held back
+_AHEAD = 40 * SAMPLE_RATE  # samples that may wait to be pushed before the client is held back
 _MOVES = 4
 _MOVE_WAIT_SECONDS = 1.0
 _PUSH_TRIES = 100
@@ -71,28 +70,23 @@ class ProcessorLink:
         self._patience = patience_seconds
         self._instance: int | None = None
         self._session = opened.session
-        self._start = 0  # session sample of the first kept one
-        self._kept: list[Int16] = []
-        self._end = 0  # session sample after the last kept one
-        self._sent = 0
-        self._finished = False
+        self._kept = KeptAudio()
+        self._total: int | None = None
         self._connected = asyncio.Event()
         self._work = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
 
-    async def add(self, pcm: Int16) -> None:
-        """Hand over samples; waits while the processor is behind."""
+    async def add(self, piece: Piece) -> None:
+        """Hand over audio; waits while the processor is behind."""
         await within(self._deadline, self._room.wait(), "room for more audio")
-        if len(pcm):
-            self._kept.append(pcm)
-            self._end += len(pcm)
-            self._update_room()
-            self._work.set()
+        self._kept.add(piece)
+        self._update_room()
+        self._work.set()
 
-    def finish(self) -> None:
-        """No more audio."""
-        self._finished = True
+    def finish(self, total_samples: int) -> None:
+        """No more audio; the session has `total_samples`, silence included."""
+        self._total = total_samples
         self._work.set()
 
     # ── events ──────────────────────────────────────────────────────────────
@@ -129,19 +123,12 @@ class ProcessorLink:
         async with aclosing(stream) as events:
             async for event in events:
                 if isinstance(event, SessionReady):
-                    self._sent = self._opened.resume.segment_start
+                    self._kept.send_again()
                     self._connected.set()
                 elif isinstance(event, Partial | Final):
                     self._opened = replace(self._opened, resume=event.resume)
-                    self._forget_before(event.resume.segment_start)
+                    self._kept.forget_before(event.resume.segment_start)
                 yield event
-
-    def _forget_before(self, sample: int) -> None:
-        """Text up to `sample` is final: its audio is not needed any more."""
-        if sample > self._start:
-            # A copy: a slice would keep the whole session's audio alive.
-            self._kept = [np.concatenate(self._kept)[sample - self._start :].copy()]
-            self._start = sample
 
     # ── audio ───────────────────────────────────────────────────────────────
 
@@ -172,30 +159,24 @@ class ProcessorLink:
                 await asyncio.sleep(_PUSH_PAUSE_SECONDS)
 
     async def _send_next(self, session: str, instance: int) -> None:
-        if self._sent < self._end:
-            pcm = self._piece()
-            message = PushAudio(session, self._opened.tenant, self._sent, pcm.tobytes())
-            sent_before = self._sent
+        piece = self._kept.next()
+        tenant = self._opened.tenant
+        if piece is not None:
+            pcm = piece.pcm.astype("<i2", copy=False).tobytes()
+            message = PushAudio(session, tenant, piece.start, pcm, piece.boundary)
             await self._endpoints.push.call(message, Accepted, instance, self._deadline)
-            if session == self._session and self._sent == sent_before:
-                self._sent += len(pcm)
+            if session == self._session:
+                self._kept.sent()
             self._update_room()
-        elif self._finished:
-            message_end = EndAudio(session, self._opened.tenant, self._end)
+        elif self._total is not None:
+            message_end = EndAudio(session, tenant, self._total)
             await self._endpoints.end.call(message_end, Accepted, instance, self._deadline)
             self._connected.clear()  # nothing more to send unless the session moves
         else:
             self._work.clear()
 
-    def _piece(self) -> Int16:
-        """Samples from `_sent` on, at most one piece."""
-        kept = np.concatenate(self._kept)
-        self._kept = [kept]
-        first = self._sent - self._start
-        return kept[first : first + _PIECE]
-
     def _update_room(self) -> None:
-        if self._end - self._sent < _AHEAD:
+        if self._kept.unsent < _AHEAD:
             self._room.set()
         else:
             self._room.clear()

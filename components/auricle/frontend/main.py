@@ -12,6 +12,7 @@ import uvicorn
 from auricle.frontend.app import create_app
 from auricle.frontend.link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.voice import VoiceDetector
 from auricle.frontend.websocket import StreamSessions
 from auricle.metrics import Registry
 from auricle.runtime import Runtime
@@ -55,7 +56,9 @@ async def run(settings: FrontendSettings) -> None:
     registry = Registry()
     metrics = FrontendMetrics(registry.registry)
     model = settings.model.resolve().name
-    sessions = StreamSessions(settings, model, endpoints, metrics)
+    detector = VoiceDetector(settings.max_queued_seconds)
+    await detector.load()
+    sessions = StreamSessions(settings, model, endpoints, detector, metrics)
 
     async def processors() -> int:
         return len(await endpoints.open.instances())
@@ -70,6 +73,7 @@ async def run(settings: FrontendSettings) -> None:
         lifespan="off",
     )
     server = _Server(config)
+    runtime.tasks.start(detector.run(), "voice activity")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     report_status(f"listening at http://{settings.host}:{port}")

@@ -9,11 +9,33 @@ from __future__ import annotations
 import msgspec
 
 from auricle.audio.decode import MAX_RATE, MIN_RATE
+from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import ProtocolError
+from auricle.frontend.endpointing import EndpointingOptions
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
+from auricle.settings import (
+    MAX_PRE_ROLL_MS,
+    MAX_SILENCE_MS,
+    MAX_SPEECH_THRESHOLD,
+    MIN_SILENCE_MS,
+    MIN_SPEECH_THRESHOLD,
+    FrontendSettings,
+)
 
 ENCODINGS = ("pcm_s16le",)
 MAX_CONTEXT_CHARACTERS = 2_000
+
+
+class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How speech is found in this session; None takes the server's default.
+
+    `threshold` is a speech probability. With `enabled` false all audio is decoded.
+    """
+
+    enabled: bool | None = None
+    threshold: float | None = None
+    min_silence_ms: int | None = None
+    pre_roll_ms: int | None = None
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
@@ -29,6 +51,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     context: str = ""
     chunk_ms: int | None = None
     partials: bool = True
+    endpointing: Endpointing = Endpointing()
 
 
 class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
@@ -41,6 +64,18 @@ class ReadyReply(msgspec.Struct, frozen=True, tag="ready"):
     session: str
     model: str
     chunk_ms: int
+
+
+class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started"):
+    """Speech began at `at_ms` of the session."""
+
+    at_ms: int
+
+
+class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped"):
+    """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`."""
+
+    at_ms: int
 
 
 class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
@@ -77,7 +112,15 @@ class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
     message: str
 
 
-Reply = ReadyReply | PartialReply | FinalReply | DoneReply | ErrorReply
+Reply = (
+    ReadyReply
+    | SpeechStartedReply
+    | SpeechStoppedReply
+    | PartialReply
+    | FinalReply
+    | DoneReply
+    | ErrorReply
+)
 _FIRST = msgspec.json.Decoder(Start)
 _LATER = msgspec.json.Decoder(Start | End)
 _encode = msgspec.json.Encoder().encode
@@ -110,7 +153,31 @@ def parse_start(text: str | None) -> Start:
         raise ProtocolError(
             f"context has {len(start.context)} characters, at most {MAX_CONTEXT_CHARACTERS}"
         )
+    _check_endpointing(start.endpointing)
     return start
+
+
+def _check_endpointing(wanted: Endpointing) -> None:
+    limits: tuple[tuple[str, float | None, float, float], ...] = (
+        ("threshold", wanted.threshold, MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD),
+        ("min_silence_ms", wanted.min_silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS),
+        ("pre_roll_ms", wanted.pre_roll_ms, 0, MAX_PRE_ROLL_MS),
+    )
+    for name, value, low, high in limits:
+        if value is not None and not low <= value <= high:
+            raise ProtocolError(f"endpointing.{name} {value:g} is outside {low:g} to {high:g}")
+
+
+def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
+    """The session's own values, else the server's; None if all audio is to be decoded."""
+    wanted = start.endpointing
+    if not (settings.endpointing if wanted.enabled is None else wanted.enabled):
+        return None
+    return EndpointingOptions(
+        settings.speech_threshold if wanted.threshold is None else wanted.threshold,
+        settings.min_silence_ms if wanted.min_silence_ms is None else wanted.min_silence_ms,
+        settings.pre_roll_ms if wanted.pre_roll_ms is None else wanted.pre_roll_ms,
+    )
 
 
 def parse_end(text: str) -> None:
@@ -138,3 +205,8 @@ def partial_reply(event: Partial) -> PartialReply:
 def final_reply(event: Final) -> FinalReply:
     """Event → message."""
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
+
+
+def milliseconds(samples: int) -> int:
+    """Of 16 kHz audio."""
+    return samples * 1000 // SAMPLE_RATE

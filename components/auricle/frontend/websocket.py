@@ -9,11 +9,13 @@ from contextlib import aclosing
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from auricle.audio.pcm import PcmStream
 from auricle.errors import AuricleError, Overloaded, ProtocolError, from_code
 from auricle.frontend import protocol
+from auricle.frontend.endpointing import GateEvent, Piece, SpeechStarted
+from auricle.frontend.ingest import Ingest
 from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.voice import VoiceDetector
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
@@ -38,11 +40,13 @@ class StreamSessions:
         settings: FrontendSettings,
         model: str,
         endpoints: ProcessorEndpoints,
+        detector: VoiceDetector,
         metrics: FrontendMetrics,
     ) -> None:
         self._settings = settings
         self._model = model
         self._endpoints = endpoints
+        self._detector = detector
         self._metrics = metrics
         self._open = 0
         metrics.sessions.set_function(lambda: self._open)
@@ -54,7 +58,9 @@ class StreamSessions:
         try:
             if self._open > self._settings.max_sessions:
                 raise Overloaded(f"all {self._settings.max_sessions} sessions are in use")
-            await _Session(self._settings, self._model, self._endpoints, socket).run()
+            await _Session(
+                self._settings, self._model, self._endpoints, self._detector, socket
+            ).run()
             self._metrics.ended("done")
             await socket.close(1000)
         except ClientGone:
@@ -78,11 +84,13 @@ class _Session:
         settings: FrontendSettings,
         model: str,
         endpoints: ProcessorEndpoints,
+        detector: VoiceDetector,
         socket: WebSocket,
     ) -> None:
         self._settings = settings
         self._model = model
         self._endpoints = endpoints
+        self._detector = detector
         self._socket = socket
         self._name = uuid.uuid4().hex
         self._texts: list[str] = []
@@ -98,7 +106,8 @@ class _Session:
             chunk_ms=start.chunk_ms or self._settings.default_chunk_ms,
             partials=start.partials,
         )
-        pcm = PcmStream(start.sample_rate)
+        options = protocol.endpointing_options(start, self._settings)
+        ingest = Ingest(start.sample_rate, self._detector, options)
         link = ProcessorLink(
             self._endpoints,
             opened,
@@ -106,7 +115,7 @@ class _Session:
             patience_seconds=self._settings.processor_deadline_seconds,
         )
         writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
-        others = [asyncio.create_task(self._read(pcm, link)), asyncio.create_task(link.pump())]
+        others = [asyncio.create_task(self._read(ingest, link)), asyncio.create_task(link.pump())]
         try:
             await _first_failure_or(writer, others)
         finally:
@@ -127,18 +136,28 @@ class _Session:
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
-    async def _read(self, pcm: PcmStream, link: ProcessorLink) -> None:
+    async def _read(self, ingest: Ingest, link: ProcessorLink) -> None:
         """Client → link, until `end`."""
         idle = self._settings.idle_timeout_seconds
         while True:
             text, data = await within(idle, self._receive(), "the next audio packet")
             if text is not None:
                 protocol.parse_end(text)
-                await link.add(await asyncio.to_thread(pcm.end))
-                link.finish()
+                await self._hand_over(await ingest.end(), link)
+                link.finish(ingest.total_samples)
                 break
-            await link.add(await asyncio.to_thread(pcm.push, data))
+            await self._hand_over(await ingest.push(data), link)
         await self._watch_after_end()
+
+    async def _hand_over(self, events: list[GateEvent], link: ProcessorLink) -> None:
+        """Speech goes to the processor, when it started and stopped to the client."""
+        for event in events:
+            if isinstance(event, Piece):
+                await link.add(event)
+            elif isinstance(event, SpeechStarted):
+                await self._send(protocol.SpeechStartedReply(protocol.milliseconds(event.at)))
+            else:
+                await self._send(protocol.SpeechStoppedReply(protocol.milliseconds(event.at)))
 
     async def _watch_after_end(self) -> None:
         """After `end` the client only listens; notice if it goes or goes on."""

@@ -10,6 +10,8 @@ from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine
 from auricle.settings import PdWorkerSettings
 
+_FINALS_SHARE = 8  # one slot in so many is kept for finals
+
 
 class PdWorker:
     """Handles `DecodeRequest`s; at most `max_requests` at a time."""
@@ -40,8 +42,11 @@ class PdWorker:
             self._in_flight -= 1
 
     def _check(self, request: DecodeRequest) -> None:
-        if self._in_flight >= self._settings.max_requests:
-            raise Overloaded(f"all {self._settings.max_requests} request slots are in use")
+        slots = self._settings.max_requests
+        # Finals are waited for by users; partials leave them some room.
+        room = slots if request.final else slots - max(1, slots // _FINALS_SHARE)
+        if self._in_flight >= room:
+            raise Overloaded(f"{self._in_flight} of {slots} request slots are in use; try again")
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:
@@ -70,6 +75,7 @@ class PdWorker:
             prompt_tokens=decoded.prompt_tokens,
             cached_tokens=decoded.cached_tokens,
             embedding_bytes_read=fetched.bytes_read,
+            load=self._in_flight / self._settings.max_requests,
         )
         self._metrics.decoded(reply)
         return reply

@@ -22,6 +22,9 @@ class ProcessorMetrics:
             "auricle_processor_sessions_failed", "sessions that failed", ["code"], registry=registry
         )
         self._audio = counter("audio_seconds", "audio of finished sessions")
+        self._skipped = counter(
+            "decodes_skipped", "grid points given up by finished sessions, for lack of room mostly"
+        )
         self._windows = counter("windows_encoded", "windows encoded for finished sessions")
 
     def event(self, event: SessionEvent) -> None:
@@ -35,4 +38,5 @@ class ProcessorMetrics:
         elif isinstance(event, Done):
             self._done.inc()
             self._audio.inc(event.usage.audio_ms / 1000)
+            self._skipped.inc(event.usage.decodes_skipped)
             self._windows.inc(event.usage.windows_encoded)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from auricle.errors import AuricleError, WindowsMissing
+from auricle.errors import AuricleError, Overloaded, WindowsMissing
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -51,17 +52,27 @@ class Pool:
         if self._placed[instance] <= 0:
             del self._placed[instance]
 
-    async def attempt(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run `work` until it succeeds, fails for good, or attempts run out."""
-        for number in range(self._attempts):
-            await asyncio.sleep(_BACK_OFF_SECONDS[min(number, len(_BACK_OFF_SECONDS) - 1)])
+    async def attempt(self, work: Callable[[], Awaitable[T]], *, wait_for_room: bool) -> T:
+        """Run `work` until it succeeds, fails for good, or attempts run out.
+
+        With `wait_for_room` full workers are tried again until the pool's deadline;
+        without, being full is an answer like any other.
+        """
+        give_up = time.monotonic() + self._deadline
+        failures = tries = 0
+        while True:
+            await asyncio.sleep(_BACK_OFF_SECONDS[min(tries, len(_BACK_OFF_SECONDS) - 1)])
+            tries += 1
             try:
                 return await work()
-            except AuricleError as error:
-                if not error.retryable or number + 1 == self._attempts:
+            except Overloaded:
+                if not wait_for_room or time.monotonic() > give_up:
                     raise
-                log.warning("attempt %d failed, trying again: %s", number + 1, error)
-        raise AssertionError("unreachable: attempts is at least 1")
+            except AuricleError as error:
+                failures += 1
+                if not error.retryable or failures == self._attempts:
+                    raise
+                log.warning("attempt %d failed, trying again: %s", failures, error)
 
 
 class Placement:
@@ -92,7 +103,13 @@ class Placement:
 
 
 async def _call_placed(
-    endpoint: RemoteEndpoint, placement: Placement, request: Struct, reply: Any, seconds: float
+    endpoint: RemoteEndpoint,
+    placement: Placement,
+    request: Struct,
+    reply: Any,
+    seconds: float,
+    *,
+    stay_when_full: bool = False,
 ) -> Any:
     """One call; a worker that is dead, full or silent is left, so the next goes elsewhere."""
     instance = await placement.instance()
@@ -101,7 +118,7 @@ async def _call_placed(
     except WindowsMissing:  # the worker is well
         raise
     except AuricleError as error:
-        if error.retryable:
+        if error.retryable and not (stay_when_full and isinstance(error, Overloaded)):
             placement.move()
         raise
 
@@ -109,7 +126,9 @@ async def _call_placed(
 class EncodePool(Pool):
     """Calls to encode workers."""
 
-    async def encode(self, placement: Placement, request: EncodeRequest) -> EncodeReply:
+    async def encode(
+        self, placement: Placement, request: EncodeRequest, *, wait_for_room: bool
+    ) -> EncodeReply:
         """Refs for all windows of the request, from one worker."""
 
         async def once() -> EncodeReply:
@@ -118,15 +137,20 @@ class EncodePool(Pool):
             )
             return reply
 
-        return await self.attempt(once)
+        return await self.attempt(once, wait_for_room=wait_for_room)
 
 
 class PdPool(Pool):
     """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""
 
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
-        """One try."""
+        """One try. A partial that finds its worker full stays there: its KV is there."""
         reply: DecodeReply = await _call_placed(
-            self._endpoint, placement, request, DecodeReply, self._deadline
+            self._endpoint,
+            placement,
+            request,
+            DecodeReply,
+            self._deadline,
+            stay_when_full=not request.final,
         )
         return reply

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from dataclasses import dataclass
 
-from auricle.errors import AuricleError, WindowsMissing
+from auricle.errors import AuricleError, Overloaded, WindowsMissing
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -62,7 +62,7 @@ class Recognizer:
         windows = await asyncio.to_thread(audio.windows, samples)
 
         async def once() -> DecodeReply:
-            refs = await self._encode_missing(windows, usage)
+            refs = await self._encode_missing(windows, usage, wait_for_room=task.final)
             try:
                 return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
             except WindowsMissing as error:
@@ -72,17 +72,18 @@ class Recognizer:
                     self._encoder.move()
                 raise
             except AuricleError as error:
-                if error.retryable:  # the next try goes to another PD worker
+                stays = isinstance(error, Overloaded) and not task.final
+                if error.retryable and not stays:  # the next try goes to another PD worker
                     self._on_pd_worker.clear()
                 raise
 
-        reply = await self._pd_pool.attempt(once)
+        reply = await self._pd_pool.attempt(once, wait_for_room=task.final)
         self._on_pd_worker.update(w.key for w in windows if not w.partial)
         usage.decoded(reply)
         return reply
 
     async def _encode_missing(
-        self, windows: tuple[Window, ...], usage: UsageMeter
+        self, windows: tuple[Window, ...], usage: UsageMeter, *, wait_for_room: bool
     ) -> dict[str, WindowRef]:
         wanted = [w for w in windows if w.key not in self._on_pd_worker]
         if not wanted:
@@ -103,7 +104,7 @@ class Recognizer:
                 for w in wanted
             ),
         )
-        reply = await self._encode_pool.encode(self._encoder, request)
+        reply = await self._encode_pool.encode(self._encoder, request, wait_for_room=wait_for_room)
         usage.encoded(reply)
         self._last_tail_key = tail if windows[-1].partial else None
         return {ref.key: ref for ref in reply.windows}

@@ -67,7 +67,9 @@ class ProcessorService:
     async def push(self, request: PushAudio) -> Accepted:
         """Take audio; waits while the session's buffer is full."""
         inbox = self._find(request.session, request.tenant).inbox
-        received = await inbox.push(request.start_sample, request.pcm, _PUSH_WAIT_SECONDS)
+        received = await inbox.push(
+            request.start_sample, request.pcm, _PUSH_WAIT_SECONDS, request.boundary
+        )
         return Accepted(received)
 
     async def end(self, request: EndAudio) -> Accepted:

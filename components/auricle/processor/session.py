@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, Overloaded
 from auricle.messages import (
+    DecodeReply,
     Done,
     Failed,
     Final,
@@ -19,17 +21,19 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
 )
-from auricle.processor.inbox import AudioInbox
+from auricle.processor.inbox import Audio, AudioInbox
+from auricle.processor.open_segment import OpenSegment
+from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.segments import SegmentPolicy, next_decode
-from auricle.processor.stability import Stability, resumed
+from auricle.processor.stability import resumed
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
+from auricle.tasks import unless
 
-# Less audio than this at the end of a session holds no word and is not decoded.
+# Less audio than this holds no word and is not decoded.
 _SHORTEST_SEGMENT = SAMPLE_RATE // 10
-_MIN_NEW_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -62,29 +66,32 @@ class Session:
         self.tenant = opened.tenant
         self._opened = opened
         self._settings = settings
-        self._checkpoint = checkpoint
+        self._prompt = checkpoint.prompt
         self._language = checkpoint.prompt.check_language(opened.language)
         self._recognizer = recognizer
         self.usage = UsageMeter()
-        self._scheme = KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant)
         self._policy = SegmentPolicy.from_seconds(
             chunk_ms=opened.chunk_ms,
             pause_after=settings.pause_after_seconds,
             maximum=settings.max_segment_seconds,
             search=settings.cut_search_seconds,
         )
+        self._pacing = Pacing()
+        self._incoming: deque[Audio] = deque()
         resume = opened.resume
-        self._segment = resume.segment
-        self._segment_start = resume.segment_start
         self._previous_text = resume.context
-        self._audio = SegmentAudio(checkpoint.geometry, self._scheme)
-        self._stability = resumed(resume.committed_tokens, settings.unfixed_chunks)
-        self._offset = 0  # of the last decode, in samples of the segment
+        self._segment = OpenSegment(
+            resume.segment,
+            resume.segment_start,
+            checkpoint.geometry,
+            KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
+            resumed(resume.committed_tokens, settings.unfixed_chunks),
+        )
 
     @property
     def committed_tokens(self) -> tuple[int, ...]:
         """Answer tokens of the open segment that will not change."""
-        return self._stability.committed
+        return self._segment.stability.committed
 
     async def events(self) -> AsyncGenerator[SessionEvent, None]:
         """Ready, then partials and finals, then done or failed. Close it to end the session."""
@@ -93,8 +100,8 @@ class Session:
             while True:
                 await self.inbox.changed()
                 ended = self.inbox.total is not None
-                self._audio.push(self.inbox.take())
-                async for event in self._decode_available():
+                self._take_audio()
+                async for event in self._decode_available(partials=not ended):
                     yield event
                 if ended:
                     async for event in self._finish():
@@ -105,86 +112,112 @@ class Session:
         finally:
             self._recognizer.close()
 
-    async def _decode_available(self) -> AsyncGenerator[SessionEvent, None]:
+    def _take_audio(self) -> None:
+        """What was received goes to the open segment, up to where speech ends."""
+        self._incoming.extend(self.inbox.take())
+        while self._incoming and not self._segment.speech_ended:
+            self._segment.add(self._incoming.popleft())
+
+    async def _decode_available(self, *, partials: bool) -> AsyncGenerator[SessionEvent, None]:
         """Decode at the latest grid point reached, ending segments on the way."""
         while True:
             step = next_decode(
-                self._audio, self._policy, self._offset, self._stability.committed_before
+                self._segment.audio,
+                self._segment.marks,
+                self._policy,
+                last_offset=self._segment.passed,
+                not_before=self._segment.stability.committed_before,
+                stride=self._pacing.stride,
             )
+            event: SessionEvent | None = None
             if step is None:
                 return
             if step.ends_segment:
-                yield await self._end_segment(step.offset)
-            elif self._opened.partials:
-                yield await self._decode_partial(step.offset)
+                event = await self._end_segment(step.offset)
+            elif partials and self._opened.partials:
+                event = await self._decode_partial(step.offset)
             else:
                 return
+            if event is not None:
+                yield event
             # Audio may have arrived meanwhile: a grid point already passed is skipped.
-            self._audio.push(self.inbox.take())
+            self._take_audio()
 
-    async def _decode_partial(self, offset: int) -> Partial:
-        await self._decode(offset, final=False)
-        self.inbox.consumed(self._segment_start + offset)
-        prompt = self._checkpoint.prompt
-        _, committed = prompt.answer(self._stability.committed, self._language)
-        language, text = prompt.answer(self._stability.tokens, self._language)
+    async def _decode_partial(self, offset: int) -> Partial | None:
+        """None if the grid point was skipped: no room, or the segment's end came first."""
+        segment = self._segment
+        segment.passed = offset
+        try:
+            decoded = await unless(self.inbox.closing, self._decode(offset, final=False))
+        except Overloaded:
+            self._pacing.refused()
+            self.usage.skipped()
+            return None
+        if decoded is None:
+            self.usage.skipped()
+            return None
+        self.inbox.consumed(segment.start + offset)
+        _, committed = self._prompt.answer(segment.stability.committed, self._language)
+        language, text = self._prompt.answer(segment.stability.tokens, self._language)
         return Partial(
-            segment=self._segment,
+            segment=segment.number,
             committed=committed,
             partial=text.removeprefix(committed),
-            audio_ms=_milliseconds(self._segment_start + offset),
+            audio_ms=_milliseconds(segment.start + offset),
             language=language,
             resume=self._resume_point(),
         )
 
-    async def _end_segment(self, offset: int) -> Final:
+    async def _end_segment(self, offset: int) -> Final | None:
         """Decode the segment's first `offset` samples for good and open the next segment."""
+        segment = self._segment
+        end = segment.start + offset
+        if offset < _SHORTEST_SEGMENT and not segment.stability.committed:
+            self._segment = segment.after(offset, number=segment.number)
+            self.inbox.consumed(end)
+            return None
         await self._decode(offset, final=True)
-        language, text = self._checkpoint.prompt.answer(self._stability.tokens, self._language)
-        start, end = self._segment_start, self._segment_start + offset
-        rest = self._audio.pcm(offset, self._audio.samples)
-        self._audio = SegmentAudio(self._checkpoint.geometry, self._scheme)
-        self._audio.push(rest)
-        self._segment += 1
-        self._segment_start = end
-        self._offset = 0
-        self._stability = Stability()
+        language, text = self._prompt.answer(segment.stability.tokens, self._language)
+        self._segment = segment.after(offset, number=segment.number + 1)
         self._previous_text = text or self._previous_text
         self._recognizer.start_segment()
         self.inbox.consumed(end)
         return Final(
-            segment=self._segment - 1,
+            segment=segment.number,
             text=text,
-            start_ms=_milliseconds(start),
+            start_ms=_milliseconds(segment.start),
             end_ms=_milliseconds(end),
             language=language,
             resume=self._resume_point(),
         )
 
     async def _finish(self) -> AsyncGenerator[SessionEvent, None]:
-        if self._audio.samples >= _SHORTEST_SEGMENT:
-            yield await self._end_segment(self._audio.samples)
-        yield Done(self.usage.report(_milliseconds(self.inbox.received)))
+        event = await self._end_segment(self._segment.audio.samples)
+        if event is not None:
+            yield event
+        total = self.inbox.received if self.inbox.total is None else self.inbox.total
+        yield Done(self.usage.report(_milliseconds(total)))
 
-    async def _decode(self, offset: int, *, final: bool) -> None:
-        prompt = self._checkpoint.prompt
+    async def _decode(self, offset: int, *, final: bool) -> DecodeReply:
+        segment = self._segment
+        committed = segment.stability.committed
         limit = int(self._settings.max_tokens_per_second * offset / SAMPLE_RATE)
-        committed = self._stability.committed
         task = DecodeTask(
-            head=prompt.head(self._context()),
-            tail=(*prompt.tail(self._language), *committed),
-            max_tokens=max(limit - len(committed), _MIN_NEW_TOKENS),
+            head=self._prompt.head(self._context()),
+            tail=(*self._prompt.tail(self._language), *committed),
+            max_tokens=max(limit - len(committed), self._settings.min_new_tokens),
             final=final,
         )
-        reply = await self._recognizer.decode(self._audio, offset, task, self.usage)
-        self._stability = self._stability.after(
+        reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
+        self._pacing.decoded(reply.load)
+        segment.stability = segment.stability.after(
             reply.tokens,
             offset,
             rollback=self._settings.rollback_tokens,
             unfixed_decodes=self._settings.unfixed_chunks,
-            ends_whole=prompt.whole_characters,
+            ends_whole=self._prompt.whole_characters,
         )
-        self._offset = offset
+        return reply
 
     def _context(self) -> str:
         """The user's context, then the end of the last committed text, cut at a word."""
@@ -196,9 +229,9 @@ class Session:
 
     def _resume_point(self) -> ResumePoint:
         return ResumePoint(
-            segment=self._segment,
-            segment_start=self._segment_start,
-            committed_tokens=self._stability.committed,
+            segment=self._segment.number,
+            segment_start=self._segment.start,
+            committed_tokens=self._segment.stability.committed,
             context=self._previous_text,
         )
 

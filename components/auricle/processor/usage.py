@@ -10,6 +10,7 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self.decodes = 0
+        self.decodes_skipped = 0
         self.windows_encoded = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
@@ -28,11 +29,16 @@ class UsageMeter:
         self.output_tokens += len(reply.tokens)
         self.embedding_bytes_read += reply.embedding_bytes_read
 
+    def skipped(self) -> None:
+        """A partial decode was refused, or given up for the segment's end."""
+        self.decodes_skipped += 1
+
     def report(self, audio_ms: int) -> Usage:
         """The total after `audio_ms` of audio."""
         return Usage(
             audio_ms=audio_ms,
             decodes=self.decodes,
+            decodes_skipped=self.decodes_skipped,
             windows_encoded=self.windows_encoded,
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,

@@ -1,0 +1,99 @@
+"""Speech probabilities from silero-vad's ONNX model, many streams in one call.
+
+The model is a small recurrent network over frames of 512 samples (32 ms) at
+16 kHz, each preceded by the last 64 samples of the frame before
+(https://github.com/snakers4/silero-vad). Its wheel is only used for the file:
+importing the package would load torch into a process that does not need it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import Int16, to_float
+
+VAD_FRAME = 512  # samples
+_CONTEXT = 64  # samples
+_STATE = (2, 1, 128)
+_MODEL_FILE = "silero_vad_16k_op15.onnx"
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass
+class VoiceState:
+    """What the model remembers of one stream, and samples short of a whole frame."""
+
+    recurrent: Floats = field(default_factory=lambda: np.zeros(_STATE, np.float32))
+    context: Floats = field(default_factory=lambda: np.zeros(_CONTEXT, np.float32))
+    rest: Int16 = field(default_factory=lambda: np.zeros(0, np.int16))
+
+    def frames(self, pcm: Int16, *, last: bool = False) -> Floats:
+        """Whole frames (n, 512) now complete; `last` fills the last one with zeros."""
+        samples = np.concatenate([self.rest, pcm])
+        if last and len(samples) % VAD_FRAME:
+            missing = VAD_FRAME - len(samples) % VAD_FRAME
+            samples = np.concatenate([samples, np.zeros(missing, np.int16)])
+        whole = len(samples) // VAD_FRAME * VAD_FRAME
+        self.rest = samples[whole:]
+        return to_float(samples[:whole]).reshape(-1, VAD_FRAME)
+
+
+class VoiceActivityModel:
+    """Not thread-safe: one thread calls it."""
+
+    def __init__(self) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(
+            str(_model_file()), options, providers=["CPUExecutionProvider"]
+        )
+        self._rate = np.array(SAMPLE_RATE, np.int64)
+
+    def probabilities(self, streams: Sequence[tuple[VoiceState, Floats]]) -> list[Floats]:
+        """For each stream its state, which moves on, and frames (n, 512): (n,) in [0, 1].
+
+        Frame i of all streams is one call of the model.
+        """
+        found: list[list[float]] = [[] for _ in streams]
+        for step in range(max((len(frames) for _, frames in streams), default=0)):
+            rows = [row for row, (_, frames) in enumerate(streams) if step < len(frames)]
+            states = [streams[row][0] for row in rows]
+            frames = np.stack([streams[row][1][step] for row in rows])
+            for row, value in zip(rows, self._step(states, frames), strict=True):
+                found[row].append(float(value))
+        return [np.asarray(values, np.float32) for values in found]
+
+    def _step(self, states: list[VoiceState], frames: Floats) -> Floats:
+        context = np.stack([state.context for state in states])
+        output, recurrent = self._session.run(
+            None,
+            {
+                "input": np.concatenate([context, frames], axis=1),
+                "state": np.concatenate([state.recurrent for state in states], axis=1),
+                "sr": self._rate,
+            },
+        )
+        for row, state in enumerate(states):
+            state.recurrent = recurrent[:, row : row + 1]
+            state.context = frames[row, -_CONTEXT:]
+        probabilities: Floats = output[:, 0]
+        return probabilities
+
+
+def _model_file() -> Path:
+    spec = importlib.util.find_spec("silero_vad")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(
+            "the package silero-vad, which holds the voice activity model, is missing"
+        )
+    return Path(spec.submodule_search_locations[0]) / "data" / _MODEL_FILE

@@ -1,0 +1,115 @@
+"""A session over pools that answer from a script: helpers of the session tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import AuricleError
+from auricle.messages import (
+    DecodeReply,
+    DecodeRequest,
+    EncodeReply,
+    EncodeRequest,
+    OpenSession,
+    ResumePoint,
+    WindowRef,
+)
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.session import CheckpointView, Session
+from auricle.settings import ProcessorSettings
+from tests.server import ROOT
+
+GRID = 10_240
+CHECKPOINT = open_checkpoint(ROOT / "models/demo")
+PROMPT = PromptFormat(CHECKPOINT)
+VIEW = CheckpointView(CHECKPOINT.geometry, PROMPT, CHECKPOINT.fingerprint)
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(PROMPT._tokenizer(text).input_ids)
+
+
+class ScriptedWorkers:
+    """Stands for both pools' endpoints: encodes anything, decodes what `says` returns."""
+
+    def __init__(self, says: Callable[[DecodeRequest], str]) -> None:
+        self.says = says
+        self.encodes: list[EncodeRequest] = []
+        self.decodes: list[DecodeRequest] = []
+        self.faults: list[AuricleError] = []
+        self.load = 0.0
+        self.asked = asyncio.Event()  # for a decode
+        self.hold: asyncio.Event | None = None  # partial decodes wait for it
+        self.used: list[int] = []
+
+    async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+        return [i for i in (1, 2) if i not in avoid] or [1, 2]
+
+    async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
+        await asyncio.sleep(0)
+        if isinstance(message, EncodeRequest):
+            self.encodes.append(message)
+            refs = tuple(
+                WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "DRAM", 0, 1, 1)
+                for w in message.windows
+            )
+            return EncodeReply(refs, len(refs))
+        assert isinstance(message, DecodeRequest)
+        self.decodes.append(message)
+        self.asked.set()
+        self.used.append(instance)
+        if self.faults:
+            raise self.faults.pop(0)
+        if self.hold is not None and not message.final:
+            await self.hold.wait()
+        answer = ids(self.says(message))
+        forced = len(message.tail) - len(PROMPT.tail(None))
+        return DecodeReply(answer[forced:], "stop", 100, 50, 10, load=self.load)
+
+
+def session(
+    workers: ScriptedWorkers, resume: ResumePoint | None = None, **settings: object
+) -> Session:
+    values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
+    configured = ProcessorSettings(**values)  # type: ignore[arg-type]
+    recognizer = Recognizer(
+        "s",
+        "t",
+        EncodePool(workers, 1.0, 3),  # type: ignore[arg-type]
+        PdPool(workers, 1.0, 3),  # type: ignore[arg-type]
+    )
+    opened = OpenSession("s", "t", None, "", 640, resume=resume or ResumePoint())
+    return Session(opened, configured, VIEW, recognizer)
+
+
+def noise(samples: int, seed: int = 0) -> bytes:
+    values = np.random.default_rng(seed).integers(-3_000, 3_000, samples)
+    return values.astype("<i2").tobytes()
+
+
+def counting(request: DecodeRequest) -> str:
+    """One more word per second of audio."""
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    count = sum(w.length for w in request.windows) // 8
+    return "language English<asr_text>" + " ".join(words[:count])
+
+
+async def feed(subject: Session, total: int, piece: int = GRID) -> list[object]:
+    """Push `total` samples piece by piece, then the end; all events."""
+    events = subject.events()
+    got: list[object] = [await anext(events)]
+    data = noise(total)
+    for start in range(0, total, piece):
+        end = min(start + piece, total)
+        await subject.inbox.push(start, data[2 * start : 2 * end], 1.0)
+        if end // GRID > start // GRID:
+            got.append(await anext(events))
+    subject.inbox.end(total)
+    got += [event async for event in events]
+    return got

@@ -1,0 +1,128 @@
+"""Where a session's segments end, what silence costs, and what happens when it is full."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from auricle.errors import Overloaded
+from auricle.messages import Done, Final, Partial
+from auricle.processor import pools
+from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, noise, session
+
+pytestmark = pytest.mark.unit
+
+
+async def test_the_end_of_a_segment_carries_its_text_over_as_context() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(4 * 16_000), 1.0, "endpoint")
+    await subject.inbox.push(5 * 16_000, noise(3 * 16_000), 1.0, "endpoint")
+    subject.inbox.end(10 * 16_000)
+    *finals, done = [e async for e in events if isinstance(e, Final | Done)]
+    assert [(f.segment, f.start_ms, f.end_ms) for f in finals] == [(0, 0, 4_000), (1, 5_000, 8_000)]
+    head = PROMPT._tokenizer.decode(workers.decodes[-1].head)
+    assert finals[0].text in head
+    assert done.usage.audio_ms == 10_000
+
+
+async def test_silence_between_speech_is_neither_encoded_nor_decoded() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(16_000), 1.0, "endpoint")
+    await subject.inbox.push(600 * 16_000, noise(16_000), 1.0, "endpoint")
+    subject.inbox.end(1_200 * 16_000)
+    kinds = [type(e) async for e in events]
+    assert kinds == [Final, Final, Done]
+    assert len(workers.decodes) == 2
+    assert sum(w.frames for r in workers.encodes for w in r.windows) == 2 * 100
+
+
+async def test_a_session_of_silence_has_no_text_and_costs_nothing() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    subject.inbox.end(60 * 16_000)
+    (done,) = [e async for e in events]
+    assert isinstance(done, Done)
+    assert done.usage.audio_ms == 60_000
+    assert workers.encodes == workers.decodes == []
+
+
+async def test_a_long_segment_ends_at_a_pause_and_the_end_of_speech_there_adds_nothing() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers, pause_after_seconds=4, max_segment_seconds=20)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(3 * 16_000), 1.0, "pause")
+    await subject.inbox.push(3 * 16_000, noise(2 * 16_000, seed=1), 1.0, "pause")
+    await subject.inbox.push(5 * 16_000, b"", 1.0, "endpoint")
+    subject.inbox.end(9 * 16_000)
+    finals = [e async for e in events if isinstance(e, Final)]
+    assert [(f.start_ms, f.end_ms) for f in finals] == [(0, 5_000)]
+
+
+async def test_a_final_aborts_the_partial_of_its_own_session() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.hold = asyncio.Event()
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(2 * GRID), 1.0)
+    following = asyncio.ensure_future(anext(events))
+    await workers.asked.wait()
+    assert not workers.decodes[0].final
+    await subject.inbox.push(2 * GRID, noise(1_000), 1.0, "endpoint")
+    event = await following  # although the partial never answers
+    assert isinstance(event, Final)
+    assert event.end_ms == (2 * GRID + 1_000) * 1000 // 16_000
+    assert subject.usage.report(0).decodes_skipped == 1
+    await events.aclose()
+
+
+async def test_a_partial_that_finds_no_room_is_skipped_and_the_cadence_stretches() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.faults = [Overloaded("all slots are in use")]
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(GRID), 1.0)
+    following = asyncio.ensure_future(anext(events))
+    await workers.asked.wait()
+    await subject.inbox.push(GRID, noise(4 * GRID), 1.0)
+    event = await following
+    assert isinstance(event, Partial)
+    assert event.audio_ms == 5 * 640
+    assert [d.final for d in workers.decodes] == [False, False]
+    await events.aclose()
+
+
+async def test_a_busy_worker_stretches_the_cadence() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.load = 0.8
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(GRID), 1.0)
+    await anext(events)
+    assert subject._pacing.stride == 3
+    await events.aclose()
+
+
+async def test_a_final_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_BACK_OFF_SECONDS", (0.0,))
+    workers = ScriptedWorkers(counting)
+    workers.faults = [Overloaded("all slots are in use")] * 5
+    subject = session(workers)
+    subject._recognizer._pd_pool._deadline = 60.0
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(GRID // 2), 1.0, "endpoint")
+    assert isinstance(await anext(events), Final)
+    await events.aclose()
