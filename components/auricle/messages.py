@@ -96,6 +96,7 @@ class SessionReady(msgspec.Struct, frozen=True, tag=True):
 class Usage(msgspec.Struct, frozen=True):
     """What a session cost so far. `*_tokens` are those of all decodes.
 
+    `decode_steps` counts forward passes that gave output, one after the other.
     `decodes_skipped` counts grid points given up for lack of room or for the segment's end.
     """
 
@@ -106,6 +107,7 @@ class Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    decode_steps: int = 0
     embedding_bytes_read: int = 0
 
 
@@ -219,7 +221,8 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → PD worker; answered by `DecodeReply`.
 
     The prompt is `head`, one audio item per window, `tail` (template and the
-    forced transcript prefix). Decoding is greedy until end of turn.
+    forced transcript prefix). Decoding is greedy until end of turn. `draft` is what
+    the output will probably begin with; it is verified, and never changes the output.
     """
 
     session: str
@@ -230,11 +233,13 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     tail: tuple[int, ...]
     max_tokens: int
     final: bool
+    draft: tuple[int, ...] = ()
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request.
 
+    `steps` is how many forward passes gave output, one after the other.
     `load` is the share of the worker's request slots in use when it answered.
     """
 
@@ -243,6 +248,7 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     prompt_tokens: int
     cached_tokens: int
     embedding_bytes_read: int
+    steps: int = 0
     load: float = 0.0
 
 

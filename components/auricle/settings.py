@@ -129,6 +129,13 @@ class PdWorkerSettings(CommonSettings):
     block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
     kv_cache_gib: int = Field(1, ge=1, description="on a CPU")
     gpu_memory_share: float = Field(0.85, gt=0, le=1)
+    kv_blocks: int | None = Field(None, ge=8, description="KV blocks, whatever memory there is")
+    limit_reuse: bool = Field(
+        True, description="keep KV only of finished windows; the rest is never asked for again"
+    )
+    draft_tokens: int = Field(
+        8, ge=0, le=64, description="of the last hypothesis, verified in one pass; 0 for none"
+    )
     enforce_eager: bool = True
 
 

@@ -79,6 +79,9 @@ def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> Engin
         gpu_memory_share=settings.gpu_memory_share,
         enforce_eager=settings.enforce_eager,
         threads=settings.threads,
+        draft_tokens=settings.draft_tokens,
+        limit_reuse=settings.limit_reuse,
+        kv_blocks=settings.kv_blocks,
     )
 
 

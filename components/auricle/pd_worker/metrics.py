@@ -20,7 +20,11 @@ class PdWorkerMetrics:
         self._decodes = counter("decodes", "decode requests answered")
         self._prompt = counter("prompt_tokens", "prompt tokens of all decodes")
         self._cached = counter("cached_tokens", "prompt tokens found in the KV cache")
+        self._prefilled = counter("prefilled_tokens", "prompt tokens computed")
         self._output = counter("output_tokens", "tokens generated")
+        self._steps = counter("decode_steps", "forward passes that gave output, per request")
+        self._drafted = counter("draft_tokens", "tokens of earlier hypotheses verified")
+        self._accepted = counter("accepted_tokens", "of those, the ones that were right")
         self._bytes = counter("embedding_read_bytes", "slot bytes read over NIXL")
         self.slots_in_use = gauge("landing_slots_in_use", "landing slots with content")
         self.in_flight = gauge("requests_in_flight", "decodes under way")
@@ -31,10 +35,14 @@ class PdWorkerMetrics:
             registry=registry,
         )
 
-    def decoded(self, reply: DecodeReply) -> None:
-        """One decode was answered."""
+    def decoded(self, reply: DecodeReply, drafted: int, accepted: int) -> None:
+        """One decode was answered; of `drafted` tokens verified `accepted` were right."""
         self._decodes.inc()
         self._prompt.inc(reply.prompt_tokens)
         self._cached.inc(reply.cached_tokens)
+        self._prefilled.inc(reply.prompt_tokens - reply.cached_tokens)
         self._output.inc(len(reply.tokens))
+        self._steps.inc(reply.steps)
+        self._drafted.inc(drafted)
+        self._accepted.inc(accepted)
         self._bytes.inc(reply.embedding_bytes_read)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest, Overloaded
-from auricle.messages import DecodeReply, DecodeRequest
+from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine
@@ -68,6 +70,9 @@ class PdWorker:
                 request.max_tokens,
                 urgent=request.final,
                 tenant=request.tenant,
+                draft=request.draft,
+                # After a final nobody decodes this segment again.
+                reusable_windows=0 if request.final else _finished(request.windows),
             )
         reply = DecodeReply(
             tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
@@ -75,7 +80,13 @@ class PdWorker:
             prompt_tokens=decoded.prompt_tokens,
             cached_tokens=decoded.cached_tokens,
             embedding_bytes_read=fetched.bytes_read,
+            steps=decoded.steps,
             load=self._in_flight / self._settings.max_requests,
         )
-        self._metrics.decoded(reply)
+        self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
+
+
+def _finished(windows: Sequence[DecodeWindow]) -> int:
+    """How many windows at the start are finished: the next decode has them unchanged."""
+    return next((i for i, window in enumerate(windows) if window.partial), len(windows))

@@ -22,12 +22,16 @@ from auricle.processor.windows import SegmentAudio, Window
 
 @dataclass(frozen=True)
 class DecodeTask:
-    """What to decode: the prompt around the audio, and whether the text becomes final."""
+    """What to decode: the prompt around the audio, and whether the text becomes final.
+
+    `draft` is the part of the last hypothesis that is decoded again.
+    """
 
     head: tuple[int, ...]
     tail: tuple[int, ...]
     max_tokens: int
     final: bool
+    draft: tuple[int, ...] = ()
 
 
 class Recognizer:
@@ -123,4 +127,5 @@ class Recognizer:
             tail=task.tail,
             max_tokens=task.max_tokens,
             final=task.final,
+            draft=task.draft,
         )

@@ -207,6 +207,7 @@ class Session:
             tail=(*self._prompt.tail(self._language), *committed),
             max_tokens=max(limit - len(committed), self._settings.min_new_tokens),
             final=final,
+            draft=segment.stability.tokens[len(committed) :],
         )
         reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
         self._pacing.decoded(reply.load)

@@ -15,6 +15,7 @@ class UsageMeter:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.output_tokens = 0
+        self.decode_steps = 0
         self.embedding_bytes_read = 0
 
     def encoded(self, reply: EncodeReply) -> None:
@@ -27,6 +28,7 @@ class UsageMeter:
         self.prompt_tokens += reply.prompt_tokens
         self.cached_tokens += reply.cached_tokens
         self.output_tokens += len(reply.tokens)
+        self.decode_steps += reply.steps
         self.embedding_bytes_read += reply.embedding_bytes_read
 
     def skipped(self) -> None:
@@ -43,5 +45,6 @@ class UsageMeter:
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             output_tokens=self.output_tokens,
+            decode_steps=self.decode_steps,
             embedding_bytes_read=self.embedding_bytes_read,
         )

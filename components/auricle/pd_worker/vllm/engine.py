@@ -19,7 +19,9 @@ _ABORT_SECONDS = 5.0
 class EngineOptions:
     """What of vLLM's configuration auricle's settings reach.
 
-    `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU.
+    `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
+    overrides both. `draft_tokens` is how many are verified in one pass, 0 for none.
+    With `limit_reuse` only KV up to the last finished window can be found again.
     """
 
     model: str
@@ -31,6 +33,9 @@ class EngineOptions:
     gpu_memory_share: float
     enforce_eager: bool
     threads: int
+    draft_tokens: int = 0
+    limit_reuse: bool = True
+    kv_blocks: int | None = None
     enable_prefix_caching: bool = True
 
 
@@ -46,12 +51,19 @@ class PlacedWindow:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Greedy output; `finish` is `stop` or `length`."""
+    """Greedy output; `finish` is `stop` or `length`.
+
+    `steps` counts the forward passes that gave output, one after the other;
+    `accepted_tokens` of the `draft_tokens` verified on the way were right.
+    """
 
     tokens: tuple[int, ...]
     finish: str
     prompt_tokens: int
     cached_tokens: int
+    steps: int
+    draft_tokens: int
+    accepted_tokens: int
 
 
 class Engine:
@@ -97,7 +109,12 @@ class Engine:
             ec_transfer_config=transfer,
             disable_log_stats=True,
             scheduling_policy="priority",
+            scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
+            speculative_config=_speculation(options),
+            per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
+            num_gpu_blocks_override=options.kv_blocks,
         )
+        self._limit_reuse = options.limit_reuse
         self._audio_token = audio_token
         self._llm = AsyncLLM.from_engine_args(arguments)
 
@@ -112,14 +129,21 @@ class Engine:
         *,
         urgent: bool,
         tenant: str,
+        draft: Sequence[int] = (),
+        reusable_windows: int = 0,
     ) -> Decoded:
         """Greedy decoding of head · windows · tail; cancelling aborts the request in vLLM.
+
+        `draft` is what the output may begin with: verified, never trusted. KV up to
+        the first `reusable_windows` windows may be found by later requests.
 
         Raises WindowsMissing if the connector's guard refused a window, and
         AuricleError if vLLM failed the request.
         """
         import torch
         from vllm import SamplingParams
+
+        from auricle.pd_worker.vllm.scheduler import DRAFT, REUSABLE_TOKENS
 
         prompt = {
             "prompt_token_ids": [*head, *[self._audio_token] * len(windows), *tail],
@@ -135,7 +159,15 @@ class Engine:
             max_tokens=max_tokens,
             stop_token_ids=list(stop_tokens),
             detokenize=False,
-            extra_args={"ec_transfer_params": {"windows": rows}},
+            extra_args={
+                "ec_transfer_params": {"windows": rows},
+                DRAFT: list(draft),
+                REUSABLE_TOKENS: (
+                    len(head) + sum(w.length for w in windows[:reusable_windows])
+                    if self._limit_reuse
+                    else None
+                ),
+            },
         )
         last = None
         try:
@@ -179,12 +211,28 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
         raise WindowsMissing(tuple(w.key for w in windows), "refused at admission")
     if completion.finish_reason not in ("stop", "length"):
         raise AuricleError(f"vLLM ended the request with {completion.finish_reason!r}")
+    drafts = completion.spec_decode_metrics
+    accepted = sum(n * steps for n, steps in enumerate(drafts.histogram)) if drafts else 0
     return Decoded(
         tokens=tuple(completion.token_ids),
         finish=completion.finish_reason,
         prompt_tokens=len(output.prompt_token_ids),  # type: ignore[attr-defined]
         cached_tokens=output.num_cached_tokens or 0,  # type: ignore[attr-defined]
+        # Every pass gives one token, and one more for each drafted token that was right.
+        steps=len(completion.token_ids) - accepted,
+        draft_tokens=drafts.num_draft_tokens if drafts else 0,
+        accepted_tokens=accepted,
     )
+
+
+def _speculation(options: EngineOptions) -> dict[str, object] | None:
+    if not options.draft_tokens:
+        return None
+    return {
+        "method": "custom_class",
+        "model": "auricle.pd_worker.vllm.scheduler.NoProposer",
+        "num_speculative_tokens": options.draft_tokens,
+    }
 
 
 def _set_environment(options: EngineOptions) -> None:

@@ -1,0 +1,189 @@
+"""vLLM with our model, connector and scheduler: drafts and what stays in the KV cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+import torch
+
+from auricle.audio.pcm import to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from tests import recordings
+from tests.server import ROOT
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+MODEL = ROOT / "models/demo"
+BLOCK = 32
+
+
+@dataclass
+class Bench:
+    """An engine whose slab holds the windows of the bundled recordings."""
+
+    engine: Engine
+    prompt: PromptFormat
+    windows: dict[str, tuple[PlacedWindow, ...]]
+    requests: int = 0
+
+    async def decode(
+        self,
+        name: str,
+        draft: Sequence[int] = (),
+        *,
+        prefix: Sequence[int] = (),
+        max_tokens: int = 80,
+        reusable_windows: int = 0,
+        tenant: str = "test",
+    ) -> Decoded:
+        self.requests += 1
+        return await self.engine.generate(
+            f"request-{self.requests}",
+            self.prompt.head(""),
+            self.windows[name],
+            (*self.prompt.tail(None), *prefix),
+            self.prompt.stop_tokens,
+            max_tokens,
+            urgent=False,
+            tenant=tenant,
+            draft=draft,
+            reusable_windows=reusable_windows,
+        )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench() -> AsyncIterator[Bench]:
+    checkpoint = open_checkpoint(MODEL)
+    geometry = checkpoint.geometry
+    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
+    slab = HostSlab.create_shared(layout, 64)
+    prompt = PromptFormat(checkpoint)
+    options = EngineOptions(
+        model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
+        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, draft_tokens=8,
+    )  # fmt: skip
+    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    slab.unlink()
+    windows: dict[str, tuple[PlacedWindow, ...]] = {}
+    slot = 0
+    for name in recordings.NAMES:
+        pcm = to_int16(recordings.samples(name))
+        audio = SegmentAudio(geometry, KeyScheme(checkpoint.fingerprint, "float32", "test"))
+        audio.push(pcm)
+        placed = []
+        for window in audio.windows(len(pcm)):
+            (embeddings,) = encoder.encode([MelWindow(window.frames, window.floor)])
+            payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
+            layout.write(slab.slot(slot), window.key, 1, payload)
+            placed.append(PlacedWindow(window.key, slot, 1, window.embeddings))
+            slot += 1
+        windows[name] = tuple(placed)
+    yield Bench(engine, prompt, windows)
+    await engine.close()
+
+
+def drafts(tokens: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Drafts that are right, wrong in one place, or nonsense."""
+    middle = len(tokens) // 2
+    other = tokens[0]
+    return {
+        "right": tokens[:-1],
+        "right, end of turn included": tokens,
+        "beginning only": tokens[:3],
+        "one replaced": (*tokens[:middle], other, *tokens[middle + 1 : -1]),
+        "one missing": (*tokens[:middle], *tokens[middle + 1 : -1]),
+        "one too many": (*tokens[:middle], other, *tokens[middle:-1]),
+        "goes on after the end": (*tokens[:-1], *tokens[3:8]),
+        "nonsense": tuple(reversed(tokens[:-1])),
+    }
+
+
+@pytest.mark.parametrize("name", recordings.NAMES)
+async def test_no_draft_changes_the_output(bench: Bench, name: str) -> None:
+    plain = await bench.decode(name)
+    assert plain.steps == len(plain.tokens)
+    for what, draft in drafts(plain.tokens).items():
+        drafted = await bench.decode(name, draft)
+        assert drafted.tokens == plain.tokens, what
+        assert drafted.steps <= plain.steps, what
+
+
+async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench) -> None:
+    plain = await bench.decode("kitchen")
+    drafted = await bench.decode("kitchen", plain.tokens[:-1])
+    # The prefill gives one token; each verification eight drafted ones and one more.
+    assert drafted.steps == 1 + -(-(len(plain.tokens) - 1) // 9)
+    assert drafted.accepted_tokens == drafted.draft_tokens
+
+
+async def test_after_a_wrong_token_the_rest_of_the_draft_is_still_used(bench: Bench) -> None:
+    plain = await bench.decode("kitchen")
+    wrong = drafts(plain.tokens)
+    for what in ("one replaced", "one missing", "one too many"):
+        drafted = await bench.decode("kitchen", wrong[what])
+        assert drafted.steps <= len(plain.tokens) // 2, what
+
+
+async def test_drafts_do_not_change_neighbours_or_each_other(bench: Bench) -> None:
+    alone = {name: await bench.decode(name) for name in recordings.NAMES}
+    jobs, expected = [], []
+    for name in recordings.NAMES:
+        for draft in ((), *list(drafts(alone[name].tokens).values())[::3]):
+            jobs.append(bench.decode(name, draft))
+            expected.append(alone[name].tokens)
+    together = await asyncio.gather(*jobs)
+    assert [d.tokens for d in together] == expected
+
+
+async def test_a_limit_inside_the_draft_is_kept(bench: Bench) -> None:
+    plain = await bench.decode("kitchen")
+    for limit in (1, 2, 5, 9):
+        drafted = await bench.decode("kitchen", plain.tokens[:-1], max_tokens=limit)
+        assert drafted.tokens == plain.tokens[:limit]
+        assert drafted.finish == "length"
+
+
+async def test_a_forced_prefix_and_a_draft_go_together(bench: Bench) -> None:
+    plain = await bench.decode("station")
+    for cut in (1, 5, len(plain.tokens) - 2):
+        prefix, rest = plain.tokens[:cut], plain.tokens[cut:-1]
+        undrafted = await bench.decode("station", prefix=prefix)
+        drafted = await bench.decode("station", rest, prefix=prefix)
+        assert drafted.tokens == undrafted.tokens == plain.tokens[cut:]
+
+
+async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
+    plain = await bench.decode("market")
+    for _ in range(3):
+        job = asyncio.create_task(bench.decode("market", plain.tokens[:-1]))
+        await asyncio.sleep(0)
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+    assert (await bench.decode("market", plain.tokens[:-1])).tokens == plain.tokens
+
+
+async def test_only_finished_windows_are_kept_in_the_kv_cache(bench: Bench) -> None:
+    windows = bench.windows["market"]
+    head = len(bench.prompt.head(""))
+    kept = head + sum(w.length for w in windows[:-1])
+    first = await bench.decode("market", reusable_windows=len(windows) - 1, tenant="kept")
+    assert first.cached_tokens == 0
+    again = await bench.decode("market", reusable_windows=len(windows) - 1, tenant="kept")
+    assert again.cached_tokens == kept // BLOCK * BLOCK
+    assert again.tokens == first.tokens
+
+
+async def test_without_a_finished_window_nothing_is_kept(bench: Bench) -> None:
+    for _ in range(2):
+        decoded = await bench.decode("market", reusable_windows=0, tenant="nothing kept")
+        assert decoded.cached_tokens < len(bench.prompt.head("")) + BLOCK
