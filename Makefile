@@ -2,12 +2,15 @@
 PYTHON ?= python3.11
 TARGET ?= cpu
 VENV := .venv
+BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev demo serve test test-unit lint train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env demo serve test test-unit lint train-demo evaluate-demo lock clean
+
+bench-env: $(BENCH_VENV)/.installed
 
 setup: $(VENV)/.installed-$(TARGET)
 setup-dev: $(VENV)/.installed-dev
@@ -21,6 +24,12 @@ $(VENV)/.installed-$(TARGET): requirements/$(TARGET).txt pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed-$(TARGET) requirements/dev.txt
 	$(BIN)/pip install --disable-pip-version-check --no-deps -q -r requirements/dev.txt
+	touch $@
+
+# Stock vLLM and transformers, which the benchmarks compare with.
+$(BENCH_VENV)/.installed: requirements/bench.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --disable-pip-version-check --no-deps -q -r requirements/bench.txt
 	touch $@
 
 demo: setup
@@ -57,7 +66,8 @@ lock:
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
 	grep -vxFf requirements/cpu.txt build/all.txt > requirements/dev.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt
+	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) $(BENCH_VENV) build

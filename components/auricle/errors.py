@@ -7,6 +7,7 @@ AuricleError
 ├── SettingsError         a setting is unknown or out of range; names the key and the file
 ├── Overloaded            a bounded queue, slab or slot table is full; try again or elsewhere
 ├── WindowsMissing        embeddings a decode needs cannot be had; re-encode and retry
+├── FeaturesMissing       an encode worker no longer has blocks it was sent; send the whole window
 ├── WorkerUnavailable     a remote worker died or cannot be reached; try another
 ├── TransferFailed        a NIXL read failed or did not end in time
 └── DeadlineExceeded      a wait ran out; says what was waited for
@@ -64,6 +65,17 @@ class WindowsMissing(AuricleError):
         self.keys = keys
 
 
+class FeaturesMissing(AuricleError):
+    """Conv outputs of blocks `keys` are not on this encode worker (any more)."""
+
+    code = "features_missing"
+    retryable = True
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        super().__init__(f"{len(keys)} block(s) of features are not here; send the whole window")
+        self.keys = keys
+
+
 class WorkerUnavailable(AuricleError):
     """A worker of another component died or does not answer."""
 
@@ -104,4 +116,6 @@ def from_code(code: str, message: str, keys: tuple[str, ...] = ()) -> AuricleErr
     """The error that a remote component reported as `code`."""
     if code == WindowsMissing.code:
         return WindowsMissing(keys, message)
+    if code == FeaturesMissing.code:
+        return FeaturesMissing(keys)
     return _BY_CODE.get(code, AuricleError)(message)

@@ -104,6 +104,7 @@ class Usage(msgspec.Struct, frozen=True):
     decodes: int = 0
     decodes_skipped: int = 0
     windows_encoded: int = 0
+    blocks_convolved: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
@@ -152,20 +153,37 @@ SessionEvent = SessionReady | Partial | Final | Done | Failed
 # ── to the encode worker ────────────────────────────────────────────────────
 
 
-class WindowFeatures(msgspec.Struct, frozen=True):
-    """One window to encode.
+class BlockFeatures(msgspec.Struct, frozen=True):
+    """One second of a window, or its last rest: what the conv stack sees at once.
 
-    `log_mel` is float32 (frames, 128), C order, *unclamped* log10 mel energies;
-    values below `floor` are raised to it where the window is encoded.
-    `supersedes` is the key of an earlier, shorter state of the same window.
+    `log_mel` is float32 (frames, 128), C order, *unclamped* log10 mel energies; None
+    if this encode worker should still have the conv output of `key`. `final` blocks
+    will be asked for again while their window grows.
     """
 
     key: str
     frames: int
+    final: bool
+    log_mel: bytes | None
+
+
+class WindowFeatures(msgspec.Struct, frozen=True):
+    """One window to encode.
+
+    Values below `floor` are raised to it where the window is encoded. `supersedes`
+    is the key of an earlier, shorter state of the same window.
+    """
+
+    key: str
     floor: float
-    log_mel: bytes
+    blocks: tuple[BlockFeatures, ...]
     partial: bool
     supersedes: str | None = None
+
+    @property
+    def frames(self) -> int:
+        """Mel frames of the whole window."""
+        return sum(block.frames for block in self.blocks)
 
 
 class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
@@ -199,10 +217,14 @@ class WindowRef(msgspec.Struct, frozen=True):
 
 
 class EncodeReply(msgspec.Struct, frozen=True, tag=True):
-    """Refs in the order of the request; `encoded` counts windows not found in the cache."""
+    """Refs in the order of the request.
+
+    `encoded` counts windows not found in the cache, `convolved` blocks likewise.
+    """
 
     windows: tuple[WindowRef, ...]
     encoded: int
+    convolved: int = 0
 
 
 # ── to the PD worker ────────────────────────────────────────────────────────

@@ -113,6 +113,9 @@ class EncodeWorkerSettings(CommonSettings):
     """Section `EncodeWorker`."""
 
     slots: int = Field(256, ge=2, description="windows the slab holds")
+    conv_blocks: int = Field(
+        2048, ge=8, description="finished seconds of growing windows whose conv output is kept"
+    )
     max_batch_windows: int = Field(8, ge=1)
     max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
     lease_seconds: Seconds = Field(30.0, gt=0)

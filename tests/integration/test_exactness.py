@@ -14,7 +14,7 @@ from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.messages import Final, OpenSession, Partial, SessionReady
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
@@ -127,6 +127,9 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
         frames = (number + 1) * GRID // 160
         lengths = _new_lengths(frames)
         assert encoded == len(lengths)
+        # The second being spoken, and the one it began in; a window's last frame comes late.
+        convolved = after.blocks_convolved - before.blocks_convolved
+        assert convolved <= 2 + (len(lengths) - 1)
         moved = after.embedding_bytes_read - before.embedding_bytes_read
         assert moved == sum(layout.content_bytes(geometry.embeddings(n)) for n in lengths)
         prefilled = (after.prompt_tokens - before.prompt_tokens) - (
@@ -207,16 +210,46 @@ async def test_a_lease_is_released_by_the_read(processor: Processor, server: Ser
     await eventually(lambda: server.metric("EncodeWorker", leases) <= before, seconds=10)
 
 
-async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset(
+async def test_an_encode_worker_that_forgot_a_window_is_sent_it_whole(
+    processor: Processor, server: Server
+) -> None:
+    pcm = to_int16(recordings.samples("kitchen"))
+    audio = processor.segment("forgot")
+    audio.push(pcm)
+    prompt = processor.view.prompt
+    recognizer = processor.recognizer("forgot", "forgot")
+    # As if all of it had been sent before the encode worker was replaced.
+    instance = await recognizer._encoder.instance()
+    recognizer._sent.arrived(instance, audio.windows(len(pcm)))
+    task = DecodeTask(prompt.head(""), prompt.tail(None), 100, final=True)
+    usage = UsageMeter()
+    reply = await recognizer.decode(audio, len(pcm), task, usage)
+    recognizer.close()
+    assert reply.tokens
+    assert usage.blocks_convolved == -(-len(pcm) // 16_000)
+
+
+async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset_of_a_minute(
     reference: Reference,
 ) -> None:
+    """Finished seconds and finished windows are reused by key, as the workers do."""
     checkpoint = open_checkpoint(MODEL)
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
-    pcm = to_int16(recordings.samples("market"))
+    pcm = to_int16(recordings.minute())
     audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "t"))
     audio.push(pcm)
+    convolved: dict[str, torch.Tensor] = {}
+    encoded: dict[str, torch.Tensor] = {}
     for offset in [*range(GRID, len(pcm), GRID), len(pcm)]:
-        windows = audio.windows(offset)
-        mine = torch.cat(encoder.encode([MelWindow(w.frames, w.floor) for w in windows]))
+        for window in (windows := audio.windows(offset)):
+            if window.key in encoded:
+                continue
+            for block in window.blocks:
+                if block.key not in convolved:
+                    (output,) = encoder.convolve([MelBlock(block.frames, window.floor)])
+                    convolved[block.key] = output
+            (embeddings,) = encoder.attend([[convolved[b.key] for b in window.blocks]])
+            encoded[window.key] = embeddings
+        mine = torch.cat([encoded[w.key] for w in windows])
         expected = reference.embeddings(to_float(pcm[:offset]))
         np.testing.assert_allclose(mine.numpy(), expected.numpy(), atol=1e-4)

@@ -1,4 +1,8 @@
-"""Mel windows → embeddings, with transformers' own Qwen3-ASR encoder modules."""
+"""Mel windows → embeddings, with transformers' own Qwen3-ASR encoder modules.
+
+In two halves: the conv stack sees one second at a time, so a second that is
+finished is convolved once; the transformer attends over a window.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn import functional
 from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 from transformers.models.qwen3_asr.modeling_qwen3_asr import (
     Qwen3ASREncoder,
@@ -28,6 +33,14 @@ _TORCH_DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+
+
+@dataclass(frozen=True)
+class MelBlock:
+    """Unclamped log-mel (at most one conv chunk of frames, 128) float32, and the clamp floor."""
+
+    frames: npt.NDArray[np.float32]
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -64,26 +77,56 @@ class Encoder:
         self._embeddings = checkpoint.geometry.embeddings
 
     @torch.inference_mode()
-    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """One forward pass; (length_i, hidden) per window, on the encoder's device.
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+        """Conv stack and positions, all blocks in one pass: (length_i, d_model) per block.
 
-        Each window is padded with zeros to a whole number of chunks: the conv
-        stack must see full chunks or the last one's embeddings differ.
+        A block shorter than a chunk is filled with zeros: the conv stack must see
+        whole chunks or the last embeddings differ.
         """
-        longest = max(len(w.frames) for w in windows)
-        padded = -(-longest // self._chunk) * self._chunk
-        features = torch.zeros(len(windows), BINS, padded)
-        mask = torch.zeros(len(windows), padded, dtype=torch.long)
-        for row, window in enumerate(windows):
-            count = len(window.frames)
-            features[row, :, :count] = torch.from_numpy(normalise(window.frames, window.floor).T)
-            mask[row, :count] = 1
-        hidden = self._encoder(
-            input_features=features.to(self._device, self._dtype),
-            input_features_mask=mask.to(self._device),
-        ).last_hidden_state
-        embeddings = self._projector(hidden)
-        return list(embeddings.split([self._embeddings(len(w.frames)) for w in windows]))
+        features = torch.zeros(len(blocks), 1, BINS, self._chunk)
+        for row, block in enumerate(blocks):
+            values = normalise(block.frames, block.floor).T
+            features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
+        encoder = self._encoder
+        hidden = features.to(self._device, self._dtype)
+        for conv in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
+            hidden = functional.gelu(conv(hidden))
+        rows, channels, bins, steps = hidden.shape
+        hidden = encoder.conv_out(hidden.permute(0, 3, 1, 2).reshape(rows, steps, channels * bins))
+        positions = encoder.positional_embedding.positional_embedding[:steps]
+        hidden += positions.to(hidden.dtype)
+        # Copies: a slice would keep the whole batch's memory alive in the cache.
+        return [
+            hidden[row, : self._embeddings(len(block.frames))].clone()
+            for row, block in enumerate(blocks)
+        ]
+
+    @torch.inference_mode()
+    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        """Transformer and projector over windows given by their blocks' conv outputs.
+
+        One pass for all: windows lie one after the other, without padding, and each
+        attends only to itself. (length_i, hidden) per window, on the encoder's device.
+        """
+        lengths = [sum(len(block) for block in blocks) for blocks in windows]
+        hidden = torch.cat([block for blocks in windows for block in blocks])
+        ends = torch.tensor([0, *lengths], device=self._device).cumsum(0, dtype=torch.int32)
+        for layer in self._encoder.layers:
+            hidden = layer(hidden, ends, max_seqlen=max(lengths))[0]
+        embeddings = self._projector(self._encoder.ln_post(hidden))
+        return list(embeddings.split(lengths))
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Both halves: (length_i, hidden) per window."""
+        parts = [
+            [
+                MelBlock(w.frames[at : at + self._chunk], w.floor)
+                for at in range(0, len(w.frames), self._chunk)
+            ]
+            for w in windows
+        ]
+        outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
+        return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
 
 
 def _load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:

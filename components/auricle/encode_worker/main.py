@@ -14,6 +14,7 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
@@ -56,6 +57,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         settings,
         geometry,
         encoder,
+        EncoderCost.of(checkpoint.audio_config, geometry),
         store,
         Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
         EncodeWorkerMetrics(registry.registry, store),

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,30 @@ import torch
 from auricle.audio.mel import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.encode_worker.batcher import Batcher
-from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.conv_cache import ConvCache
+from auricle.encode_worker.cost import EncoderCost
+from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
-from auricle.errors import AuricleError, BadRequest
-from auricle.messages import EncodeReply, EncodeRequest, WindowFeatures, WindowRef
+from auricle.errors import AuricleError, BadRequest, FeaturesMissing
+from auricle.messages import (
+    BlockFeatures,
+    EncodeReply,
+    EncodeRequest,
+    WindowFeatures,
+    WindowRef,
+)
 from auricle.settings import EncodeWorkerSettings
 
 Payload = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A window and, for each of its blocks, the conv output if it is here."""
+
+    window: WindowFeatures
+    outputs: list[torch.Tensor | None]
 
 
 class EncodeWorker:
@@ -32,6 +49,7 @@ class EncodeWorker:
         settings: EncodeWorkerSettings,
         geometry: Geometry,
         encoder: Encoder,
+        cost: EncoderCost,
         store: EmbeddingStore,
         identity: Identity,
         metrics: EncodeWorkerMetrics,
@@ -44,7 +62,9 @@ class EncodeWorker:
         self._metrics = metrics
         self._wake_reader = wake_reader
         self._device_thread = ThreadPoolExecutor(1, "encoder")
-        self._batcher: Batcher[WindowFeatures, Payload] = Batcher(
+        self._cost = cost
+        self._conv_cache = ConvCache(settings.conv_blocks)
+        self._batcher: Batcher[_Job, Payload] = Batcher(
             self._encode_batch,
             max_batch=settings.max_batch_windows,
             max_queued=settings.max_queued_windows,
@@ -68,7 +88,9 @@ class EncodeWorker:
         found = [self._store.reuse(w.key, self._identity, now) for w in request.windows]
         todo = [w for w, ref in zip(request.windows, found, strict=True) if ref is None]
         self._metrics.found.inc(len(request.windows) - len(todo))
-        futures = [self._submit(window) for window in todo]
+        jobs = self._jobs(todo)
+        convolved = sum(output is None for job in jobs for output in job.outputs)
+        futures = [self._submit(job) for job in jobs]
         fresh: dict[str, WindowRef] = {}
         for window, future in zip(todo, futures, strict=True):
             # Shielded: another request may be waiting for the same encoding.
@@ -78,28 +100,53 @@ class EncodeWorker:
             ref if ref is not None else fresh[w.key]
             for w, ref in zip(request.windows, found, strict=True)
         )
-        return EncodeReply(windows=refs, encoded=len(todo))
+        return EncodeReply(windows=refs, encoded=len(todo), convolved=convolved)
 
     def _check(self, window: WindowFeatures) -> None:
         limit = self._geometry.window_frames
         if not 0 < window.frames <= limit:
             raise BadRequest(f"a window has 1 to {limit} frames, got {window.frames}")
-        if len(window.log_mel) != window.frames * BINS * 4:
-            raise BadRequest(
-                f"window {window.key} says {window.frames} frames but carries "
-                f"{len(window.log_mel)} bytes, expected {window.frames * BINS * 4}"
-            )
-        if len(window.key) != 32 or not _is_hex(window.key):
-            raise BadRequest(f"window key {window.key!r} is not 32 hex digits")
-        if not np.isfinite(np.frombuffer(window.log_mel, np.float32)).all():
-            raise BadRequest(f"window {window.key} contains values that are not finite")
+        _check_key(window.key)
+        for number, block in enumerate(window.blocks):
+            self._check_block(block, last=number + 1 == len(window.blocks))
 
-    def _submit(self, window: WindowFeatures) -> asyncio.Future[Payload]:
-        if (running := self._encoding.get(window.key)) is not None:
+    def _check_block(self, block: BlockFeatures, *, last: bool) -> None:
+        _check_key(block.key)
+        chunk = self._geometry.chunk_frames
+        if not 0 < block.frames <= chunk or (block.frames < chunk and not last):
+            raise BadRequest(
+                f"block {block.key} has {block.frames} frames; all but a window's last have {chunk}"
+            )
+        if block.log_mel is None:
+            return
+        if len(block.log_mel) != block.frames * BINS * 4:
+            raise BadRequest(
+                f"block {block.key} says {block.frames} frames but carries "
+                f"{len(block.log_mel)} bytes, expected {block.frames * BINS * 4}"
+            )
+        if not np.isfinite(np.frombuffer(block.log_mel, np.float32)).all():
+            raise BadRequest(f"block {block.key} contains values that are not finite")
+
+    def _jobs(self, windows: Sequence[WindowFeatures]) -> list[_Job]:
+        """Windows with the conv outputs that are here; raises FeaturesMissing."""
+        jobs = [_Job(w, [self._conv_cache.find(b.key) for b in w.blocks]) for w in windows]
+        missing = tuple(
+            block.key
+            for job in jobs
+            for block, output in zip(job.window.blocks, job.outputs, strict=True)
+            if output is None and block.log_mel is None
+        )
+        if missing:
+            raise FeaturesMissing(missing)
+        return jobs
+
+    def _submit(self, job: _Job) -> asyncio.Future[Payload]:
+        key = job.window.key
+        if (running := self._encoding.get(key)) is not None:
             return running
-        future = self._batcher.submit(window)
-        self._encoding[window.key] = future
-        future.add_done_callback(lambda _: self._encoding.pop(window.key, None))
+        future = self._batcher.submit(job)
+        self._encoding[key] = future
+        future.add_done_callback(lambda _: self._encoding.pop(key, None))
         return future
 
     def _keep(self, window: WindowFeatures, payload: Payload) -> WindowRef:
@@ -119,27 +166,53 @@ class EncodeWorker:
             now=now,
         )
 
-    async def _encode_batch(self, windows: Sequence[WindowFeatures]) -> Sequence[Payload]:
+    async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Payload]:
         loop = asyncio.get_running_loop()
-        payloads = await loop.run_in_executor(self._device_thread, self._forward, windows)
-        self._metrics.batch_windows.observe(len(windows))
-        for window in windows:
-            self._metrics.encoded.labels("partial" if window.partial else "whole").inc()
+        payloads, convolved = await loop.run_in_executor(self._device_thread, self._forward, jobs)
+        final = {b.key for job in jobs for b in job.window.blocks if b.final}
+        self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)
+        self._metrics.batch(
+            [job.window for job in jobs],
+            convolved=len(convolved),
+            flops=len(convolved) * self._cost.block
+            + sum(self._cost.window(self._geometry.embeddings(j.window.frames)) for j in jobs),
+        )
         return payloads
 
-    def _forward(self, windows: Sequence[WindowFeatures]) -> list[Payload]:
-        """In the encoder's thread."""
-        inputs = [
-            MelWindow(np.frombuffer(w.log_mel, np.float32).reshape(w.frames, BINS), w.floor)
-            for w in windows
+    def _forward(self, jobs: Sequence[_Job]) -> tuple[list[Payload], dict[str, torch.Tensor]]:
+        """In the encoder's thread: new blocks convolved once, then all windows in one pass."""
+        new = {
+            block.key: MelBlock(
+                np.frombuffer(block.log_mel, np.float32).reshape(block.frames, BINS),
+                job.window.floor,
+            )
+            for job in jobs
+            for block, output in zip(job.window.blocks, job.outputs, strict=True)
+            if output is None and block.log_mel is not None
+        }
+        convolved: dict[str, torch.Tensor] = {}
+        if new:
+            convolved = dict(zip(new, self._encoder.convolve(list(new.values())), strict=True))
+        windows = [
+            [
+                convolved[block.key] if output is None else output
+                for block, output in zip(job.window.blocks, job.outputs, strict=True)
+            ]
+            for job in jobs
         ]
-        payloads = []
-        for embeddings in self._encoder.encode(inputs):
-            if not torch.isfinite(embeddings).all():
-                raise AuricleError("the encoder produced values that are not finite")
-            flat = embeddings.contiguous().cpu().view(torch.uint8).numpy().reshape(-1)
-            payloads.append(flat)
-        return payloads
+        return [_payload(embeddings) for embeddings in self._encoder.attend(windows)], convolved
+
+
+def _payload(embeddings: torch.Tensor) -> Payload:
+    if not torch.isfinite(embeddings).all():
+        raise AuricleError("the encoder produced values that are not finite")
+    flat: Payload = embeddings.contiguous().cpu().view(torch.uint8).numpy().reshape(-1)
+    return flat
+
+
+def _check_key(key: str) -> None:
+    if len(key) != 32 or not _is_hex(key):
+        raise BadRequest(f"key {key!r} is not 32 hex digits")
 
 
 def _is_hex(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from auricle.errors import AuricleError, Overloaded, WindowsMissing
+from auricle.errors import AuricleError, FeaturesMissing, Overloaded, WindowsMissing
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -115,7 +115,7 @@ async def _call_placed(
     instance = await placement.instance()
     try:
         return await endpoint.call(request, reply, instance, seconds)
-    except WindowsMissing:  # the worker is well
+    except (WindowsMissing, FeaturesMissing):  # the worker is well
         raise
     except AuricleError as error:
         if error.retryable and not (stay_when_full and isinstance(error, Overloaded)):
@@ -127,14 +127,29 @@ class EncodePool(Pool):
     """Calls to encode workers."""
 
     async def encode(
-        self, placement: Placement, request: EncodeRequest, *, wait_for_room: bool
+        self,
+        placement: Placement,
+        request_for: Callable[[int], EncodeRequest],
+        on_missing: Callable[[int], None],
+        *,
+        wait_for_room: bool,
     ) -> EncodeReply:
-        """Refs for all windows of the request, from one worker."""
+        """Refs for all windows of the request, from one worker.
+
+        What is sent depends on what the worker (`request_for(instance)`) has already;
+        `on_missing(instance)` hears that it has lost some of it.
+        """
 
         async def once() -> EncodeReply:
-            reply: EncodeReply = await _call_placed(
-                self._endpoint, placement, request, EncodeReply, self._deadline
-            )
+            instance = await placement.instance()
+            request = request_for(instance)
+            try:
+                reply: EncodeReply = await _call_placed(
+                    self._endpoint, placement, request, EncodeReply, self._deadline
+                )
+            except FeaturesMissing:
+                on_missing(instance)
+                raise
             return reply
 
         return await self.attempt(once, wait_for_room=wait_for_room)

@@ -12,10 +12,10 @@ from auricle.messages import (
     DecodeRequest,
     DecodeWindow,
     EncodeRequest,
-    WindowFeatures,
     WindowRef,
 )
 from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
 
@@ -47,12 +47,14 @@ class Recognizer:
         # Finished windows that the segment's PD worker has read.
         self._on_pd_worker: set[str] = set()
         self._last_tail_key: str | None = None
+        self._sent = SentBlocks()
 
     def start_segment(self) -> None:
         """Placed anew by load, so scale-up and draining take effect here."""
         self._decoder.leave()
         self._on_pd_worker.clear()
         self._last_tail_key = None
+        self._sent = SentBlocks()
 
     def close(self) -> None:
         """Give up both placements."""
@@ -93,22 +95,23 @@ class Recognizer:
         if not wanted:
             return {}
         tail = windows[-1].key
-        request = EncodeRequest(
-            session=self._session,
-            tenant=self._tenant,
-            windows=tuple(
-                WindowFeatures(
-                    key=w.key,
-                    frames=len(w.frames),
-                    floor=w.floor,
-                    log_mel=w.frames.tobytes(),
-                    partial=w.partial,
-                    supersedes=self._last_tail_key if w.key == tail else None,
-                )
-                for w in wanted
-            ),
+
+        def request_for(instance: int) -> EncodeRequest:
+            return EncodeRequest(
+                session=self._session,
+                tenant=self._tenant,
+                windows=tuple(
+                    self._sent.features(
+                        instance, w, supersedes=self._last_tail_key if w.key == tail else None
+                    )
+                    for w in wanted
+                ),
+            )
+
+        reply = await self._encode_pool.encode(
+            self._encoder, request_for, self._sent.forget, wait_for_room=wait_for_room
         )
-        reply = await self._encode_pool.encode(self._encoder, request, wait_for_room=wait_for_room)
+        self._sent.arrived(await self._encoder.instance(), wanted)
         usage.encoded(reply)
         self._last_tail_key = tail if windows[-1].partial else None
         return {ref.key: ref for ref in reply.windows}

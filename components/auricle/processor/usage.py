@@ -12,6 +12,7 @@ class UsageMeter:
         self.decodes = 0
         self.decodes_skipped = 0
         self.windows_encoded = 0
+        self.blocks_convolved = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.output_tokens = 0
@@ -21,6 +22,7 @@ class UsageMeter:
     def encoded(self, reply: EncodeReply) -> None:
         """An encode request was answered."""
         self.windows_encoded += reply.encoded
+        self.blocks_convolved += reply.convolved
 
     def decoded(self, reply: DecodeReply) -> None:
         """A decode request was answered."""
@@ -42,6 +44,7 @@ class UsageMeter:
             decodes=self.decodes,
             decodes_skipped=self.decodes_skipped,
             windows_encoded=self.windows_encoded,
+            blocks_convolved=self.blocks_convolved,
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             output_tokens=self.output_tokens,

@@ -42,6 +42,15 @@ class KeyScheme:
 
 
 @dataclass(frozen=True)
+class Block:
+    """At most one second of a window, (n, 128) float32; `final` if it will not change."""
+
+    key: str
+    frames: npt.NDArray[np.float32]
+    final: bool
+
+
+@dataclass(frozen=True)
 class Window:
     """`frames` (n, 128) float32 unclamped log-mel; `partial` until it is whole."""
 
@@ -51,6 +60,7 @@ class Window:
     floor: float
     partial: bool
     embeddings: int
+    blocks: tuple[Block, ...]
 
 
 class SegmentAudio:
@@ -90,19 +100,42 @@ class SegmentAudio:
         windows = []
         for index, start in enumerate(range(0, len(frames), span)):
             part = frames[start : start + span]
-            blocks = hashes[start // chunk : -(-(start + len(part)) // chunk)]
-            clamps = float(part.min()) < floor
+            block_hashes = hashes[start // chunk : -(-(start + len(part)) // chunk)]
+            final = self._all_final(start + len(part), samples)
             windows.append(
                 Window(
                     index=index,
-                    key=self._scheme.key(blocks, len(part), floor if clamps else None),
+                    key=self._key(block_hashes, part, floor),
                     frames=part,
                     floor=floor,
-                    partial=len(part) < span or not self._all_final(start + len(part), samples),
+                    partial=len(part) < span or not final,
                     embeddings=self._geometry.embeddings(len(part)),
+                    blocks=self._blocks(block_hashes, part, floor, last_final=final),
                 )
             )
         return tuple(windows)
+
+    def _blocks(
+        self,
+        hashes: list[bytes],
+        frames: npt.NDArray[np.float32],
+        floor: float,
+        *,
+        last_final: bool,
+    ) -> tuple[Block, ...]:
+        """The window in pieces of one conv chunk; only the last may still change or grow."""
+        chunk = self._geometry.chunk_frames
+        blocks = []
+        for number, digest in enumerate(hashes):
+            part = frames[number * chunk : (number + 1) * chunk]
+            final = number + 1 < len(hashes) or (last_final and len(part) == chunk)
+            blocks.append(Block(self._key([digest], part, floor), part, final))
+        return tuple(blocks)
+
+    def _key(self, hashes: list[bytes], frames: npt.NDArray[np.float32], floor: float) -> str:
+        """The floor matters only where it changes something."""
+        clamps = float(frames.min()) < floor
+        return self._scheme.key(hashes, len(frames), floor if clamps else None)
 
     def _all_final(self, frames: int, samples: int) -> bool:
         """Whether no later sample can change the first `frames` frames."""
