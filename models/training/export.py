@@ -56,7 +56,13 @@ def export(work: Path, output: Path) -> None:
     weights.chmod(0o644)
     for name in ("config.json", "vocab.json", "merges.txt", "tokenizer_config.json"):
         shutil.copyfile(work / name, output / name)
-    tokens = json.loads((work / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+    write_processor_files(output)
+    (output / "vocabulary.txt").write_text("\n".join(vocabulary()) + "\n")
+
+
+def write_processor_files(output: Path) -> None:
+    """What the published checkpoints have besides config, tokenizer and weights."""
+    tokens = json.loads((output / "tokenizer_config.json").read_text())["added_tokens_decoder"]
     ids = {entry["content"]: int(number) for number, entry in tokens.items()}
     _write(output / "preprocessor_config.json", _PREPROCESSOR)
     _write(output / "chat_template.json", {"chat_template": _CHAT_TEMPLATE})
@@ -66,7 +72,6 @@ def export(work: Path, output: Path) -> None:
         "pad_token_id": ids["<|endoftext|>"],
     }
     _write(output / "generation_config.json", generation)
-    (output / "vocabulary.txt").write_text("\n".join(vocabulary()) + "\n")
 
 
 def _write(path: Path, content: dict[str, object]) -> None:

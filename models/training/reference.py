@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, DynamicCache, WhisperFeatureExtractor
 from models.training.model import DemoModel
 from models.training.prompts import prompt_ids
 
-_STOPS = ("<|im_end|>", "<|endoftext|>")
+STOPS = ("<|im_end|>", "<|endoftext|>")
 _AUDIO, _TEXT = "thinker.audio_tower.", "thinker.model."
 _PROJECTOR = {"proj1": "linear_1", "proj2": "linear_2"}
 
@@ -32,7 +32,7 @@ class Reference:
         self.model = DemoModel(json.loads((path / "config.json").read_text())).eval()
         self.tokenizer = cast(Any, AutoTokenizer.from_pretrained(path, local_files_only=True))
         self._extractor = WhisperFeatureExtractor.from_pretrained(path, local_files_only=True)
-        self._stops = [self.tokenizer.convert_tokens_to_ids(token) for token in _STOPS]
+        self._stops = [self.tokenizer.convert_tokens_to_ids(token) for token in STOPS]
         self._load(load_file(path / "model.safetensors"))
 
     def _load(self, weights: dict[str, torch.Tensor]) -> None:
@@ -46,7 +46,9 @@ class Reference:
                     state[f"encoder.{part}.{rest}"] = value.float()
             elif name.startswith(_TEXT):
                 state[f"text.model.{name.removeprefix(_TEXT)}"] = value.float()
-        state["text.lm_head.weight"] = state["text.model.embed_tokens.weight"]
+        head = weights.get("thinker.lm_head.weight")  # absent where it is tied to the embeddings
+        tied = state["text.model.embed_tokens.weight"]
+        state["text.lm_head.weight"] = tied if head is None else head.float()
         self.model.load_state_dict(state)
 
     @torch.inference_mode()

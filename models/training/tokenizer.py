@@ -7,6 +7,7 @@ merges.txt, tokenizer_config.json), so the same loading code reads both.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -30,8 +31,8 @@ _SPLIT = (
 )
 
 
-def write_tokenizer(directory: Path) -> None:
-    """Train on the word list and write the tokenizer's files to `directory`."""
+def write_tokenizer(directory: Path, known: Sequence[str] | None = None) -> None:
+    """Train on `known` words (the demo's, if None) and write the tokenizer's files."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -39,7 +40,7 @@ def write_tokenizer(directory: Path) -> None:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    words = [*vocabulary(), "language", "system", "user", "assistant", "English", "None"]
+    words = [*(known or vocabulary()), "language", "system", "user", "assistant", "English", "None"]
     trainer = trainers.BpeTrainer(
         vocab_size=100_000,
         min_frequency=1,
@@ -58,6 +59,11 @@ def write_tokenizer(directory: Path) -> None:
         "add_prefix_space": False,
         "added_tokens_decoder": added,
         "additional_special_tokens": [t for t in SPECIAL_TOKENS if t in _SPECIAL_IN_TEXT],
+        "extra_special_tokens": {
+            "audio_token": "<|audio_pad|>",
+            "audio_bos_token": "<|audio_start|>",
+            "audio_eos_token": "<|audio_end|>",
+        },
         "bos_token": None,
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",

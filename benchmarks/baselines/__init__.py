@@ -1,0 +1,1 @@
+"""What auricle is compared with: transformers and stock vLLM, fed all audio at every chunk."""

@@ -1,0 +1,93 @@
+"""Runs a baseline in its own environment (`make bench-env`) and asks it to decode."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+
+from benchmarks.baselines.protocol import DecodeJob, DecodeResult
+
+ROOT = Path(__file__).parents[2]
+SITE = Path(__file__).parent / "site"
+PYTHON = ROOT / ".venv-bench/bin/python"
+MODULES = {"a": "transformers_direct", "b": "stock_vllm"}
+_READY_SECONDS = 240.0
+_JOB_SECONDS = 300.0
+
+
+class Baseline:
+    """One baseline process; jobs one at a time."""
+
+    def __init__(self, process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+        self._process = process
+        self._lines = lines
+
+    def read(self, seconds: float) -> dict[str, object]:
+        """The next answer; raises RuntimeError if the baseline died or is silent."""
+        for _ in range(int(seconds * 2)):
+            with contextlib.suppress(queue.Empty):
+                answer: dict[str, object] = json.loads(self._lines.get(timeout=0.5))
+                return answer
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the baseline ended with {self._process.returncode}")
+        raise RuntimeError(f"the baseline said nothing for {seconds:g} s")
+
+    def decode(self, job: DecodeJob) -> DecodeResult:
+        """One job."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
+        self._process.stdin.flush()
+        return DecodeResult(**self.read(_JOB_SECONDS))  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Baseline]:
+    """Baseline `a` or `b`, ready; all of its processes are gone when the block ends."""
+    if not PYTHON.exists():
+        raise SystemExit("the baselines' environment is missing; run `make bench-env`")
+    command = [str(PYTHON), "-m", f"benchmarks.baselines.{MODULES[name]}"]
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [*command, f"--model={model}", f"--threads={threads}"],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": f"{SITE}:{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+        subject = Baseline(process, lines)
+        try:
+            subject.read(_READY_SECONDS)
+            yield subject
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """The process and everything below it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        _, alive = psutil.wait_procs([psutil.Process(process.pid), *family], timeout=20)
+        for one in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+    process.wait()
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)

@@ -1,0 +1,115 @@
+"""Checkpoints for benchmarks: real formats and geometries, random weights.
+
+    python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
+
+`60m` is small enough for a CPU; `0.6b` has the geometry of Qwen/Qwen3-ASR-0.6B, for a
+GPU. The output head is zero for every token that is not a word, so a decode never
+ends by itself: its length is what `max_tokens` says, 3.5 per second of audio in the
+benchmarks, about what fast English speech takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from models.training.export import write_processor_files
+from models.training.geometry import demo_config
+from models.training.model import DemoModel
+from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
+
+TOKENS_PER_SECOND = 3.5
+_SYLLABLES = [c + v for c in "bdfghjklmnprstvwz" for v in ("a", "e", "i", "o", "u")]
+
+
+@dataclass(frozen=True)
+class Size:
+    """What differs from the demo checkpoint's config, and how many words it knows."""
+
+    audio: dict[str, int]
+    text: dict[str, int]
+    vocabulary: int
+    words: int
+
+
+SIZES = {
+    "60m": Size(
+        audio={
+            "d_model": 512, "encoder_layers": 8, "num_hidden_layers": 8, "output_dim": 512,
+            "encoder_attention_heads": 8, "encoder_ffn_dim": 2048, "downsample_hidden_size": 480,
+        },
+        text={
+            "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,
+            "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 1536,
+        },
+        vocabulary=8192,
+        words=3000,
+    ),
+    "0.6b": Size(
+        audio={
+            "d_model": 896, "encoder_layers": 18, "num_hidden_layers": 18, "output_dim": 1024,
+            "encoder_attention_heads": 14, "encoder_ffn_dim": 3584, "downsample_hidden_size": 480,
+        },
+        text={
+            "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16,
+            "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072,
+            "max_position_embeddings": 65536,
+        },
+        vocabulary=151_936,
+        words=3000,
+    ),
+}  # fmt: skip
+
+
+def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:
+    """Config, tokenizer and bfloat16 weights in the original Qwen3-ASR format."""
+    output.mkdir(parents=True, exist_ok=True)
+    pairs = itertools.product(_SYLLABLES, _SYLLABLES)
+    words = [a + b for a, b in itertools.islice(pairs, size.words)]
+    write_tokenizer(output, words)
+    ids = _special_ids(output)
+    config = demo_config(ids | {"vocab_size": size.vocabulary})
+    thinker = config["thinker_config"]
+    thinker["audio_config"] |= size.audio
+    thinker["text_config"] |= size.text | {"tie_word_embeddings": False}
+    (output / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_processor_files(output)
+    torch.manual_seed(seed)
+    weights = DemoModel(config).published_weights()
+    weights["thinker.lm_head.weight"] = _head(output, config)
+    save_file(weights, output / "model.safetensors", metadata={"format": "pt"})
+
+
+def _special_ids(output: Path) -> dict[str, int]:
+    added = json.loads((output / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+    ids = {entry["content"]: int(number) for number, entry in added.items()}
+    return {token: ids[token] for token in SPECIAL_TOKENS}
+
+
+def _head(output: Path, config: dict[str, Any]) -> torch.Tensor:
+    """Random for whole words, zero for all else: some word always has a positive score."""
+    text = config["thinker_config"]["text_config"]
+    head = torch.zeros(text["vocab_size"], text["hidden_size"])
+    vocabulary = json.loads((output / "vocab.json").read_text())
+    words = [number for token, number in vocabulary.items() if token.startswith("Ġ") and token[1:]]
+    head[words] = torch.randn(len(words), text["hidden_size"]) * 0.5
+    return head.to(torch.bfloat16)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    write_checkpoint(SIZES[arguments.size], arguments.output)
+
+
+if __name__ == "__main__":
+    main()
