@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -75,7 +76,7 @@ def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Ba
             end(process)
 
 
-def end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     """The process and everything below it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)

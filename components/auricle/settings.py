@@ -83,6 +83,12 @@ class ProcessorSettings(CommonSettings):
         60.0, gt=1, description="audio of a session received and not decoded; a push waits beyond"
     )
     rollback_tokens: int = Field(5, ge=0, description="tail of a hypothesis that stays partial")
+    open_tokens: int = Field(
+        2, ge=0, description="tail that stays partial even if it has not changed for a while"
+    )
+    settled_seconds: Seconds = Field(
+        1.2, gt=0, description="of audio over which the rest of the tail must not have changed"
+    )
     unfixed_chunks: int = Field(
         2, ge=0, description="first decodes of a segment that commit nothing"
     )

@@ -4,15 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.processor.stability import Stability, resumed
+from auricle.processor.stability import CommitRules, Stability, resumed
 
 pytestmark = pytest.mark.unit
 
 
 def step(state: Stability, *generated: int, offset: int = 100, rollback: int = 2) -> Stability:
-    return state.after(
-        generated, offset, rollback=rollback, unfixed_decodes=2, ends_whole=lambda _: True
-    )
+    rules = CommitRules(rollback, open_tokens=1, settled_samples=500, unfixed_decodes=2)
+    return state.after(generated, offset, rules=rules, ends_whole=lambda _: True)
 
 
 def test_the_first_decodes_commit_nothing() -> None:
@@ -25,6 +24,22 @@ def test_afterwards_all_but_the_rolled_back_tail_is_committed() -> None:
     assert state.committed == (1, 2, 3)
 
 
+def test_what_has_not_changed_for_long_is_committed_without_waiting_for_more_words() -> None:
+    state = step(Stability(), 1, 2, 3, 4, offset=100, rollback=4)
+    state = step(state, 1, 2, 3, 9, offset=400, rollback=4)
+    assert state.committed == ()
+    state = step(state, 1, 2, 3, 9, offset=600, rollback=4)
+    assert state.committed == (1, 2, 3)  # 9 is newer, and one token stays open in any case
+
+
+def test_the_last_tokens_stay_open_however_long_they_have_not_changed() -> None:
+    state = Stability()
+    for offset in (100, 700, 1_300):
+        state = step(state, 1, 2, 3, offset=offset, rollback=3)
+        state = Stability(state.tokens, (), state.established, state.decodes)
+    assert step(state, 1, 2, 3, offset=1_900, rollback=3).committed == (1, 2)
+
+
 def test_a_shorter_hypothesis_does_not_take_back_what_was_committed() -> None:
     state = step(step(Stability(), 1, 2, 3, 4), 1, 2, 3, 4, 5)
     assert step(state).committed == (1, 2, 3)
@@ -33,7 +48,7 @@ def test_a_shorter_hypothesis_does_not_take_back_what_was_committed() -> None:
 def test_a_cut_inside_a_character_is_moved_before_it() -> None:
     state = step(Stability(), 1, 2, 3, 4, 5)
     after = state.after(
-        (1, 2, 3, 4, 5), 200, rollback=1, unfixed_decodes=2, ends_whole=lambda t: len(t) <= 2
+        (1, 2, 3, 4, 5), 200, rules=CommitRules(1, 1, 500, 2), ends_whole=lambda t: len(t) <= 2
     )
     assert after.committed == (1, 2)
 

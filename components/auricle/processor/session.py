@@ -26,7 +26,7 @@ from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.segments import SegmentPolicy, next_decode
-from auricle.processor.stability import resumed
+from auricle.processor.stability import CommitRules, resumed
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
@@ -75,6 +75,12 @@ class Session:
             pause_after=settings.pause_after_seconds,
             maximum=settings.max_segment_seconds,
             search=settings.cut_search_seconds,
+        )
+        self._rules = CommitRules(
+            rollback_tokens=settings.rollback_tokens,
+            open_tokens=min(settings.open_tokens, settings.rollback_tokens),
+            settled_samples=int(settings.settled_seconds * SAMPLE_RATE),
+            unfixed_decodes=settings.unfixed_chunks,
         )
         self._pacing = Pacing()
         self._incoming: deque[Audio] = deque()
@@ -214,8 +220,7 @@ class Session:
         segment.stability = segment.stability.after(
             reply.tokens,
             offset,
-            rollback=self._settings.rollback_tokens,
-            unfixed_decodes=self._settings.unfixed_chunks,
+            rules=self._rules,
             ends_whole=self._prompt.whole_characters,
         )
         return reply

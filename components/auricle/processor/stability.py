@@ -3,7 +3,9 @@
 As in the published streaming algorithm the last tokens of every hypothesis are
 rolled back and decoded again, and the first decodes of a segment commit
 nothing. What is left is the forced prefix of the next decode, so committed
-text cannot change; here it also never shrinks.
+text cannot change; here it also never shrinks. And tokens that came out the
+same for some time while more audio came in need not wait to be followed by
+that many others: in slow speech that would take seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CommitRules:
+    """When a token of the hypothesis is committed, after `unfixed_decodes` decodes.
+
+    If at least `rollback_tokens` follow it; or if it and all before it have not
+    changed for `settled_samples` and at least `open_tokens` follow it.
+    """
+
+    rollback_tokens: int
+    open_tokens: int
+    settled_samples: int
+    unfixed_decodes: int
 
 
 @dataclass(frozen=True)
@@ -37,8 +53,7 @@ class Stability:
         generated: Tokens,
         offset: int,
         *,
-        rollback: int,
-        unfixed_decodes: int,
+        rules: CommitRules,
         ends_whole: Callable[[Tokens], bool],
     ) -> Stability:
         """The state after a decode at `offset` that was forced to begin with `committed`.
@@ -51,8 +66,13 @@ class Stability:
             same += 1
         established = self.established[:same] + (offset,) * (len(tokens) - same)
         committed = self.committed
-        if self.decodes + 1 >= unfixed_decodes:
-            keep = max(len(committed), len(tokens) - rollback)
+        if self.decodes + 1 >= rules.unfixed_decodes:
+            settled = sum(offset - since >= rules.settled_samples for since in established)
+            keep = max(
+                len(committed),
+                len(tokens) - rules.rollback_tokens,
+                min(settled, len(tokens) - rules.open_tokens),
+            )
             while keep > len(committed) and not ends_whole(tokens[:keep]):
                 keep -= 1
             committed = tokens[:keep]

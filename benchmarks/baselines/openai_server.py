@@ -1,0 +1,91 @@
+"""Baseline (c): the stock vLLM OpenAI server, for recorded files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+from benchmarks.baselines.client import PYTHON, ROOT, SITE, end
+from benchmarks.baselines.protocol import cpu_seconds
+
+_READY_SECONDS = 240.0
+_REQUEST_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """One file's text, and what it took."""
+
+    text: str
+    wall_seconds: float
+    cpu_seconds: float
+
+
+class OpenAiServer:
+    """A running server."""
+
+    def __init__(self, url: str, process: psutil.Process, model: str) -> None:
+        self._url, self._process, self._model = url, process, model
+
+    def transcribe(self, path: Path) -> FileResult:
+        """POST one file."""
+        before, began = cpu_seconds(self._process), time.monotonic()
+        with path.open("rb") as file:
+            answer = httpx.post(
+                f"{self._url}/v1/audio/transcriptions",
+                files={"file": (path.name, file)},
+                data={"model": self._model, "language": "en", "temperature": "0"},
+                timeout=_REQUEST_SECONDS,
+            )
+        answer.raise_for_status()
+        wall = time.monotonic() - began
+        return FileResult(answer.json()["text"], wall, cpu_seconds(self._process) - before)
+
+
+@contextlib.contextmanager
+def openai_server(model: Path, port: int, log: Path, threads: int = 1) -> Iterator[OpenAiServer]:
+    """Ready when the block begins, gone when it ends."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{SITE}:{ROOT}",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
+    options = "--dtype=float32 --max-model-len=4096 --enforce-eager --skip-mm-profiling"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, *options.split(), "--host=127.0.0.1", f"--port={port}"],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait(url, process)
+            yield OpenAiServer(url, psutil.Process(process.pid), str(model))
+        finally:
+            end(process)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the OpenAI server ended with {process.returncode}")
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
+                return
+        time.sleep(0.5)
+    raise RuntimeError("the OpenAI server did not become ready")

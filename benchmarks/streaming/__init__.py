@@ -1,0 +1,1 @@
+"""The figures of streaming recognition. `python -m benchmarks.streaming`."""

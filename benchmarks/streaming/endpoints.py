@@ -1,0 +1,79 @@
+"""Where speech is said to start and stop, against where it does; and what silence gives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import jiwer
+import numpy as np
+
+from benchmarks.streaming.audio import CORPUS, Recording, at_level, spoken, without_words
+from benchmarks.streaming.feed import speech_marks
+from models.training.corpus import Corpus
+from tests.server import serving
+
+_GAPS = (0.9, 2.0)  # longer than the 500 ms of silence that end speech
+_MINUTE = 60.0
+
+
+async def _endpoint_errors(url: str, recordings: list[Recording]) -> list[float]:
+    """Milliseconds from each onset and offset to the nearest one announced."""
+    errors: list[float] = []
+    for recording in recordings:
+        events = await speech_marks(url, recording.samples)
+        for kind, side in (("speech_started", 0), ("speech_stopped", 1)):
+            said = np.array([e["at_ms"] for e in events if e["type"] == kind], float)
+            if not len(said):
+                said = np.array([np.inf])
+            for sentence in recording.sentences:
+                errors.append(float(np.abs(said - 1000 * sentence[side]).min()))
+    return errors
+
+
+async def _words_found(url: str, recordings: list[Recording], dbfs: float) -> float:
+    """Share of the words spoken that come out, at that loudness."""
+    hits = total = 0
+    for recording in recordings:
+        events = await speech_marks(url, at_level(recording.samples, dbfs))
+        measured = jiwer.process_words(
+            " ".join(word.text for word in recording.words), events[-1]["text"] or "-"
+        )
+        hits += measured.hits
+        total += len(recording.words)
+    return hits / total
+
+
+async def _words_on_silence(url: str, seconds: float, count: int) -> tuple[float, float]:
+    """(words, decodes) a minute on audio without words."""
+    words = decodes = 0
+    for samples in without_words(Corpus(CORPUS, "seen"), seconds, count):
+        done = (await speech_marks(url, samples))[-1]
+        words += len(done["text"].split())
+        decodes += done["usage"]["decodes"]
+    minutes = seconds * count / _MINUTE
+    return words / minutes, decodes / minutes
+
+
+async def _measure(url: str, quick: bool) -> dict[str, float]:
+    dice = random.Random(11)
+    voices = [Corpus(CORPUS, name) for name in ("seen", "unseen")]
+    count = 6 if quick else 30
+    gaps = [spoken(voices[i % 2], dice, 20.0, _GAPS) for i in range(count)]
+    errors = await _endpoint_errors(url, gaps)
+    loud, quiet = [await _words_found(url, gaps, dbfs) for dbfs in (-20.0, -40.0)]
+    words, decodes = await _words_on_silence(url, 20.0, 15 if quick else 90)
+    return {
+        "endpoint_error_p95_ms": float(np.percentile(errors, 95)),
+        "endpoint_error_median_ms": float(np.median(errors)),
+        "quiet_speech_recall": quiet / loud,
+        "words_found_at_minus_20_dbfs": loud,
+        "words_per_minute_on_silence": words,
+        "decodes_per_minute_on_silence": decodes,
+    }
+
+
+def figures(quick: bool) -> dict[str, float]:
+    """Of the demo checkpoint, over the WebSocket."""
+    with serving() as server:
+        return asyncio.run(_measure(server.url, quick))

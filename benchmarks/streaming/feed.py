@@ -1,0 +1,117 @@
+"""A session over the WebSocket, one chunk at a time: the next when the last was answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import websockets
+
+from auricle.audio.pcm import to_int16
+
+SAMPLE_RATE = 16_000
+CHUNK_MS = 640
+CHUNK = CHUNK_MS * SAMPLE_RATE // 1000
+_EVENT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class ChunkTime:
+    """`offset` is where in its segment the chunk ended (seconds)."""
+
+    segment: int
+    offset: float
+    seconds: float
+
+
+@dataclass
+class Fed:
+    """What came of a session."""
+
+    chunks: list[ChunkTime] = field(default_factory=list)
+    segments: list[tuple[int, int]] = field(default_factory=list)  # in samples
+    text: str = ""
+    usage: dict[str, Any] = field(default_factory=dict)
+
+
+async def feed(url: str, samples: np.ndarray, max_segment_seconds: float) -> Fed:
+    """All audio is decoded (no voice activity), so each chunk has exactly one answer."""
+    fed, start, answered, segment = Fed(), 0, 0, 0
+    maximum = int(max_segment_seconds * SAMPLE_RATE)
+    pcm = to_int16(samples)
+    async with websockets.connect(_address(url), max_size=None) as socket:
+        await socket.send(json.dumps(_start()))
+        await _receive(socket)
+        for at in range(0, len(pcm) - CHUNK + 1, CHUNK):
+            total, began = at + CHUNK, time.monotonic()
+            await socket.send(pcm[at:total].tobytes())
+            while total - start >= maximum or answered < _last_point(total, start):
+                event = await _receive(socket)
+                if event["type"] == "final":
+                    end = round(event["end_ms"] * SAMPLE_RATE / 1000)
+                    fed.segments.append((start, end))
+                    start, answered, segment = end, end, segment + 1
+                elif event["type"] == "partial":
+                    answered = round(event["audio_ms"] * SAMPLE_RATE / 1000)
+            offset = (total - start) / SAMPLE_RATE
+            fed.chunks.append(ChunkTime(segment, offset, time.monotonic() - began))
+        await socket.send('{"type": "end"}')
+        while (event := await _receive(socket))["type"] != "done":
+            if event["type"] == "final":
+                fed.segments.append((start, round(event["end_ms"] * SAMPLE_RATE / 1000)))
+        fed.text, fed.usage = event["text"], event["usage"]
+    return fed
+
+
+def _last_point(total: int, start: int) -> int:
+    """The last grid point of the open segment; a few samples less for rounding to ms."""
+    points = (total - start) // CHUNK
+    return start + points * CHUNK - 16 if points else start
+
+
+def _start() -> dict[str, object]:
+    return {
+        "type": "start",
+        "sample_rate": SAMPLE_RATE,
+        "language": "English",
+        "chunk_ms": CHUNK_MS,
+        "endpointing": {"enabled": False},
+    }
+
+
+def _address(url: str) -> str:
+    return url.replace("http", "ws", 1) + "/v1/audio/stream"
+
+
+async def _receive(socket: websockets.ClientConnection) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), _EVENT_SECONDS))
+    if event["type"] == "error":
+        raise RuntimeError(f"{event['code']}: {event['message']}")
+    return event
+
+
+async def speech_marks(url: str, samples: np.ndarray) -> list[dict[str, Any]]:
+    """Events of a whole recording with voice activity and no partials, sent at once."""
+    pcm = to_int16(samples)
+    start = {"type": "start", "sample_rate": SAMPLE_RATE, "partials": False}
+    events = []
+    async with websockets.connect(_address(url), max_size=None) as socket:
+        await socket.send(json.dumps(start))
+        sender = asyncio.create_task(_send_all(socket, pcm))
+        try:
+            while not events or events[-1]["type"] != "done":
+                events.append(await _receive(socket))
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+    return events
+
+
+async def _send_all(socket: websockets.ClientConnection, pcm: np.ndarray) -> None:
+    for at in range(0, len(pcm), SAMPLE_RATE):
+        await socket.send(pcm[at : at + SAMPLE_RATE].tobytes())
+    await socket.send('{"type": "end"}')

@@ -1,0 +1,105 @@
+"""Comparing words: error rates, when they were committed, and how sure a difference is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import jiwer
+import numpy as np
+from scipy.stats import bootstrap
+
+from benchmarks.streaming.audio import Word
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of one segment."""
+
+    wrong: int
+    words: int
+
+
+def errors(said: str, heard: str) -> Errors:
+    """Substitutions, insertions and deletions."""
+    if not said:
+        return Errors(len(heard.split()), 0)
+    result = jiwer.process_words(said, heard or "")
+    return Errors(result.substitutions + result.insertions + result.deletions, len(said.split()))
+
+
+def rate(rows: Sequence[Errors]) -> float:
+    """Errors per word spoken, over all segments."""
+    return sum(row.wrong for row in rows) / sum(row.words for row in rows)
+
+
+def difference_interval(
+    ours: Sequence[Errors], theirs: Sequence[Errors], resamples: int = 2_000
+) -> tuple[float, float]:
+    """95% interval of the difference of two error rates, resampling segments in pairs."""
+    table = np.array([[a.wrong, b.wrong, a.words] for a, b in zip(ours, theirs, strict=True)])
+
+    def statistic(rows: np.ndarray) -> float:
+        wrong_a, wrong_b, words = table[rows.astype(int)].sum(axis=0)
+        return float((wrong_a - wrong_b) / max(words, 1))
+
+    interval = bootstrap(
+        (np.arange(len(table)),),
+        statistic,
+        n_resamples=resamples,
+        vectorized=False,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def spoken_in(words: Sequence[Word], start: float, end: float) -> list[Word]:
+    """Words whose middle lies in [start, end) seconds."""
+    return [w for w in words if start <= (w.start + w.end) / 2 < end]
+
+
+def matches(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int]]:
+    """(index said, index heard) of words that were recognised."""
+    if not said or not heard:
+        return []
+    result = jiwer.process_words(" ".join(said), " ".join(heard))
+    return [
+        (chunk.ref_start_idx + at, chunk.hyp_start_idx + at)
+        for chunk in result.alignments[0]
+        if chunk.type == "equal"
+        for at in range(chunk.ref_end_idx - chunk.ref_start_idx)
+    ]
+
+
+def committed_at(partials: Sequence[tuple[float, str]], final: str, end: float) -> list[float]:
+    """For each word of the final text the time at which it was first committed as it is.
+
+    `partials` are (time, committed text), in order; `end` is when the final came.
+    """
+    words = final.split()
+    times: list[float] = []
+    for time, committed in partials:
+        known = committed.split()
+        while len(times) < min(len(known), len(words)) and known[len(times)] == words[len(times)]:
+            times.append(time)
+    return [*times, *[end] * (len(words) - len(times))]
+
+
+def revised(partials: Sequence[tuple[float, str]], final: str) -> tuple[int, int]:
+    """(committed words that the final text does not begin with, committed words).
+
+    The last one may have been the beginning of a longer word.
+    """
+    changed = total = 0
+    for _, committed in partials[-1:]:
+        known, words = committed.split(), final.split()
+        total += len(known)
+        for at, word in enumerate(known):
+            last = at + 1 == len(known)
+            kept = at < len(words) and (words[at] == word or (last and words[at].startswith(word)))
+            changed += not kept
+    for (_, before), (_, after) in pairwise(partials):
+        changed += not after.startswith(before)
+    return changed, total
