@@ -81,8 +81,7 @@ def test_committed_is_always_a_prefix_of_what_comes_next(
         state = state.after(
             tuple(generated),
             number,
-            rollback=rollback,
-            unfixed_decodes=2,
+            rules=CommitRules(rollback, min(rollback, 1), 3, 2),
             ends_whole=lambda _, whole=whole: whole,
         )
         assert state.committed[: len(before)] == before
