@@ -68,6 +68,22 @@ async def test_a_long_segment_ends_at_a_pause_and_the_end_of_speech_there_adds_n
     assert [(f.start_ms, f.end_ms) for f in finals] == [(0, 5_000)]
 
 
+async def test_at_the_cap_a_segment_may_end_before_its_last_decode() -> None:
+    workers = ScriptedWorkers(lambda request: "language English<asr_text>")
+    subject = session(workers, pause_after_seconds=4, max_segment_seconds=4)
+    events = subject.events()
+    await anext(events)
+    quiet_at_two_seconds = noise(2 * 16_000) + bytes(2 * 4_000) + noise(16_000)
+    await subject.inbox.push(0, quiet_at_two_seconds, 1.0)
+    partial = await anext(events)
+    assert isinstance(partial, Partial)
+    await subject.inbox.push(3 * 16_000 + 4_000, noise(16_000, seed=1), 1.0)
+    final = await anext(events)
+    assert isinstance(final, Final)
+    assert 2_000 <= final.end_ms <= 2_250 < partial.audio_ms
+    await events.aclose()
+
+
 async def test_a_final_aborts_the_partial_of_its_own_session() -> None:
     workers = ScriptedWorkers(counting)
     workers.hold = asyncio.Event()

@@ -38,6 +38,14 @@ def segment(*parts: np.ndarray, scheme: KeyScheme = SCHEME) -> SegmentAudio:
     return audio
 
 
+def test_a_segment_cut_before_its_last_decode_is_as_if_it_had_never_been_longer() -> None:
+    pcm = np.concatenate([speech(12, level=0.001), speech(8, level=0.5)])
+    audio = segment(pcm)
+    audio.windows(20 * SECOND)
+    cut = 11 * SECOND + 77
+    assert [w.key for w in audio.windows(cut)] == [w.key for w in segment(pcm[:cut]).windows(cut)]
+
+
 def test_a_20_s_segment_has_two_whole_windows_and_a_partial_one() -> None:
     windows = segment(speech(20)).windows(20 * SECOND)
     assert [len(w.frames) for w in windows] == [800, 800, 400]

@@ -92,6 +92,10 @@ class SegmentAudio:
 
     def windows(self, samples: int) -> tuple[Window, ...]:
         """Windows of the segment as if it ended after `samples` (at least 201)."""
+        if samples < self._mel.samples:
+            # A cut lies before the last decode: later audio must not show in the maximum.
+            self._mel = IncrementalLogMel()
+            self._final_hashes = []
         self._mel.push(to_float(self.pcm(self._mel.samples, samples)))
         frames, maximum = self._mel.frames(samples)
         floor = float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))

