@@ -1,0 +1,84 @@
+"""A PD worker's request slots: refused politely, some kept for finals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auricle.errors import Overloaded
+from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.pd_worker.fetch import Fetched
+from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.vllm.engine import Decoded
+from auricle.pd_worker.worker import PdWorker
+from auricle.settings import PdWorkerSettings
+from tests.unit.scripted import PROMPT
+
+pytestmark = pytest.mark.unit
+
+
+class Parts:
+    """A fetcher that has everything, and an engine that answers when told to."""
+
+    def __init__(self) -> None:
+        self.answer = asyncio.Event()
+        self.reusable: list[int] = []
+
+    @asynccontextmanager
+    async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncIterator[Fetched]:
+        yield Fetched((), 0)
+
+    async def generate(self, *arguments: object, reusable_windows: int, **_: object) -> Decoded:
+        self.reusable.append(reusable_windows)
+        await self.answer.wait()
+        return Decoded((1,), "stop", 10, 0, 1, 0, 0)
+
+
+def worker(parts: Parts) -> PdWorker:
+    return PdWorker(
+        PdWorkerSettings(max_requests=8),
+        PROMPT,
+        parts,  # type: ignore[arg-type]
+        parts,  # type: ignore[arg-type]
+        PdWorkerMetrics(CollectorRegistry()),
+    )
+
+
+def request(*, final: bool, windows: tuple[bool, ...] = (True,)) -> DecodeRequest:
+    rows = tuple(DecodeWindow(f"{i:032x}", 13, partial) for i, partial in enumerate(windows))
+    return DecodeRequest("s", "t", "r", (1,), rows, (2,), 4, final)
+
+
+async def start(subject: PdWorker, *, final: bool) -> asyncio.Task[DecodeReply]:
+    task = asyncio.create_task(subject.decode(request(final=final)))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_the_last_slot_is_kept_for_finals() -> None:
+    parts = Parts()
+    subject = worker(parts)
+    running = [await start(subject, final=False) for _ in range(7)]
+    with pytest.raises(Overloaded, match="7 of 8 request slots are in use; try again"):
+        await subject.decode(request(final=False))
+    running.append(await start(subject, final=True))
+    with pytest.raises(Overloaded, match="8 of 8"):
+        await subject.decode(request(final=True))
+    parts.answer.set()
+    replies = await asyncio.gather(*running)
+    assert max(reply.load for reply in replies) == 1.0
+    assert (await subject.decode(request(final=False))).load == 1 / 8
+
+
+async def test_kv_is_kept_up_to_the_first_partial_window_and_not_after_a_final() -> None:
+    parts = Parts()
+    parts.answer.set()
+    subject = worker(parts)
+    await subject.decode(request(final=False, windows=(False, False, True)))
+    await subject.decode(request(final=False, windows=(True,)))
+    await subject.decode(request(final=True, windows=(False, False)))
+    assert parts.reusable == [2, 0, 0]
