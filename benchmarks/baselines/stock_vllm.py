@@ -34,6 +34,9 @@ def load(model: Path, threads: int, max_model_len: int) -> Decode:
         skip_mm_profiling=True,
         limit_mm_per_prompt={"audio": 1},
         disable_log_stats=True,
+        # In its favour: by default a CPU gets one more process and a queue between the two,
+        # on which both spin for a second after every step.
+        distributed_executor_backend="vllm.v1.executor.uniproc_executor.UniProcExecutor",
     )
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
     stops = [tokenizer.convert_tokens_to_ids(token) for token in STOPS]

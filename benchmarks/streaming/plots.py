@@ -33,7 +33,7 @@ def _over_a_session(cost: Cost) -> Figure:
     figure, axes = _axes("seconds into the session")
     session = cost.chunks[: int(300 * SAMPLE_RATE / CHUNK)]
     axes.plot(*_by(session, in_segment=False), ".", ms=2, label="auricle, 30 s segments")
-    axes.plot(*_by(cost.capped, in_segment=False), ".", ms=2, label="auricle, one segment")
+    axes.plot(*_by(cost.capped, in_segment=True), ".", ms=2, label="auricle, one segment")
     for name, rows in cost.baselines.items():
         axes.plot(*zip(*((s, wall) for s, wall, _ in rows), strict=True), label=_NAMES[name])
     axes.set_yscale("log")

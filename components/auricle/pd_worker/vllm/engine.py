@@ -13,6 +13,9 @@ from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing
 from auricle.tasks import within
 
 _ABORT_SECONDS = 5.0
+# The model runs in the engine's own process. vLLM's default on a CPU is one more process
+# and a queue between them, on which both spin for a second after every step.
+_EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Engine:
             limit_mm_per_prompt={"audio": options.max_model_len},
             ec_transfer_config=transfer,
             disable_log_stats=True,
+            distributed_executor_backend=_EXECUTOR,
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
             speculative_config=_speculation(options),
