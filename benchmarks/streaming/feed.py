@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,9 @@ SAMPLE_RATE = 16_000
 CHUNK_MS = 640
 CHUNK = CHUNK_MS * SAMPLE_RATE // 1000
 _EVENT_SECONDS = 120.0
+
+Socket = websockets.ClientConnection
+Events = asyncio.Queue[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,14 @@ async def feed(
     fed, start, answered, segment = Fed(), 0, 0, 0
     maximum = int(max_segment_seconds * SAMPLE_RATE)
     pcm = to_int16(samples)
-    async with websockets.connect(_address(url), max_size=None) as socket:
-        await socket.send(json.dumps(_start()))
-        await _receive(socket)
+    async with _connected(url, _start()) as (socket, events):
         for at in range(0, len(pcm) - CHUNK + 1, CHUNK):
             total, began = at + CHUNK, time.monotonic()
             await socket.send(pcm[at:total].tobytes())
             if in_a_hurry[0] <= total / SAMPLE_RATE < in_a_hurry[1]:
                 continue
             while total - start >= maximum or answered < _last_point(total, start):
-                event = await _receive(socket)
+                event = await _next(events)
                 if event["type"] == "final":
                     end = round(event["end_ms"] * SAMPLE_RATE / 1000)
                     fed.segments.append((start, end))
@@ -71,7 +74,7 @@ async def feed(
             offset = (total - start) / SAMPLE_RATE
             fed.chunks.append(ChunkTime(segment, offset, time.monotonic() - began))
         await socket.send('{"type": "end"}')
-        while (event := await _receive(socket))["type"] != "done":
+        while (event := await _next(events))["type"] != "done":
             if event["type"] == "final":
                 fed.segments.append((start, round(event["end_ms"] * SAMPLE_RATE / 1000)))
         fed.text, fed.usage = event["text"], event["usage"]
@@ -94,12 +97,29 @@ def _start() -> dict[str, object]:
     }
 
 
-def _address(url: str) -> str:
-    return url.replace("http", "ws", 1) + "/v1/audio/stream"
+@asynccontextmanager
+async def _connected(url: str, start: dict[str, object]) -> AsyncIterator[tuple[Socket, Events]]:
+    """A session that is ready; its events are taken from the socket whatever we do."""
+    events: Events = asyncio.Queue()
+    address = url.replace("http", "ws", 1) + "/v1/audio/stream"
+    async with websockets.connect(address, max_size=None) as socket:
+        await socket.send(json.dumps(start))
+        reader = asyncio.create_task(_read(socket, events))
+        try:
+            await _next(events)
+            yield socket, events
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
 
 
-async def _receive(socket: websockets.ClientConnection) -> dict[str, Any]:
-    event: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), _EVENT_SECONDS))
+async def _read(socket: Socket, events: Events) -> None:
+    async for message in socket:
+        await events.put(json.loads(message))
+
+
+async def _next(events: Events) -> dict[str, Any]:
+    event = await asyncio.wait_for(events.get(), _EVENT_SECONDS)
     if event["type"] == "error":
         raise RuntimeError(f"{event['code']}: {event['message']}")
     return event
@@ -109,20 +129,11 @@ async def speech_marks(url: str, samples: np.ndarray) -> list[dict[str, Any]]:
     """Events of a whole recording with voice activity and no partials, sent at once."""
     pcm = to_int16(samples)
     start = {"type": "start", "sample_rate": SAMPLE_RATE, "partials": False}
-    events = []
-    async with websockets.connect(_address(url), max_size=None) as socket:
-        await socket.send(json.dumps(start))
-        sender = asyncio.create_task(_send_all(socket, pcm))
-        try:
-            while not events or events[-1]["type"] != "done":
-                events.append(await _receive(socket))
-        finally:
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
-    return events
-
-
-async def _send_all(socket: websockets.ClientConnection, pcm: np.ndarray) -> None:
-    for at in range(0, len(pcm), SAMPLE_RATE):
-        await socket.send(pcm[at : at + SAMPLE_RATE].tobytes())
-    await socket.send('{"type": "end"}')
+    received: list[dict[str, Any]] = []
+    async with _connected(url, start) as (socket, events):
+        for at in range(0, len(pcm), SAMPLE_RATE):
+            await socket.send(pcm[at : at + SAMPLE_RATE].tobytes())
+        await socket.send('{"type": "end"}')
+        while not received or received[-1]["type"] != "done":
+            received.append(await _next(events))
+    return received

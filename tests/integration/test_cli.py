@@ -95,3 +95,20 @@ def test_a_checkpoint_that_does_not_fit_stops_the_server_and_says_why(tmp_path: 
     assert done.returncode == 1
     assert "is not a Qwen3-ASR config" in done.stdout
     assert "ended before it was ready" in done.stderr
+
+
+def test_a_server_whose_output_nobody_reads_any_more_stops_in_order() -> None:
+    """As in `auricle serve … | head -1`."""
+    with leaving_nothing() as environment:
+        command = [sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"]
+        process = subprocess.Popen(
+            [*command, "-f", "configs/demo.yaml", "--Frontend.port=0"],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=90)

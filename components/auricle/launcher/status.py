@@ -29,6 +29,9 @@ class StatusBoard:
         self._since = dict.fromkeys(names, time.monotonic())
         self._colours = {n: _COLOURS[i % len(_COLOURS)] for i, n in enumerate(names)}
         self._lock = threading.RLock()
+        self._closed = False
+        # Called once if whoever read the output has gone.
+        self.on_closed: Callable[[], None] = lambda: None
         self._live: Live | None = None
 
     def start(self) -> None:
@@ -57,8 +60,14 @@ class StatusBoard:
     def log(self, name: str, line: str) -> None:
         """A line of a component's output, prefixed with its name."""
         with self._lock:
+            if self._closed:
+                return
             prefix = Text(f"{name:<14}", style=self._colours[name])
-            self._console.print(prefix + Text(" " + line), highlight=False, soft_wrap=True)
+            try:
+                self._console.print(prefix + Text(" " + line), highlight=False, soft_wrap=True)
+            except (BrokenPipeError, SystemExit):  # rich makes a SystemExit of a closed output
+                self._closed = True
+                self.on_closed()
 
     def _render(self) -> Group:
         lines = []

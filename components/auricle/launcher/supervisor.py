@@ -64,6 +64,7 @@ class Supervisor:
         self._board = board
         self._on_status = on_status
         self._stop = asyncio.Event()
+        board.on_closed = self._stop.set
         self._sockets = Path(tempfile.mkdtemp(prefix="auricle-circus-"))
         logging.getLogger("circus").setLevel(logging.ERROR)
         watchers = [self._watcher(p) for p in processes]
