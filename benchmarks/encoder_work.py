@@ -35,28 +35,28 @@ _MODEL = Path("models/demo")
 
 @dataclass(frozen=True)
 class Work:
-    """Of one decode: windows (in frames) through the transformer, blocks through the convs."""
+    """Of one decode, in frames: windows through the transformer, blocks through the convs."""
 
     windows: tuple[int, ...]
-    blocks: int
+    blocks: tuple[int, ...]
 
 
 def everything(frames: int, geometry: Geometry) -> Work:
     """All audio of the segment again."""
-    return Work(_windows(frames, geometry), -(-frames // geometry.chunk_frames))
+    return Work(_windows(frames, geometry), _blocks(frames, geometry))
 
 
 def tail_window(frames: int, geometry: Geometry) -> Work:
     """Windows that are new or have grown since the last decode, whole."""
     windows = _windows(frames, geometry)[_finished(frames, geometry) :]
-    return Work(windows, sum(-(-w // geometry.chunk_frames) for w in windows))
+    return Work(windows, tuple(b for w in windows for b in _blocks(w, geometry)))
 
 
 def new_seconds(frames: int, geometry: Geometry) -> Work:
     """As above, but blocks that were finished at the last decode are not convolved again."""
     windows = _windows(frames, geometry)[_finished(frames, geometry) :]
     known = (frames - _CHUNK_FRAMES - 1) // geometry.chunk_frames  # a last frame may still change
-    return Work(windows, -(-frames // geometry.chunk_frames) - max(0, known))
+    return Work(windows, _blocks(frames, geometry)[max(0, known) :])
 
 
 def _finished(frames: int, geometry: Geometry) -> int:
@@ -64,7 +64,14 @@ def _finished(frames: int, geometry: Geometry) -> int:
 
 
 def _windows(frames: int, geometry: Geometry) -> tuple[int, ...]:
-    span = geometry.window_frames
+    return _pieces(frames, geometry.window_frames)
+
+
+def _blocks(frames: int, geometry: Geometry) -> tuple[int, ...]:
+    return _pieces(frames, geometry.chunk_frames)
+
+
+def _pieces(frames: int, span: int) -> tuple[int, ...]:
     return tuple(min(span, frames - start) for start in range(0, frames, span))
 
 
@@ -89,7 +96,7 @@ def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
     """Of all decodes together."""
     return float(
         sum(
-            w.blocks * cost.block + sum(cost.window(geometry.embeddings(n)) for n in w.windows)
+            cost.convs(w.blocks) + sum(cost.window(geometry.embeddings(n)) for n in w.windows)
             for w in work
         )
     )
@@ -98,10 +105,10 @@ def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
 def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
     """Time of the real modules for these decodes, one session alone."""
     noise = np.random.default_rng(0).uniform(-6, 2, (100, 128)).astype(np.float32)
-    block, began = MelBlock(noise, -6.0), time.perf_counter()
-    (known,) = encoder.convolve([block])
+    (known,) = encoder.convolve([MelBlock(noise, -6.0)])
+    began = time.perf_counter()
     for one in work:
-        encoder.convolve([block] * one.blocks)
+        encoder.convolve([MelBlock(noise[:n], -6.0) for n in one.blocks])
         encoder.attend([[known] * -(-n // 100) for n in one.windows])
     return time.perf_counter() - began
 
@@ -133,7 +140,7 @@ def main() -> None:
                 work = decodes(seconds, geometry, way)
                 total = flops(work, cost, geometry)
                 windows = sum(len(w.windows) for w in work) / seconds
-                blocks = sum(w.blocks for w in work) / seconds
+                blocks = sum(len(w.blocks) for w in work) / seconds
                 print(
                     f"| {name} | {seconds} s | {way} | {windows:.2f} | {blocks:.2f} "
                     f"| {total / seconds / 1e9:.2f} | {total / least:.2f} |"

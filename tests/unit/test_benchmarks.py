@@ -102,12 +102,12 @@ def test_growth_compares_the_same_place_in_the_segments() -> None:
 
 def test_encoder_work_by_hand() -> None:
     assert everything(1_000, GEOMETRY).windows == (800, 200)
-    assert everything(1_000, GEOMETRY).blocks == 10
+    assert everything(1_000, GEOMETRY).blocks == (100,) * 10
     assert tail_window(1_000, GEOMETRY).windows == (200,)
     assert tail_window(832, GEOMETRY).windows == (800, 32)  # the first was just finished
     # 9.36 s were known: the tenth second is new, and the one before was not whole.
-    assert new_seconds(1_000, GEOMETRY).blocks == 1
-    assert new_seconds(1_024, GEOMETRY).blocks == 2
+    assert new_seconds(1_000, GEOMETRY).blocks == (100,)
+    assert new_seconds(1_024, GEOMETRY).blocks == (100, 24)
 
 
 def test_a_session_is_decoded_every_chunk_and_at_the_end_of_each_segment() -> None:

@@ -35,7 +35,7 @@ def test_windows_of_any_length_side_by_side_are_encoded_as_if_alone(encoder: Enc
     for window, embeddings in zip(windows, together, strict=True):
         (alone,) = encoder.encode([window])
         assert len(embeddings) == CHECKPOINT.geometry.embeddings(len(window.frames))
-        torch.testing.assert_close(embeddings, alone, atol=1e-5, rtol=0)
+        torch.testing.assert_close(embeddings, alone, atol=1e-4, rtol=0)
 
 
 def test_seconds_convolved_earlier_give_the_same_window(encoder: Encoder) -> None:
@@ -49,13 +49,24 @@ def test_seconds_convolved_earlier_give_the_same_window(encoder: Encoder) -> Non
     torch.testing.assert_close(in_steps, at_once, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("frames", [1, 8, 9, 36, 63, 64, 65, 92, 93, 99])
+def test_a_short_block_is_filled_no_further_than_its_embeddings_need(
+    encoder: Encoder, frames: int
+) -> None:
+    block = MelBlock(mel(frames, frames), FLOOR)
+    (short,) = encoder.convolve([block])
+    filled = encoder._convolve([block], 100)[0, : len(short)]
+    # Values are around 30 here; one row too few would change them by more than 1.
+    torch.testing.assert_close(short, filled, atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("frames", [100, 364, 800])
 def test_the_cost_is_what_torch_counts(encoder: Encoder, frames: int) -> None:
     cost = EncoderCost.of(CHECKPOINT.audio_config, CHECKPOINT.geometry)
-    blocks = -(-frames // 100)
+    blocks = [min(100, frames - at) for at in range(0, frames, 100)]
     # Only the plain attention's products are counted by torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         encoder.encode([MelWindow(mel(frames, 1), FLOOR)])
     embeddings = CHECKPOINT.geometry.embeddings(frames)
-    expected = blocks * cost.block + cost.window(embeddings)
+    expected = cost.convs(blocks) + cost.window(embeddings)
     assert counter.get_total_flops() == expected

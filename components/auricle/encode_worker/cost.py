@@ -6,12 +6,13 @@ and softmax are a few per cent and left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from auricle.audio.mel import BINS
 from auricle.checkpoint.geometry import Geometry
+from auricle.encode_worker.padding import padded_lengths
 
 _KERNEL = 9  # 3 x 3
 
@@ -39,10 +40,13 @@ class EncoderCost:
             chunk_frames=geometry.chunk_frames,
         )
 
-    @property
-    def block(self) -> int:
-        """Conv stack over one block; short ones are filled up, so all cost the same."""
-        bins, steps, inputs, total = BINS, self.chunk_frames, 1, 0
+    def convs(self, frames: Sequence[int]) -> int:
+        """Conv stack over one batch of blocks of so many frames each."""
+        padded = padded_lengths(frames, self.chunk_frames)
+        return sum(self._conv(length) for length in padded)
+
+    def _conv(self, frames: int) -> int:
+        bins, steps, inputs, total = BINS, frames, 1, 0
         for _ in range(3):
             bins, steps = (bins + 1) // 2, (steps + 1) // 2
             total += 2 * _KERNEL * inputs * self.channels * bins * steps

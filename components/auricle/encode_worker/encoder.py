@@ -22,6 +22,7 @@ from transformers.models.qwen3_asr.modeling_qwen3_asr import (
 
 from auricle.audio.mel import BINS, normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.encode_worker.padding import padded_lengths
 from auricle.errors import CheckpointError
 
 # Keys of the original config that transformers' encoder does not have.
@@ -78,12 +79,26 @@ class Encoder:
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
-        """Conv stack and positions, all blocks in one pass: (length_i, d_model) per block.
+        """Conv stack and positions: (length_i, d_model) per block.
 
-        A block shorter than a chunk is filled with zeros: the conv stack must see
-        whole chunks or the last embeddings differ.
+        One pass for whole chunks, one for all that are shorter; these are filled with
+        zeros, without which their last embeddings would differ.
         """
-        features = torch.zeros(len(blocks), 1, BINS, self._chunk)
+        padded = padded_lengths([len(block.frames) for block in blocks], self._chunk)
+        outputs: dict[int, torch.Tensor] = {}
+        for length in set(padded):
+            rows = [row for row, own in enumerate(padded) if own == length]
+            hidden = self._convolve([blocks[row] for row in rows], length)
+            # Copies: a slice would keep the whole batch's memory alive in the cache.
+            outputs |= {
+                row: one[: self._embeddings(len(blocks[row].frames))].clone()
+                for row, one in zip(rows, hidden, strict=True)
+            }
+        return [outputs[row] for row in range(len(blocks))]
+
+    def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
+        """Blocks filled with zeros to `length` frames: (blocks, rows, d_model)."""
+        features = torch.zeros(len(blocks), 1, BINS, length)
         for row, block in enumerate(blocks):
             values = normalise(block.frames, block.floor).T
             features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
@@ -91,15 +106,11 @@ class Encoder:
         hidden = features.to(self._device, self._dtype)
         for conv in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
             hidden = functional.gelu(conv(hidden))
-        rows, channels, bins, steps = hidden.shape
-        hidden = encoder.conv_out(hidden.permute(0, 3, 1, 2).reshape(rows, steps, channels * bins))
+        count, channels, bins, steps = hidden.shape
+        hidden = encoder.conv_out(hidden.permute(0, 3, 1, 2).reshape(count, steps, channels * bins))
         positions = encoder.positional_embedding.positional_embedding[:steps]
-        hidden += positions.to(hidden.dtype)
-        # Copies: a slice would keep the whole batch's memory alive in the cache.
-        return [
-            hidden[row, : self._embeddings(len(block.frames))].clone()
-            for row, block in enumerate(blocks)
-        ]
+        placed: torch.Tensor = hidden + positions.to(hidden.dtype)
+        return placed
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:

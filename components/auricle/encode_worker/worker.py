@@ -169,12 +169,13 @@ class EncodeWorker:
     async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Payload]:
         loop = asyncio.get_running_loop()
         payloads, convolved = await loop.run_in_executor(self._device_thread, self._forward, jobs)
+        frames = {b.key: b.frames for job in jobs for b in job.window.blocks}
         final = {b.key for job in jobs for b in job.window.blocks if b.final}
         self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)
         self._metrics.batch(
             [job.window for job in jobs],
             convolved=len(convolved),
-            flops=len(convolved) * self._cost.block
+            flops=self._cost.convs([frames[key] for key in convolved])
             + sum(self._cost.window(self._geometry.embeddings(j.window.frames)) for j in jobs),
         )
         return payloads
