@@ -62,6 +62,7 @@ def server_options(model: Path, segment_seconds: float) -> list[str]:
         f"--Processor.pause_after_seconds={segment_seconds:g}",
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
+        "--Processor.decode_deadline_seconds=300",  # after a hurry one decode is long
         f"--PdWorker.max_model_len={1024 if segment_seconds <= _SEGMENT_SECONDS else 8192}",
     ]
 
