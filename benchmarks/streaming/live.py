@@ -124,8 +124,9 @@ class _Run:
         if isinstance(event, Partial):
             self.partials.append((sent, event))
         elif isinstance(event, Final):
-            pcm = self.pcm[event.start_ms * 16 : event.end_ms * 16]
             decodes = self.recognizer.decodes[self.counted :]
+            end = event.resume.segment_start  # in samples; the event's times are rounded
+            pcm = self.pcm[end - decodes[-1].offset : end]
             self.counted = len(self.recognizer.decodes)
             self.segments.append(Heard(event, pcm, decodes, self.partials, sent))
             self.partials = []
