@@ -171,3 +171,12 @@ def test_an_unsupported_language_is_named(prompt: PromptFormat) -> None:
     assert prompt.check_language(None) is None
     with pytest.raises(BadRequest, match="supported: English"):
         prompt.check_language("Latin")
+
+
+def test_the_demo_tokenizer_names_its_audio_tokens_as_stock_software_expects() -> None:
+    config = json.loads((ROOT / "models/demo/tokenizer_config.json").read_text())
+    assert config["extra_special_tokens"] == {
+        "audio_token": "<|audio_pad|>",
+        "audio_bos_token": "<|audio_start|>",
+        "audio_eos_token": "<|audio_end|>",
+    }
