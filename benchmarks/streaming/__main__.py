@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.streaming import cost, endpoints, quality
+from benchmarks.streaming import cost, endpoints, files, quality
 from benchmarks.streaming.environment import environment
 from benchmarks.streaming.plots import draw
 
@@ -42,8 +42,13 @@ def _endpoints(quick: bool, out: Path) -> Result:
     return {"figures": endpoints.figures(quick)}
 
 
+def _files(quick: bool, out: Path) -> Result:
+    return {"figures": files.figures(quick, out.parent)}
+
+
 _GROUPS: dict[str, Callable[[bool, Path], Result]] = {
     "endpoints": _endpoints,
+    "files": _files,
     "quality": _quality,
     "cost": _cost,
 }

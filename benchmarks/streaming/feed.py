@@ -102,7 +102,7 @@ async def _connected(url: str, start: dict[str, object]) -> AsyncIterator[tuple[
     """A session that is ready; its events are taken from the socket whatever we do."""
     events: Events = asyncio.Queue()
     address = url.replace("http", "ws", 1) + "/v1/audio/stream"
-    async with websockets.connect(address, max_size=None) as socket:
+    async with websockets.connect(address, max_size=None, ping_timeout=None) as socket:
         await socket.send(json.dumps(start))
         reader = asyncio.create_task(_read(socket, events))
         try:
@@ -116,6 +116,7 @@ async def _connected(url: str, start: dict[str, object]) -> AsyncIterator[tuple[
 async def _read(socket: Socket, events: Events) -> None:
     async for message in socket:
         await events.put(json.loads(message))
+    await events.put({"type": "error", "code": "closed", "message": str(socket.close_code)})
 
 
 async def _next(events: Events) -> dict[str, Any]:

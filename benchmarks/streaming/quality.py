@@ -133,7 +133,7 @@ def figures(quick: bool, work: Path) -> dict[str, float]:
     with serving("--PdWorker.draft_tokens=0") as server:
         before, without_drafts = asyncio.run(_steps(server, few))
     with baseline("b", MODEL, work / "baseline-b-demo.log") as subject:
-        chosen = segments[:: max(1, len(segments) // (10 if quick else 60))]
+        chosen = segments[:: max(1, len(segments) // (40 if quick else 120))]
         found["tokens_identical_b"] = _identical(subject, chosen, work)
         found["tokens_identical_b_decodes"] = float(sum(len(s.decodes) for s in chosen))
     found["decode_steps_before"] = before

@@ -125,3 +125,19 @@ async def test_the_usage_says_what_the_session_cost(server: Server) -> None:
     assert usage["windows_encoded"] >= 2
     assert usage["embedding_bytes_read"] > 0
     assert usage["prompt_tokens"] > usage["cached_tokens"]
+
+
+async def test_a_client_held_back_for_long_is_not_given_up(server: Server) -> None:
+    """Ten minutes at once: reading stops long enough for a ping to go unanswered."""
+    tone = 0.3 * np.sin(np.arange(600 * recordings.SAMPLE_RATE) / 5)
+    start = {"type": "start", "sample_rate": recordings.SAMPLE_RATE}
+    address = server.url.replace("http", "ws") + "/v1/audio/stream"
+    async with websockets.connect(address, ping_timeout=None) as socket:
+        await socket.send(json.dumps(start | {"endpointing": {"enabled": False}}))
+        pcm = (tone * 32767).astype("<i2").tobytes()
+        for at in range(0, len(pcm), 1 << 19):
+            await socket.send(pcm[at : at + (1 << 19)])
+        await socket.send('{"type": "end"}')
+        events = [json.loads(message) async for message in socket]
+    assert events[-1]["type"] == "done"
+    assert events[-1]["usage"]["audio_ms"] == 600_000

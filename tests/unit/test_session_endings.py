@@ -9,7 +9,7 @@ import pytest
 from auricle.errors import Overloaded
 from auricle.messages import Done, Final, Partial
 from auricle.processor import pools
-from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, noise, session
+from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
 pytestmark = pytest.mark.unit
 
@@ -27,6 +27,27 @@ async def test_the_end_of_a_segment_carries_its_text_over_as_context() -> None:
     head = PROMPT._tokenizer.decode(workers.decodes[-1].head)
     assert finals[0].text in head
     assert done.usage.audio_ms == 10_000
+
+
+async def test_a_hypothesis_is_the_next_draft_and_its_language_the_next_segments() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    data = noise(6 * GRID)
+    for number in range(3):
+        end = 2 * (number + 1) * GRID
+        await subject.inbox.push(2 * number * GRID, data[4 * number * GRID : 2 * end], 1.0)
+        await anext(events)
+    await subject.inbox.push(6 * GRID, b"", 1.0, "endpoint")
+    await anext(events)
+    await subject.inbox.push(8 * GRID, noise(GRID), 1.0)
+    await anext(events)
+    first, second, *_, last = workers.decodes
+    assert first.draft == ()
+    assert second.draft == ids(counting(first))
+    assert last.draft == ids("language English<asr_text>")
+    await events.aclose()
 
 
 async def test_silence_between_speech_is_neither_encoded_nor_decoded() -> None:

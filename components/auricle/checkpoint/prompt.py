@@ -76,6 +76,10 @@ class PromptFormat:
         named = self.text(tokens[:at]).removeprefix("language").strip()
         return ("" if named == _NO_LANGUAGE else named), self.text(tokens[at + 1 :])
 
+    def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """What an answer with a detected language begins with; empty if it is not complete."""
+        return tokens[: tokens.index(self._mark) + 1] if self._mark in tokens else ()
+
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decoded text without special tokens; half characters at the end are left out."""
         text: str = self._tokenizer.decode(

@@ -39,7 +39,12 @@ async def stream_file(
     """
     address = url.replace("http", "ws", 1).rstrip("/") + "/v1/audio/stream"
     try:
-        socket = await websockets.connect(address, open_timeout=_OPEN_SECONDS, max_size=None)
+        socket = await websockets.connect(
+            address,
+            open_timeout=_OPEN_SECONDS,
+            max_size=None,
+            ping_timeout=None,  # a server that holds us back reads our ping after our audio
+        )
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         raise WorkerUnavailable(f"no auricle server at {url}: {error}") from None
     start: dict[str, object] = {

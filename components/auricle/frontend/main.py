@@ -69,6 +69,9 @@ async def run(settings: FrontendSettings) -> None:
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=settings.max_frame_bytes,
+        # A client that is held back cannot be heard answering pings: its audio is before the
+        # answer. Who vanished is noticed by the idle time-out instead.
+        ws_ping_timeout=None,
         timeout_graceful_shutdown=5,
         lifespan="off",
     )

@@ -86,6 +86,8 @@ class Session:
         self._incoming: deque[Audio] = deque()
         resume = opened.resume
         self._previous_text = resume.context
+        # How the last answer with words began: the next one will probably begin so too.
+        self._opening: tuple[int, ...] = ()
         self._segment = OpenSegment(
             resume.segment,
             resume.segment_start,
@@ -185,7 +187,9 @@ class Session:
         await self._decode(offset, final=True)
         language, text = self._prompt.answer(segment.stability.tokens, self._language)
         self._segment = segment.after(offset, number=segment.number + 1)
-        self._previous_text = text or self._previous_text
+        if text:
+            self._previous_text = text
+            self._opening = self._prompt.opening(segment.stability.tokens)
         self._recognizer.start_segment()
         self.inbox.consumed(end)
         return Final(
@@ -213,7 +217,7 @@ class Session:
             tail=(*self._prompt.tail(self._language), *committed),
             max_tokens=max(limit - len(committed), self._settings.min_new_tokens),
             final=final,
-            draft=segment.stability.tokens[len(committed) :],
+            draft=(segment.stability.tokens or self._opening)[len(committed) :],
         )
         reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
         self._pacing.decoded(reply.load)
