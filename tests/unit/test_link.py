@@ -24,6 +24,7 @@ from auricle.messages import (
     SessionReady,
     Usage,
 )
+from tests.server import eventually
 
 pytestmark = pytest.mark.unit
 OPENED = OpenSession("s", "t", None, "", 640)
@@ -105,6 +106,25 @@ async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -
     # Only the open segment's audio travels again.
     assert min(start for start, _ in processors.received[2]) == 20_000
     assert max(start + count for start, count in processors.received[2]) == 40_000
+
+
+async def test_audio_is_sent_again_even_if_the_client_is_silent_now() -> None:
+    """All had been sent and nothing new comes: the open segment must not wait for it."""
+    processors = Processors()
+    processors.dies_after_samples = 30_000
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(piece(0, 30_000))
+    events = subject.events()
+    kinds = [type(await anext(events)) for _ in range(3)]
+    assert kinds == [SessionReady, Final, Partial]
+    moving = asyncio.ensure_future(anext(events))  # the second processor says nothing yet
+    await eventually(lambda: bool(processors.received[2]), seconds=5)
+    assert processors.received[2] == [(20_000, 10_000)]
+    for task in (pump, moving):
+        task.cancel()
+    await asyncio.gather(pump, moving, return_exceptions=True)
+    await events.aclose()
 
 
 async def test_a_processor_that_refuses_audio_ends_the_session() -> None:

@@ -124,6 +124,7 @@ class ProcessorLink:
             async for event in events:
                 if isinstance(event, SessionReady):
                     self._kept.send_again()
+                    self._work.set()
                     self._connected.set()
                 elif isinstance(event, Partial | Final):
                     self._opened = replace(self._opened, resume=event.resume)
