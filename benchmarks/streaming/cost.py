@@ -93,7 +93,7 @@ def _ours(cost: Cost, model: Path, quick: bool) -> None:
                     cost.chunks += fed.chunks
                     cost.segments = fed.segments
     with serving(*server_options(model, _CAP_SECONDS)) as server:
-        in_a_hurry = (25.0, 285.0) if quick else (0.0, 0.0)
+        in_a_hurry = (21.0, 289.0) if quick else (0.0, 0.0)
         fed, cpu = _fed(server, speech(_CAP_SECONDS), _CAP_SECONDS, in_a_hurry)
         cost.capped = fed.chunks
         if not quick:
@@ -145,7 +145,7 @@ def measure(model: Path, work: Path, quick: bool) -> Cost:
     cost = Cost()
     _ours(cost, model, quick)
     for name in ("a", "b"):
-        _baseline(cost, name, model, work, (13, 9) if quick else (24, 20))
+        _baseline(cost, name, model, work, (14, 6) if quick else (24, 20))
     return cost
 
 

@@ -58,7 +58,7 @@ async def _words_on_silence(url: str, seconds: float, count: int) -> tuple[float
 async def _measure(url: str, quick: bool) -> dict[str, float]:
     dice = random.Random(11)
     voices = [Corpus(CORPUS, name) for name in ("seen", "unseen")]
-    count = 40 if quick else 120
+    count = 30 if quick else 120
     gaps = [spoken(voices[i % 2], dice, 20.0, _GAPS) for i in range(count)]
     errors = await _endpoint_errors(url, gaps)
     loud, quiet = [await _words_found(url, gaps, dbfs) for dbfs in (-20.0, -40.0)]
