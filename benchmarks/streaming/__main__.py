@@ -7,7 +7,8 @@
 
 Writes `{"figures": {name: number}, "environment": {…}, "cost": {…}}` and, beside the
 file, plots of the cost per chunk. `--quick` takes under 15 minutes on two cores and leaves
-out `files`; all of it takes about an hour. With `--only`, figures of other groups already in the file are kept.
+out `files`; all of it takes about an hour. With `--only`, figures of other groups already
+in the file are kept.
 """
 
 from __future__ import annotations
