@@ -62,11 +62,13 @@ async def test_a_session_outlives_the_worker(server: Server, component: str) -> 
     events = await session
     assert events[-1]["type"] == "done", events[-1]
     assert jiwer.wer(undisturbed, events[-1]["text"]) <= 0.2
-    committed = ""
+    committed: dict[int, str] = {}
     for event in events:
         if event["type"] == "partial":
-            assert event["committed"].startswith(committed)
-            committed = event["committed"]
+            assert event["committed"].startswith(committed.get(event["segment"], ""))
+            committed[event["segment"]] = event["committed"]
+        elif event["type"] == "final":
+            assert event["text"].startswith(committed.get(event["segment"], ""))
     # The launcher has started another one in its place.
     await eventually(lambda: _replaced(server, component, victim.pid), seconds=60)
 
