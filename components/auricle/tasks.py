@@ -14,9 +14,14 @@ log = logging.getLogger(__name__)
 
 
 async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
-    """Await with a deadline; DeadlineExceeded names what was waited for."""
+    """Await with a deadline; DeadlineExceeded names what was waited for.
+
+    Not `asyncio.wait_for`: before Python 3.12 it loses a cancellation that arrives
+    together with the result, and a loop around it then runs for ever.
+    """
     try:
-        return await asyncio.wait_for(awaitable, seconds)
+        async with asyncio.timeout(seconds):
+            return await awaitable
     except TimeoutError:
         raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
 
@@ -32,6 +37,21 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         for one in (task, waiting):
             one.cancel()
         await asyncio.gather(task, waiting, return_exceptions=True)
+
+
+async def first_failure_or(main: asyncio.Task[T], others: list[asyncio.Task[None]]) -> T:
+    """The result of `main`; a failure of any task comes first. All have ended on return."""
+    waiting: set[asyncio.Task[Any]] = {main, *others}
+    try:
+        while main in waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        return main.result()
+    finally:
+        for task in (main, *others):
+            task.cancel()
+        await asyncio.gather(main, *others, return_exceptions=True)
 
 
 class TaskOwner:

@@ -83,7 +83,8 @@ async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[No
     """The next event. While audio is being sent the server may well have nothing to say."""
     while True:
         try:
-            return str(await asyncio.wait_for(socket.recv(), _EVENT_SECONDS))
+            async with asyncio.timeout(_EVENT_SECONDS):
+                return str(await socket.recv())
         except TimeoutError:
             if sending is None or sending.done():
                 raise

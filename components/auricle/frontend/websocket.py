@@ -18,7 +18,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.voice import VoiceDetector
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
 from auricle.settings import FrontendSettings
-from auricle.tasks import within
+from auricle.tasks import first_failure_or, within
 
 log = logging.getLogger(__name__)
 _SEND_SECONDS = 20.0
@@ -116,12 +116,7 @@ class _Session:
         )
         writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
         others = [asyncio.create_task(self._read(ingest, link)), asyncio.create_task(link.pump())]
-        try:
-            await _first_failure_or(writer, others)
-        finally:
-            for task in (writer, *others):
-                task.cancel()
-            await asyncio.gather(writer, *others, return_exceptions=True)
+        await first_failure_or(writer, others)
 
     async def _receive_start(self) -> protocol.Start:
         seconds = self._settings.start_timeout_seconds
@@ -188,17 +183,6 @@ class _Session:
             )
         except (WebSocketDisconnect, RuntimeError):
             raise ClientGone from None
-
-
-async def _first_failure_or(main: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
-    """Wait for `main`; a failure of any task comes first."""
-    waiting: set[asyncio.Task[None]] = {main, *others}
-    while waiting:
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-        if main in done:
-            return
 
 
 async def _refuse(socket: WebSocket, error: AuricleError) -> None:

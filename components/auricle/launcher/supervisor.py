@@ -148,7 +148,8 @@ class Supervisor:
             for name in group:
                 process = self._processes[name]
                 try:
-                    await asyncio.wait_for(process.ready.wait(), _READY_SECONDS)
+                    async with asyncio.timeout(_READY_SECONDS):
+                        await process.ready.wait()
                 except TimeoutError:
                     raise StartFailed(f"{name} was not ready in {_READY_SECONDS:g} s") from None
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import Int16
-from auricle.errors import Overloaded, ProtocolError
+from auricle.errors import DeadlineExceeded, Overloaded, ProtocolError
 from auricle.messages import Boundary
+from auricle.tasks import within
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class AudioInbox:
                 f"audio starts at sample {start_sample}, but only {self.received} were received"
             )
         try:
-            await asyncio.wait_for(self._room.wait(), seconds)
-        except TimeoutError:
+            await within(seconds, self._room.wait(), "room")
+        except DeadlineExceeded:
             raise Overloaded(
                 f"{self._limit / SAMPLE_RATE:g} s of audio are waiting to be decoded"
             ) from None

@@ -1,0 +1,48 @@
+"""Waits with a deadline, and tasks that end together."""
+
+import asyncio
+
+import pytest
+
+from auricle.errors import DeadlineExceeded
+from auricle.tasks import first_failure_or, within
+
+pytestmark = pytest.mark.unit
+
+
+async def test_a_wait_that_is_too_long_says_what_was_waited_for() -> None:
+    with pytest.raises(DeadlineExceeded, match=r"the post took longer than 0\.01 s"):
+        await within(0.01, asyncio.Event().wait(), "the post")
+
+
+async def test_a_cancellation_that_comes_with_the_result_is_not_lost() -> None:
+    result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(within(10, result, "the result"))
+    await asyncio.sleep(0)  # until it waits
+    result.set_result(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_the_main_result_ends_the_others() -> None:
+    async def seven() -> int:
+        return 7
+
+    other = asyncio.create_task(forever())
+    assert await first_failure_or(asyncio.create_task(seven()), [other]) == 7
+    assert other.cancelled()
+
+
+async def test_a_failure_of_any_ends_all() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    main, failing = asyncio.create_task(forever()), asyncio.create_task(fail())
+    with pytest.raises(ValueError, match="no"):
+        await first_failure_or(main, [failing])
+    assert main.cancelled()
