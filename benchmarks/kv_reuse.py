@@ -81,7 +81,7 @@ class Bench:
         began = time.perf_counter()
         decoded = await self._engine.generate(
             f"r{self._requests}", head, windows, tail, self._prompt.stop_tokens,
-            _ROLLBACK + 2, urgent=False, tenant="benchmark", reusable_windows=finished,
+            _ROLLBACK + 2, priority=1, tenant="benchmark", reusable_windows=finished,
         )  # fmt: skip
         total.seconds.append(time.perf_counter() - began)
         total.prompt += decoded.prompt_tokens
@@ -130,15 +130,33 @@ async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
 
 async def run(subject: Bench, sessions: int, rounds: int) -> Total:
     """Sessions by turns, each at another place of its segment."""
-    live = [
-        LiveSession(i, i * _SEGMENT_FRAMES // sessions // _CHUNK_FRAMES * _CHUNK_FRAMES)
-        for i in range(sessions)
-    ]
+    live = [LiveSession(i, _start(i, sessions)) for i in range(sessions)]
     total = Total()
     for _ in range(rounds):
         for session in live:
             await subject.step(session, total)
     return total
+
+
+def _useful_blocks(sessions: int, block_size: int) -> int:
+    """The most blocks that the next decodes of all sessions can find at any time."""
+    geometry = open_checkpoint(_MODEL).geometry
+    head = len(PromptFormat(open_checkpoint(_MODEL)).head(""))
+    chunks = _SEGMENT_FRAMES // _CHUNK_FRAMES
+
+    def blocks(chunk: int) -> int:
+        finished = chunk % chunks * _CHUNK_FRAMES // _WINDOW_FRAMES
+        return (head + finished * geometry.window_embeddings) // block_size
+
+    return max(
+        sum(blocks(_start(i, sessions) // _CHUNK_FRAMES + now) for i in range(sessions))
+        for now in range(chunks)
+    )
+
+
+def _start(session: int, sessions: int) -> int:
+    """Mel frames a session has at the beginning: each is at another place of its segment."""
+    return session * _SEGMENT_FRAMES // sessions // _CHUNK_FRAMES * _CHUNK_FRAMES
 
 
 def _options(**changes: object) -> EngineOptions:
@@ -167,10 +185,7 @@ async def block_sizes(rounds: int) -> None:
 
 async def scarce(sessions: int, rounds: int, block_size: int) -> None:
     """KV for 1.2 times what can be found again, hashing everything and only that."""
-    geometry = open_checkpoint(_MODEL).geometry
-    head = len(PromptFormat(open_checkpoint(_MODEL)).head(""))
-    most = _SEGMENT_FRAMES // _WINDOW_FRAMES * geometry.window_embeddings
-    useful = sessions * ((head + most) // block_size)
+    useful = _useful_blocks(sessions, block_size)
     for limit_reuse in (False, True):
         blocks = int(useful * _SCARCE) + 1  # vLLM keeps one for itself
         options = _options(kv_blocks=blocks, limit_reuse=limit_reuse, block_size=block_size)
