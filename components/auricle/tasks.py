@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from auricle.errors import DeadlineExceeded
@@ -34,9 +34,7 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        for one in (task, waiting):
-            one.cancel()
-        await asyncio.gather(task, waiting, return_exceptions=True)
+        await cancelled([task, waiting])
 
 
 async def first_failure_or(main: asyncio.Task[T], others: list[asyncio.Task[None]]) -> T:
@@ -49,9 +47,14 @@ async def first_failure_or(main: asyncio.Task[T], others: list[asyncio.Task[None
                 task.result()
         return main.result()
     finally:
-        for task in (main, *others):
-            task.cancel()
-        await asyncio.gather(main, *others, return_exceptions=True)
+        await cancelled([main, *others])
+
+
+async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel all and wait until they have ended; how they end is nobody's interest."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class TaskOwner:

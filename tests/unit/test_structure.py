@@ -56,7 +56,7 @@ def test_components_import_shared_modules_and_never_each_other(path: Path) -> No
 
 @pytest.mark.parametrize(
     ("library", "home"),
-    [("vllm", "pd_worker/vllm/"), ("nixl", "embeddings/nixl.py"), ("dynamo", "runtime.py")],
+    [("vllm", "pd_worker/vllm/"), ("nixl", "embeddings/nixl.py"), ("dynamo", "runtime/")],
 )
 def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str) -> None:
     users = {

@@ -1,0 +1,46 @@
+"""Work for a caller, ended when the caller has gone (`context` is Dynamo's)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any, TypeVar
+
+from auricle.errors import WorkerUnavailable
+from auricle.tasks import cancelled
+
+T = TypeVar("T")
+
+
+async def until_stopped(work: Awaitable[T], context: Any) -> T:
+    """The result, unless the caller has gone."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(context.async_killed_or_stopped())
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise WorkerUnavailable("the caller has gone")
+        return task.result()
+    finally:
+        await cancelled([task, gone])
+
+
+async def stream_until_stopped(
+    stream: AsyncGenerator[T, None], context: Any
+) -> AsyncGenerator[T, None]:
+    """The stream, ended (and closed) as soon as the caller has gone."""
+    gone = asyncio.ensure_future(context.async_killed_or_stopped())
+    following: asyncio.Future[T] | None = None
+    try:
+        while True:
+            following = asyncio.ensure_future(anext(stream))
+            await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                return
+            try:
+                yield following.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        await cancelled([one for one in (gone, following) if one is not None])
+        await stream.aclose()

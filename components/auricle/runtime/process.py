@@ -1,0 +1,177 @@
+"""This process in the graph: serve endpoints, start and stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError, BadRequest
+from auricle.messages import Refusal, from_wire, to_wire
+from auricle.runtime import realtime
+from auricle.runtime.cancellation import stream_until_stopped, until_stopped
+from auricle.runtime.realtime import RealtimeModel
+from auricle.runtime.remote import RemoteEndpoint
+from auricle.settings import CommonSettings
+from auricle.status import report_status
+from auricle.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+_DRAIN_SECONDS = 10.0
+# Requests go point to point; NATS, where configured, carries events only.
+_REQUEST_PLANE = "tcp"
+_LISTED_SECONDS = 30.0
+
+Unary = Callable[[Any], Awaitable[msgspec.Struct]]
+Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """An endpoint of this process: its name, request type and handler (one of the two)."""
+
+    name: str
+    request: type[msgspec.Struct]
+    unary: Unary | None = None
+    streamed: Streamed | None = None
+
+
+class Runtime:
+    """This process's place in the graph."""
+
+    def __init__(self, settings: CommonSettings) -> None:
+        os.environ.update(dynamo_environment(settings))
+        from dynamo.runtime import DistributedRuntime
+
+        self._namespace = settings.namespace
+        self._dynamo = DistributedRuntime(
+            asyncio.get_running_loop(), settings.discovery, _REQUEST_PLANE
+        )
+        self._endpoints: list[Any] = []
+        self._tasks = TaskOwner(self._task_died)
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    def _task_died(self, name: str, error: BaseException) -> None:
+        self._failure = self._failure or RuntimeError(f"{name} died: {error}")
+        self._stop.set()
+
+    @property
+    def tasks(self) -> TaskOwner:
+        """Tasks whose death ends the process (a supervisor restarts it)."""
+        return self._tasks
+
+    def client(self, component: str, endpoint: str) -> RemoteEndpoint:
+        """Callable side of another component's endpoint."""
+        return RemoteEndpoint(self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}"))
+
+    def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
+        """Add Prometheus text to /metrics of Dynamo's system server."""
+        component, endpoint = endpoint_path
+        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
+        handle.metrics.register_prometheus_expfmt_callback(expose)
+
+    async def serve(
+        self,
+        component: str,
+        routes: Sequence[Route],
+        until: asyncio.Future[None] | None = None,
+        model: RealtimeModel | None = None,
+    ) -> None:
+        """Serve until SIGTERM, SIGINT or the end of `until`; then drain.
+
+        `model` is also announced to Dynamo's own frontend. Raises if an owned task died.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        serving = []
+        for route in routes:
+            endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{route.name}")
+            self._endpoints.append(endpoint)
+            work = endpoint.serve_endpoint(_handler(route), graceful_shutdown=True)
+            serving.append(asyncio.ensure_future(work))
+        names = [route.name for route in routes]
+        if model is not None:
+            endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{realtime.ENDPOINT}")
+            self._endpoints.append(endpoint)
+            await realtime.register(endpoint, model)
+            serving.append(asyncio.ensure_future(realtime.serve(endpoint, model)))
+            names.append(realtime.ENDPOINT)
+        if names:
+            await self._wait_until_listed(component, names[-1])
+        report_status("ready")
+        stop = asyncio.create_task(self._stop.wait())
+        watched = {stop, *serving} if until is None else {stop, *serving, until}
+        done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not self._stop.is_set():
+            self._failure = next((t.exception() for t in done if t.exception()), None)
+        await self._close(serving)
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """For a process that only calls others (a test, a tool): leave the graph."""
+        self._dynamo.shutdown()
+
+    async def _wait_until_listed(self, component: str, endpoint: str) -> None:
+        """Ready means that others can find this process."""
+        await self.client(component, endpoint).wait_for_instances(_LISTED_SECONDS)
+
+    async def _close(self, serving: list[asyncio.Future[None]]) -> None:
+        """Leave discovery first, then finish what is in flight, then go."""
+        report_status("stopping")
+        from dynamo.common.utils.graceful_shutdown import graceful_shutdown_with_discovery
+
+        await graceful_shutdown_with_discovery(self._dynamo, self._endpoints, grace_period_s=0.1)
+        if serving:
+            _, late = await asyncio.wait(serving, timeout=_DRAIN_SECONDS)
+            for task in late:
+                log.warning("requests still in flight after %g s are dropped", _DRAIN_SECONDS)
+                task.cancel()
+        await self._tasks.aclose()
+
+
+def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
+    """Dynamo's handler form: wire data and context in, wire data out."""
+
+    async def handle(data: Any, context: Any) -> AsyncGenerator[Any, None]:
+        try:
+            request = from_wire(data, route.request)
+            if route.unary is not None:
+                yield to_wire(await until_stopped(route.unary(request), context))
+            elif route.streamed is not None:
+                async with aclosing(stream_until_stopped(route.streamed(request), context)) as out:
+                    async for message in out:
+                        yield to_wire(message)
+        except msgspec.ValidationError as error:
+            yield to_wire(Refusal(BadRequest.code, f"malformed {route.request.__name__}: {error}"))
+        except AuricleError as error:
+            yield to_wire(Refusal(error.code, str(error), getattr(error, "keys", ())))
+        except Exception as error:  # one request's fault must not end the endpoint
+            log.exception("%s failed", route.name)
+            yield to_wire(Refusal(AuricleError.code, f"{type(error).__name__}: {error}"))
+
+    return handle
+
+
+def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
+    """Dynamo reads its transports from the environment."""
+    values = {
+        "DYN_DISCOVERY_BACKEND": settings.discovery,
+        "DYN_REQUEST_PLANE": _REQUEST_PLANE,
+        "DYN_EVENT_PLANE": settings.event_plane,
+        "DYN_FILE_KV": str(settings.discovery_path),
+        "ETCD_ENDPOINTS": settings.etcd_endpoints,
+        "NATS_SERVER": settings.nats_server,
+        "DYN_SYSTEM_PORT": str(settings.system_port or ""),
+    }
+    return {name: value for name, value in values.items() if value}

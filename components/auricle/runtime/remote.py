@@ -1,0 +1,107 @@
+"""The calling side of an endpoint of another component."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError, WorkerUnavailable, from_code
+from auricle.messages import Refusal, from_wire, to_wire
+from auricle.tasks import within
+
+log = logging.getLogger(__name__)
+# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd); trying it
+# again costs milliseconds, while leaving out the only worker for long costs sessions.
+_QUARANTINE_SECONDS = 12.0
+_INSTANCE_POLL_SECONDS = 0.1
+
+
+class RemoteEndpoint:
+    """An endpoint of another component, on any of its instances."""
+
+    def __init__(self, endpoint: Any) -> None:
+        self._endpoint = endpoint
+        self._client: Any = None
+        self._quarantined: dict[int, float] = {}
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            self._client = await self._endpoint.client()
+        return self._client
+
+    async def wait_for_instances(self, seconds: float) -> None:
+        """Until at least one instance can be called; raises DeadlineExceeded."""
+        client = await self._connected()
+        await within(seconds, client.wait_for_instances(), "an instance")
+
+    async def instances(self) -> list[int]:
+        """Instances that can be called now, without those seen dead."""
+        client = await self._connected()
+        now = time.monotonic()
+        self._quarantined = {i: t for i, t in self._quarantined.items() if t > now}
+        return [i for i in client.instance_ids() if i not in self._quarantined]
+
+    async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+        """Instances that can be called, preferring those not in `avoid`; never empty.
+
+        Waits up to `seconds` for one (a worker may just be starting again), then
+        raises WorkerUnavailable.
+        """
+        deadline = time.monotonic() + seconds
+        while not (usable := await self.instances()):
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
+            await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+        return [i for i in usable if i not in avoid] or usable
+
+    async def call(self, message: msgspec.Struct, reply: Any, instance: int, seconds: float) -> Any:
+        """One request, one reply, with a deadline; raises what the other side raised."""
+
+        async def first() -> Any:
+            # To the end: leaving earlier would tell the other side to stop.
+            async with aclosing(self.stream(message, reply, instance)) as replies:
+                received = [one async for one in replies]
+            if not received:
+                raise WorkerUnavailable("the worker ended the request without a reply")
+            return received[0]
+
+        return await within(seconds, first(), f"{type(message).__name__}")
+
+    async def stream(
+        self, message: msgspec.Struct, reply: Any, instance: int
+    ) -> AsyncGenerator[Any, None]:
+        """One request, many replies. Closing the iterator stops the other side."""
+        from dynamo.runtime import Context
+
+        context = Context()
+        ended = False
+        try:
+            client = await self._connected()
+            replies = await client.direct(
+                to_wire(message), instance, annotated=False, context=context
+            )
+            async for data in replies:
+                decoded = from_wire(data, reply | Refusal)
+                if isinstance(decoded, Refusal):
+                    raise from_code(decoded.code, decoded.message, decoded.keys)
+                yield decoded
+            ended = True
+        except (AuricleError, asyncio.CancelledError, GeneratorExit):
+            raise
+        except msgspec.ValidationError as error:
+            raise AuricleError(f"malformed reply: {error}") from None
+        except Exception as error:
+            # Dynamo has no error types of its own; a dead or vanished worker says "Unavailable: …",
+            # and an unknown instance is reported as not found.
+            log.warning("call to instance %x failed: %s", instance, error)
+            self._quarantined[instance] = time.monotonic() + _QUARANTINE_SECONDS
+            raise WorkerUnavailable(str(error)) from None
+        finally:
+            if not ended:
+                context.stop_generating()
