@@ -2,4 +2,5 @@
 
 from auricle.cli import main
 
-main()
+if __name__ == "__main__":  # the processes that decode recordings import this module too
+    main()

@@ -2,7 +2,15 @@
 
 AuricleError
 ├── BadRequest            the client's doing; it is told what would be right
-│   └── ProtocolError     a message out of order or of the wrong form
+│   ├── ProtocolError     a message out of order or of the wrong form
+│   ├── UnsupportedValue  a parameter, or a value of it, that auricle does not have; names it
+│   ├── UnknownModel      a model that is not served here
+│   ├── UndecodableAudio  a file that holds no audio we can read
+│   ├── AudioTooLong      more audio than a recording may have
+│   └── TooLarge          more bytes than a request may have
+├── Unauthorized          no API key, or one we do not know
+├── Forbidden             an API key that may not do this
+├── RateLimited           an API key has used what it may use for now; says when to try again
 ├── CheckpointError       the checkpoint does not fit; says which value and what was expected
 ├── SettingsError         a setting is unknown or out of range; names the key and the file
 ├── Overloaded            a bounded queue, slab or slot table is full; try again or elsewhere
@@ -14,6 +22,10 @@ AuricleError
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+UNFORESEEN = "internal error; see the frontend's log"
 
 
 class AuricleError(Exception):
@@ -33,6 +45,66 @@ class ProtocolError(BadRequest):
     """A message out of order or of the wrong form."""
 
     code = "protocol"
+
+
+class UnsupportedValue(BadRequest):
+    """`param` names the parameter."""
+
+    code = "unsupported_value"
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class UnknownModel(BadRequest):
+    """A model that is not served here."""
+
+    code = "model_not_found"
+
+    def __init__(self, wanted: str, served: Iterable[str]) -> None:
+        known = ", ".join(sorted(served))
+        super().__init__(f"the model {wanted!r} does not exist; served here: {known}")
+
+
+class UndecodableAudio(BadRequest):
+    """A file that holds no audio we can read."""
+
+    code = "undecodable_audio"
+
+
+class AudioTooLong(BadRequest):
+    """More audio than a recording may have, or more work to decode it than is allowed."""
+
+    code = "audio_too_long"
+
+
+class TooLarge(BadRequest):
+    """More bytes than a request may have."""
+
+    code = "too_large"
+
+
+class Unauthorized(AuricleError):
+    """No API key, or one we do not know."""
+
+    code = "invalid_api_key"
+
+
+class Forbidden(AuricleError):
+    """An API key that may not do this."""
+
+    code = "forbidden"
+
+
+class RateLimited(AuricleError):
+    """An API key has used what it may use for now."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class CheckpointError(AuricleError):
@@ -102,6 +174,8 @@ _BY_CODE: dict[str, type[AuricleError]] = {
     for cls in (
         BadRequest,
         ProtocolError,
+        UndecodableAudio,
+        AudioTooLong,
         CheckpointError,
         SettingsError,
         Overloaded,

@@ -39,7 +39,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
     `context` is the user's own context text; `language` None means detect. Without
-    `partials` only whole segments are decoded, once each.
+    `partials` only whole segments are decoded, once each. `background` work, such as
+    recordings, gives way to live sessions everywhere.
     """
 
     session: str
@@ -48,6 +49,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     context: str
     chunk_ms: int
     partials: bool = True
+    background: bool = False
     resume: ResumePoint = ResumePoint()
 
 
@@ -192,6 +194,7 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
     session: str
     tenant: str
     windows: tuple[WindowFeatures, ...]
+    background: bool = False
 
 
 class WindowRef(msgspec.Struct, frozen=True):
@@ -256,6 +259,7 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     max_tokens: int
     final: bool
     draft: tuple[int, ...] = ()
+    background: bool = False
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):

@@ -14,6 +14,7 @@ Seconds = float
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
+MAX_CONTEXT_CHARACTERS = 2_000
 
 
 class CommonSettings(BaseModel):
@@ -42,6 +43,13 @@ class CommonSettings(BaseModel):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
     threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
+    pause_after_seconds: Seconds = Field(
+        15.0, gt=1, description="a segment ends at a short pause from here"
+    )
+    max_segment_seconds: Seconds = Field(
+        30.0, gt=1, le=300, description="a segment is cut near here at the latest"
+    )
+    cut_search_seconds: Seconds = Field(3.0, gt=0, description="how far back a cut may lie")
 
 
 class FrontendSettings(CommonSettings):
@@ -53,6 +61,12 @@ class FrontendSettings(CommonSettings):
     default_chunk_ms: int = Field(640, ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)
     start_timeout_seconds: Seconds = Field(10.0, gt=0, description="until the start message")
     idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
+    dynamo_model: bool = Field(
+        False, description="also serve Dynamo's own frontend, as a model of its /v1/realtime"
+    )
+    realtime_idle_seconds: Seconds = Field(
+        900.0, gt=0, description="a /v1/realtime connection without an event from its client"
+    )
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
     request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
     endpointing: bool = Field(
@@ -73,6 +87,38 @@ class FrontendSettings(CommonSettings):
     processor_deadline_seconds: Seconds = Field(
         30.0, gt=0, description="a session waits so long for a processor before it fails"
     )
+    model_aliases: tuple[str, ...] = Field(
+        (), description="other names clients may call the model by, such as whisper-1"
+    )
+    api_keys_file: Path | None = Field(
+        None, description="YAML made with `auricle key`; without keys everybody is let in"
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description="web pages of these origins may call; none by default"
+    )
+    tls_certificate: Path | None = Field(None, description="PEM; with tls_key, serve TLS")
+    tls_key: Path | None = Field(None, description="PEM")
+    max_recordings: int = Field(256, ge=1, description="uploads in work or waiting")
+    max_upload_bytes: int = Field(512 << 20, ge=1024, description="one request")
+    upload_timeout_seconds: Seconds = Field(30.0, gt=0, description="without bytes of an upload")
+    max_recording_seconds: Seconds = Field(4 * 3600.0, gt=0, description="audio of one recording")
+    decoding_processes: int = Field(
+        4, ge=1, le=64, description="recordings decoded at a time, in low-priority processes"
+    )
+    max_decoding_cpu_seconds: int = Field(
+        900, ge=1, description="CPU that decoding one recording may take"
+    )
+    max_decoding_memory_gib: int = Field(4, ge=1, description="memory of a decoding process")
+    recording_parts_in_flight: int = Field(
+        4, ge=1, description="parts of all recordings transcribed at a time"
+    )
+
+
+class DynamoFrontendSettings(CommonSettings):
+    """Section `DynamoFrontend`: the unmodified `python -m dynamo.frontend`."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=1, le=65535)
 
 
 class ProcessorSettings(CommonSettings):
@@ -92,13 +138,6 @@ class ProcessorSettings(CommonSettings):
     unfixed_chunks: int = Field(
         2, ge=0, description="first decodes of a segment that commit nothing"
     )
-    pause_after_seconds: Seconds = Field(
-        15.0, gt=1, description="a segment ends at a short pause from here"
-    )
-    max_segment_seconds: Seconds = Field(
-        30.0, gt=1, le=300, description="a segment is cut near here at the latest"
-    )
-    cut_search_seconds: Seconds = Field(3.0, gt=0, description="how far back a cut may lie")
     context_characters: int = Field(
         200, ge=0, description="of the last committed text, given as context to the next segment"
     )
@@ -150,6 +189,7 @@ class PdWorkerSettings(CommonSettings):
 
 SECTIONS: dict[str, type[CommonSettings]] = {
     "Frontend": FrontendSettings,
+    "DynamoFrontend": DynamoFrontendSettings,
     "Processor": ProcessorSettings,
     "EncodeWorker": EncodeWorkerSettings,
     "PdWorker": PdWorkerSettings,

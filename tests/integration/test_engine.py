@@ -53,7 +53,7 @@ class Bench:
             (*self.prompt.tail(None), *prefix),
             self.prompt.stop_tokens,
             max_tokens,
-            urgent=False,
+            priority=1,
             tenant=tenant,
             draft=draft,
             reusable_windows=reusable_windows,

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from auricle.errors import ProtocolError
-from auricle.frontend import protocol
 from auricle.frontend.endpointing import EndpointingOptions
+from auricle.frontend.stream import protocol
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -31,7 +31,10 @@ def test_a_start_with_defaults() -> None:
         (start(sample_rate="fast"), "sample_rate"),
         (start(sample_rate=1), "sample_rate 1 is outside 4000 to 192000 Hz"),
         (start(sample_rate=10**9), "outside 4000 to 192000 Hz"),
-        (start(encoding="opus"), "unknown encoding 'opus'; supported: pcm_s16le"),
+        (
+            start(encoding="opus"),
+            "unknown encoding 'opus'; supported: pcm_s16le, pcm_mulaw, pcm_alaw",
+        ),
         (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000"),
         (start(sampel_rate=8000), "sampel_rate"),
         (start(context="x" * 2001), "at most 2000"),

@@ -14,8 +14,10 @@ from auricle.errors import BadRequest
 
 MIN_RATE, MAX_RATE = 4_000, 192_000
 
+Float32 = npt.NDArray[np.float32]
 
-def read_audio(path: Path) -> npt.NDArray[np.float32]:
+
+def read_audio(path: Path) -> Float32:
     """Decode WAV, FLAC, MP3 or Ogg of any rate and channel count.
 
     Raises BadRequest saying why the file cannot be used.
@@ -35,11 +37,11 @@ def read_audio(path: Path) -> npt.NDArray[np.float32]:
     return resample(mono, rate)
 
 
-def resample(samples: npt.NDArray[np.float32], rate: int) -> npt.NDArray[np.float32]:
+def resample(samples: Float32, rate: int) -> Float32:
     """To 16 kHz with soxr (high quality)."""
     if rate == SAMPLE_RATE:
         return samples
-    resampled: npt.NDArray[np.float32] = soxr.resample(samples, rate, SAMPLE_RATE)
+    resampled: Float32 = soxr.resample(samples, rate, SAMPLE_RATE)
     return resampled
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
+import soundfile
 import soxr
 
 from auricle.audio.decode import check_rate
@@ -11,18 +15,23 @@ from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import ProtocolError
 
 Int16 = npt.NDArray[np.int16]
+# Signed 16-bit little-endian, and G.711 µ-law and A-law.
+ENCODINGS = ("pcm_s16le", "pcm_mulaw", "pcm_alaw")
+_G711 = {"pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}
 
 
 class PcmStream:
-    """Converts one client's `pcm_s16le` stream. Not thread-safe.
+    """Converts one client's stream. Not thread-safe.
 
     Samples may be split between packets; a stream that ends on half a sample
     is an error.
     """
 
-    def __init__(self, sample_rate: int) -> None:
+    def __init__(self, sample_rate: int, encoding: str = "pcm_s16le") -> None:
+        """`encoding` is one of `ENCODINGS`."""
         check_rate(sample_rate)
         self._odd = b""
+        self._table = g711_table(_G711[encoding]) if encoding in _G711 else None
         self._resampler = (
             None
             if sample_rate == SAMPLE_RATE
@@ -31,6 +40,8 @@ class PcmStream:
 
     def push(self, data: bytes) -> Int16:
         """Samples now complete; may be empty."""
+        if self._table is not None:
+            return self._convert(self._table[np.frombuffer(data, np.uint8)], last=False)
         data = self._odd + data
         whole = len(data) & ~1
         self._odd = data[whole:]
@@ -49,6 +60,16 @@ class PcmStream:
             return samples
         resampled: Int16 = self._resampler.resample_chunk(samples, last=last)
         return resampled
+
+
+@lru_cache(maxsize=2)
+def g711_table(law: str) -> Int16:
+    """The 256 samples that a byte of G.711 can mean, by libsndfile; `law` is ULAW or ALAW."""
+    every_byte = io.BytesIO(bytes(range(256)))
+    table, _ = soundfile.read(
+        every_byte, dtype="int16", samplerate=8000, channels=1, format="RAW", subtype=law
+    )
+    return np.asarray(table, np.int16)
 
 
 def to_float(pcm: Int16) -> npt.NDArray[np.float32]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from transformers import Qwen2Tokenizer
 
 from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.languages import language_name
 from auricle.errors import BadRequest, CheckpointError
 
 _TEXT_MARK = "<asr_text>"
@@ -43,10 +44,13 @@ class PromptFormat:
         return int(number)
 
     def check_language(self, language: str | None) -> str | None:
-        """Canonical language name; raises BadRequest for one the checkpoint does not support."""
+        """Canonical name of a language given by name or ISO code.
+
+        Raises BadRequest for one the checkpoint does not support.
+        """
         if language is None or not language.strip():
             return None
-        name = language.strip().capitalize()
+        name = language_name(language)
         if self._languages and name not in self._languages:
             raise BadRequest(
                 f"language {language!r} is not supported; supported: {', '.join(self._languages)}"

@@ -1,4 +1,7 @@
-"""Batches whatever queued while the previous forward pass ran; no timer."""
+"""Batches whatever queued while the previous forward pass ran; no timer.
+
+Live jobs come first; background jobs take what is left of a batch.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,23 @@ class Batcher(Generic[Job, Result]):
         self._process = process
         self._max_batch = max_batch
         self._max_queued = max_queued
-        self._waiting: deque[tuple[Job, asyncio.Future[Result]]] = deque()
+        self._live: deque[tuple[Job, asyncio.Future[Result]]] = deque()
+        self._background: deque[tuple[Job, asyncio.Future[Result]]] = deque()
         self._arrived = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._live) + len(self._background)
 
-    def submit(self, job: Job) -> asyncio.Future[Result]:
-        """Queue a job; raises Overloaded if there is no room. Cancel the future to withdraw."""
-        if len(self._waiting) >= self._max_queued:
+    def submit(self, job: Job, *, background: bool = False) -> asyncio.Future[Result]:
+        """Queue a job; raises Overloaded if there is no room. Cancel the future to withdraw.
+
+        Background jobs may fill half of the queue.
+        """
+        full = len(self) >= self._max_queued
+        if full or (background and len(self._background) >= max(1, self._max_queued // 2)):
             raise Overloaded(f"the encode queue is full ({self._max_queued} windows); try again")
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, future))
+        (self._background if background else self._live).append((job, future))
         self._arrived.set()
         return future
 
@@ -46,17 +54,18 @@ class Batcher(Generic[Job, Result]):
         while True:
             await self._arrived.wait()
             batch = self._take()
-            if not self._waiting:
+            if not len(self):
                 self._arrived.clear()
             if batch:
                 await self._run_batch(batch)
 
     def _take(self) -> list[tuple[Job, asyncio.Future[Result]]]:
         batch: list[tuple[Job, asyncio.Future[Result]]] = []
-        while self._waiting and len(batch) < self._max_batch:
-            job, future = self._waiting.popleft()
-            if not future.done():
-                batch.append((job, future))
+        for waiting in (self._live, self._background):
+            while waiting and len(batch) < self._max_batch:
+                job, future = waiting.popleft()
+                if not future.done():
+                    batch.append((job, future))
         return batch
 
     async def _run_batch(self, batch: list[tuple[Job, asyncio.Future[Result]]]) -> None:

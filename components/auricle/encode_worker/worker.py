@@ -90,7 +90,7 @@ class EncodeWorker:
         self._metrics.found.inc(len(request.windows) - len(todo))
         jobs = self._jobs(todo)
         convolved = sum(output is None for job in jobs for output in job.outputs)
-        futures = [self._submit(job) for job in jobs]
+        futures = [self._submit(job, background=request.background) for job in jobs]
         fresh: dict[str, WindowRef] = {}
         for window, future in zip(todo, futures, strict=True):
             # Shielded: another request may be waiting for the same encoding.
@@ -140,11 +140,11 @@ class EncodeWorker:
             raise FeaturesMissing(missing)
         return jobs
 
-    def _submit(self, job: _Job) -> asyncio.Future[Payload]:
+    def _submit(self, job: _Job, *, background: bool) -> asyncio.Future[Payload]:
         key = job.window.key
         if (running := self._encoding.get(key)) is not None:
             return running
-        future = self._batcher.submit(job)
+        future = self._batcher.submit(job, background=background)
         self._encoding[key] = future
         future.add_done_callback(lambda _: self._encoding.pop(key, None))
         return future

@@ -16,6 +16,7 @@ from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.messages import Boundary
+from auricle.settings import FrontendSettings
 
 # Speech is over below (threshold − this), as in silero-vad's own iterator.
 _HYSTERESIS = 0.15
@@ -35,6 +36,22 @@ class EndpointingOptions:
     threshold: float
     min_silence_ms: int
     pre_roll_ms: int
+
+    @classmethod
+    def over(
+        cls,
+        settings: FrontendSettings,
+        *,
+        threshold: float | None,
+        min_silence_ms: int | None,
+        pre_roll_ms: int | None,
+    ) -> EndpointingOptions:
+        """A session's own values where it has any, else the server's."""
+        return cls(
+            settings.speech_threshold if threshold is None else threshold,
+            settings.min_silence_ms if min_silence_ms is None else min_silence_ms,
+            settings.pre_roll_ms if pre_roll_ms is None else pre_roll_ms,
+        )
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,14 @@ class Ingest:
     """One session's audio; calls must not overlap. `total_samples` counts all 16 kHz samples."""
 
     def __init__(
-        self, sample_rate: int, detector: VoiceDetector, options: EndpointingOptions | None
+        self,
+        sample_rate: int,
+        encoding: str,
+        detector: VoiceDetector,
+        options: EndpointingOptions | None,
     ) -> None:
         """Without `options` all audio goes through."""
-        self._pcm = PcmStream(sample_rate)
+        self._pcm = PcmStream(sample_rate, encoding)
         self._detector = detector
         self._voice = VoiceState()
         self._gate = None if options is None else SpeechGate(options)

@@ -29,6 +29,7 @@ from auricle.messages import (
     OpenSession,
     Partial,
     PushAudio,
+    ResumePoint,
     SessionEvent,
     SessionReady,
 )
@@ -62,10 +63,14 @@ class ProcessorLink:
         *,
         deadline_seconds: float,
         patience_seconds: float,
+        start: ResumePoint | None = None,
     ) -> None:
-        """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor."""
+        """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
+
+        `start` is where the session's audio begins, if not at its first sample.
+        """
         self._endpoints = endpoints
-        self._opened = opened
+        self._opened = opened if start is None else replace(opened, resume=start)
         self._deadline = deadline_seconds
         self._patience = patience_seconds
         self._instance: int | None = None
@@ -76,6 +81,11 @@ class ProcessorLink:
         self._work = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+
+    def after(self, context: str) -> None:
+        """Before `events`: the text that was said before this session."""
+        resume = replace(self._opened.resume, context=context)
+        self._opened = replace(self._opened, resume=resume)
 
     async def add(self, piece: Piece) -> None:
         """Hand over audio; waits while the processor is behind."""

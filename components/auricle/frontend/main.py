@@ -9,13 +9,22 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from auricle.frontend.app import create_app
+from auricle.frontend.access.gate import Access
+from auricle.frontend.access.keys import load_keys
+from auricle.frontend.app import Services, create_app
+from auricle.frontend.backend import Backend
 from auricle.frontend.link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
+from auricle.frontend.realtime.worker import RealtimeWorker
+from auricle.frontend.recordings.decoders import Decoders, DecodingProcesses
+from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.sockets import SocketProtocol, SocketSessions
+from auricle.frontend.stream.session import StreamProtocol
+from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.voice import VoiceDetector
-from auricle.frontend.websocket import StreamSessions
 from auricle.metrics import Registry
-from auricle.runtime import Runtime
+from auricle.runtime import RealtimeModel, Runtime
 from auricle.settings import FrontendSettings
 from auricle.status import report_status
 from auricle.tasks import within
@@ -42,6 +51,7 @@ class _Server(uvicorn.Server):
 
 async def run(settings: FrontendSettings) -> None:
     """Serve clients until told to stop."""
+    access = Access(load_keys(settings.api_keys_file))
     listener = _listen(settings.host, settings.port)
     port = listener.getsockname()[1]
     runtime = Runtime(settings)
@@ -55,15 +65,14 @@ async def run(settings: FrontendSettings) -> None:
         await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
     registry = Registry()
     metrics = FrontendMetrics(registry.registry)
-    model = settings.model.resolve().name
     detector = VoiceDetector(settings.max_queued_seconds)
     await detector.load()
-    sessions = StreamSessions(settings, model, endpoints, detector, metrics)
-
-    async def processors() -> int:
-        return len(await endpoints.open.instances())
-
-    app = create_app(model, sessions, registry, processors)
+    decoders = DecodingProcesses(settings.decoding_processes)
+    await decoders.start()
+    models = (settings.model.resolve().name, *settings.model_aliases)
+    backend = Backend(settings, models, endpoints, detector)
+    services = _services(backend, access, decoders, registry, metrics)
+    app = create_app(services, settings.cors_origins)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -74,17 +83,58 @@ async def run(settings: FrontendSettings) -> None:
         ws_ping_timeout=None,
         timeout_graceful_shutdown=5,
         lifespan="off",
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
     )
     server = _Server(config)
     runtime.tasks.start(detector.run(), "voice activity")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
-    report_status(f"listening at http://{settings.host}:{port}")
+    scheme = "http" if settings.tls_certificate is None else "https"
+    report_status(f"listening at {scheme}://{settings.host}:{port}")
     try:
-        await runtime.serve("frontend", [], until=serving)
+        model = _dynamo_model(backend, metrics)
+        await runtime.serve("frontend", [], until=serving, model=model)
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
+        decoders.close()
+
+
+def _services(
+    backend: Backend,
+    access: Access,
+    decoders: Decoders,
+    registry: Registry,
+    metrics: FrontendMetrics,
+) -> Services:
+    async def processors() -> int:
+        return len(await backend.endpoints.open.instances())
+
+    sockets = SocketSessions(backend.settings.max_sessions, access, metrics)
+    stream = StreamProtocol(backend)
+    realtime = RealtimeProtocol(backend)
+    stream_protocol = SocketProtocol(stream.serve, stream.error)
+    realtime_protocol = SocketProtocol(realtime.serve, realtime.error, SUBPROTOCOLS)
+    return Services(
+        models=backend.models,
+        access=access,
+        stream=lambda socket: sockets.serve(socket, stream_protocol),
+        realtime=lambda socket: sockets.serve(socket, realtime_protocol),
+        transcriptions=TranscriptionRequests(
+            backend, access, RecordingTranscriber(backend, decoders), metrics
+        ),
+        registry=registry,
+        processors=processors,
+    )
+
+
+def _dynamo_model(backend: Backend, metrics: FrontendMetrics) -> RealtimeModel | None:
+    """What Dynamo's own frontend is told of us, if it is to be."""
+    if not backend.settings.dynamo_model:
+        return None
+    worker = RealtimeWorker(backend, metrics)
+    return RealtimeModel(backend.settings.model, backend.model, worker.serve)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -17,6 +17,20 @@ class FrontendMetrics:
             registry=registry,
         )
 
+        self.recordings = Gauge(
+            "auricle_frontend_recordings", "uploads in work or waiting", registry=registry
+        )
+        self._recordings_ended = Counter(
+            "auricle_frontend_recordings_ended",
+            "recordings ended, by result (done, client_gone or an error code)",
+            ["result"],
+            registry=registry,
+        )
+
+    def recording_ended(self, result: str) -> None:
+        """A transcription request ended."""
+        self._recordings_ended.labels(result).inc()
+
     def ended(self, result: str) -> None:
         """A session ended."""
         self._ended.labels(result).inc()

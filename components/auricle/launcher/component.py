@@ -14,6 +14,7 @@ from auricle.settings import CommonSettings
 
 _MAINS = {
     "Frontend": "auricle.frontend.main",
+    "DynamoFrontend": "auricle.dynamo_frontend.main",
     "Processor": "auricle.processor.main",
     "EncodeWorker": "auricle.encode_worker.main",
     "PdWorker": "auricle.pd_worker.main",

@@ -96,7 +96,7 @@ async def _warm_up(
     window = PlacedWindow(key, slot.index, slot.generation, length)
     await engine.generate(
         "warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8,
-        urgent=False, tenant="warm-up",
+        priority=1, tenant="warm-up",
     )  # fmt: skip
     fetcher.table.abandon(slot)
 

@@ -13,6 +13,9 @@ from auricle.pd_worker.vllm.engine import Engine
 from auricle.settings import PdWorkerSettings
 
 _FINALS_SHARE = 8  # one slot in so many is kept for finals
+_BACKGROUND_SHARE = 2  # background work may use one slot in so many
+# vLLM runs the lowest number first.
+_FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
 class PdWorker:
@@ -45,9 +48,7 @@ class PdWorker:
 
     def _check(self, request: DecodeRequest) -> None:
         slots = self._settings.max_requests
-        # Finals are waited for by users; partials leave them some room.
-        room = slots if request.final else slots - max(1, slots // _FINALS_SHARE)
-        if self._in_flight >= room:
+        if self._in_flight >= _room(request, slots):
             raise Overloaded(f"{self._in_flight} of {slots} request slots are in use; try again")
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
@@ -68,7 +69,7 @@ class PdWorker:
                 request.tail,
                 self._prompt.stop_tokens,
                 request.max_tokens,
-                urgent=request.final,
+                priority=_priority(request),
                 tenant=request.tenant,
                 draft=request.draft,
                 # After a final nobody decodes this segment again.
@@ -85,6 +86,19 @@ class PdWorker:
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
+
+
+def _room(request: DecodeRequest, slots: int) -> int:
+    """How many slots may be in use before; finals are waited for by users, so they get all."""
+    if request.background:
+        return max(1, slots // _BACKGROUND_SHARE)
+    return slots if request.final else slots - max(1, slots // _FINALS_SHARE)
+
+
+def _priority(request: DecodeRequest) -> int:
+    if request.background:
+        return _BACKGROUND
+    return _FINAL if request.final else _PARTIAL
 
 
 def _finished(windows: Sequence[DecodeWindow]) -> int:

@@ -37,9 +37,18 @@ class DecodeTask:
 class Recognizer:
     """Decodes for one session. Sticky to an encode worker, and to a PD worker per segment."""
 
-    def __init__(self, session: str, tenant: str, encode_pool: EncodePool, pd_pool: PdPool) -> None:
+    def __init__(
+        self,
+        session: str,
+        tenant: str,
+        encode_pool: EncodePool,
+        pd_pool: PdPool,
+        *,
+        background: bool = False,
+    ) -> None:
         self._session = session
         self._tenant = tenant
+        self._background = background
         self._encode_pool = encode_pool
         self._pd_pool = pd_pool
         self._encoder = Placement(encode_pool)
@@ -106,6 +115,7 @@ class Recognizer:
                     )
                     for w in wanted
                 ),
+                background=self._background,
             )
 
         reply = await self._encode_pool.encode(
@@ -131,4 +141,5 @@ class Recognizer:
             max_tokens=task.max_tokens,
             final=task.final,
             draft=task.draft,
+            background=self._background,
         )

@@ -11,31 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle.audio.mel import SAMPLE_RATE
-from auricle.audio.pcm import to_float
-from auricle.audio.quiet import quietest_point
+from auricle.audio.segmentation import SegmentLimits
 from auricle.processor.windows import SegmentAudio
 
 
 @dataclass(frozen=True)
 class SegmentPolicy:
-    """All values in samples."""
+    """`grid`: samples between two decodes."""
 
     grid: int
-    pause_after: int
-    maximum: int
-    search: int
+    limits: SegmentLimits
 
     @classmethod
     def from_seconds(
         cls, *, chunk_ms: int, pause_after: float, maximum: float, search: float
     ) -> SegmentPolicy:
         """The policy of a session; a segment is never capped below one chunk."""
-        grid = chunk_ms * SAMPLE_RATE // 1000
         return cls(
-            grid=grid,
-            pause_after=int(pause_after * SAMPLE_RATE),
-            maximum=max(int(maximum * SAMPLE_RATE), grid),
-            search=int(search * SAMPLE_RATE),
+            grid=chunk_ms * SAMPLE_RATE // 1000,
+            limits=SegmentLimits.from_seconds(
+                pause_after=pause_after, maximum=max(maximum, chunk_ms / 1000), search=search
+            ),
         )
 
 
@@ -82,12 +78,12 @@ def next_decode(
 def _segment_end(
     audio: SegmentAudio, marks: Sequence[Mark], policy: SegmentPolicy, not_before: int
 ) -> int | None:
+    limits = policy.limits
     for mark in marks:
-        if mark.offset > policy.maximum:
+        if mark.offset > limits.maximum:
             break
-        if mark.ends_speech or mark.offset >= policy.pause_after:
+        if mark.ends_speech or mark.offset >= limits.pause_after:
             return mark.offset
-    if audio.samples < policy.maximum:
+    if audio.samples < limits.maximum:
         return None
-    start = max(not_before, policy.maximum - policy.search)
-    return start + quietest_point(to_float(audio.pcm(start, policy.maximum)))
+    return limits.forced_cut(audio.pcm, not_before)

@@ -53,7 +53,13 @@ class ProcessorService:
             raise BadRequest(
                 f"chunk_ms {request.chunk_ms} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
             )
-        recognizer = Recognizer(request.session, request.tenant, self._encode_pool, self._pd_pool)
+        recognizer = Recognizer(
+            request.session,
+            request.tenant,
+            self._encode_pool,
+            self._pd_pool,
+            background=request.background,
+        )
         session = Session(request, self._settings, self._checkpoint, recognizer)
         self._sessions[request.session] = session
         try:

@@ -131,15 +131,16 @@ class Engine:
         stop_tokens: Sequence[int],
         max_tokens: int,
         *,
-        urgent: bool,
+        priority: int,
         tenant: str,
         draft: Sequence[int] = (),
         reusable_windows: int = 0,
     ) -> Decoded:
         """Greedy decoding of head · windows · tail; cancelling aborts the request in vLLM.
 
-        `draft` is what the output may begin with: verified, never trusted. KV up to
-        the first `reusable_windows` windows may be found by later requests.
+        vLLM runs the lowest `priority` first. `draft` is what the output may begin with:
+        verified, never trusted. KV up to the first `reusable_windows` windows may be found
+        by later requests.
 
         Raises WindowsMissing if the connector's guard refused a window, and
         AuricleError if vLLM failed the request.
@@ -175,9 +176,7 @@ class Engine:
         )
         last = None
         try:
-            async for output in self._llm.generate(
-                prompt, sampling, request_id, priority=0 if urgent else 1
-            ):
+            async for output in self._llm.generate(prompt, sampling, request_id, priority=priority):
                 last = output
         except asyncio.CancelledError:
             await self._abort_processed()

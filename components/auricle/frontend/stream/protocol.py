@@ -10,10 +10,12 @@ import msgspec
 
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
 from auricle.frontend.endpointing import EndpointingOptions
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
 from auricle.settings import (
+    MAX_CONTEXT_CHARACTERS,
     MAX_PRE_ROLL_MS,
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
@@ -21,9 +23,6 @@ from auricle.settings import (
     MIN_SPEECH_THRESHOLD,
     FrontendSettings,
 )
-
-ENCODINGS = ("pcm_s16le",)
-MAX_CONTEXT_CHARACTERS = 2_000
 
 
 class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,10 +172,11 @@ def endpointing_options(start: Start, settings: FrontendSettings) -> Endpointing
     wanted = start.endpointing
     if not (settings.endpointing if wanted.enabled is None else wanted.enabled):
         return None
-    return EndpointingOptions(
-        settings.speech_threshold if wanted.threshold is None else wanted.threshold,
-        settings.min_silence_ms if wanted.min_silence_ms is None else wanted.min_silence_ms,
-        settings.pre_roll_ms if wanted.pre_roll_ms is None else wanted.pre_roll_ms,
+    return EndpointingOptions.over(
+        settings,
+        threshold=wanted.threshold,
+        min_silence_ms=wanted.min_silence_ms,
+        pre_roll_ms=wanted.pre_roll_ms,
     )
 
 

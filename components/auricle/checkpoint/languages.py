@@ -1,0 +1,46 @@
+"""ISO 639-1 codes of the languages Qwen3-ASR names in its answers.
+
+Source: the model cards of Qwen3-ASR-0.6B and -1.7B (30 languages). `yue` and `fil`
+have no two-letter code.
+"""
+
+from __future__ import annotations
+
+_NAMES = {
+    "zh": "Chinese",
+    "en": "English",
+    "yue": "Cantonese",
+    "ar": "Arabic",
+    "de": "German",
+    "fr": "French",
+    "es": "Spanish",
+    "pt": "Portuguese",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ko": "Korean",
+    "ru": "Russian",
+    "th": "Thai",
+    "vi": "Vietnamese",
+    "ja": "Japanese",
+    "tr": "Turkish",
+    "hi": "Hindi",
+    "ms": "Malay",
+    "nl": "Dutch",
+    "sv": "Swedish",
+    "da": "Danish",
+    "fi": "Finnish",
+    "pl": "Polish",
+    "cs": "Czech",
+    "fil": "Filipino",
+    "fa": "Persian",
+    "el": "Greek",
+    "hu": "Hungarian",
+    "mk": "Macedonian",
+    "ro": "Romanian",
+}
+
+
+def language_name(language: str) -> str:
+    """`en`, `en-US` or `english` → `English`; what is not known stays, capitalised."""
+    code = language.strip().lower()
+    return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()

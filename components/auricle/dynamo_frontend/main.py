@@ -1,0 +1,72 @@
+"""Runs `python -m dynamo.frontend` and says when it serves our model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+import httpx
+
+from auricle.errors import AuricleError
+from auricle.runtime import dynamo_environment
+from auricle.settings import DynamoFrontendSettings
+from auricle.status import report_status
+from auricle.tasks import first_failure_or, within
+
+_MODEL_SECONDS = 600.0
+_POLL_SECONDS = 0.25
+_STOP_SECONDS = 15.0
+
+
+async def run(settings: DynamoFrontendSettings) -> None:
+    """Until told to stop, or until it ends by itself."""
+    address = f"http://{settings.host}:{settings.port}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dynamo.frontend"),
+        *("--http-host", settings.host, "--http-port", str(settings.port)),
+        env=os.environ | dynamo_environment(settings),
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    serving = asyncio.create_task(_announce(address, stop))
+    try:
+        await first_failure_or(serving, [asyncio.create_task(_ended(process))])
+    finally:
+        report_status("stopping")
+        await _stop(process)
+
+
+async def _announce(address: str, stop: asyncio.Event) -> None:
+    report_status("waiting for a model")
+    await within(_MODEL_SECONDS, _lists_a_model(address), "a model to be listed")
+    report_status(f"listening at {address}")
+    report_status("ready")
+    await stop.wait()
+
+
+async def _lists_a_model(address: str) -> None:
+    async with httpx.AsyncClient(base_url=address, timeout=2.0) as client:
+        while True:
+            with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):
+                if (await client.get("/v1/models")).json()["data"]:
+                    return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    raise AuricleError(f"dynamo.frontend ended with {await process.wait()}")
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()

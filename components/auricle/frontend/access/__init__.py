@@ -1,0 +1,1 @@
+"""Who may use this frontend, and how much."""

@@ -1,0 +1,41 @@
+"""What sessions of all protocols are made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auricle.errors import UnknownModel
+from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
+from auricle.frontend.voice import VoiceDetector
+from auricle.messages import OpenSession, ResumePoint
+from auricle.settings import FrontendSettings
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`models` are the served model's name and its aliases."""
+
+    settings: FrontendSettings
+    models: tuple[str, ...]
+    endpoints: ProcessorEndpoints
+    detector: VoiceDetector
+
+    @property
+    def model(self) -> str:
+        """The served model's own name."""
+        return self.models[0]
+
+    def check_model(self, name: str | None) -> None:
+        """Raise UnknownModel unless `name` is served here; None is."""
+        if name is not None and name not in self.models:
+            raise UnknownModel(name, self.models)
+
+    def link(self, opened: OpenSession, start: ResumePoint | None = None) -> ProcessorLink:
+        """A session's line to a processor."""
+        return ProcessorLink(
+            self.endpoints,
+            opened,
+            start=start,
+            deadline_seconds=self.settings.request_deadline_seconds,
+            patience_seconds=self.settings.processor_deadline_seconds,
+        )

@@ -1,0 +1,46 @@
+"""`WS /v1/realtime`: realtime sessions over a WebSocket of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from auricle.errors import AuricleError, ProtocolError
+from auricle.frontend.backend import Backend
+from auricle.frontend.realtime import events
+from auricle.frontend.realtime.events import ServerEvent
+from auricle.frontend.realtime.session import RealtimeSession
+from auricle.frontend.sockets import ClientSocket
+
+SUBPROTOCOLS = ("realtime",)
+
+
+class RealtimeProtocol:
+    """Serves its sessions."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """One session until the client leaves; raises AuricleError or ClientGone."""
+        self._backend.check_model(socket.query.get("model"))
+
+        async def emit(event: ServerEvent) -> None:
+            await socket.send(events.encode(event))
+
+        client = socket.client
+        session = RealtimeSession(self._backend, client.tenant, emit, client.charge)
+        await session.run(self._incoming(socket))
+
+    async def _incoming(self, socket: ClientSocket) -> AsyncIterator[str]:
+        while True:
+            text, _ = await socket.receive(
+                self._backend.settings.realtime_idle_seconds, "the next event of the client"
+            )
+            if text is None:
+                raise ProtocolError("binary frames are not part of this protocol; send JSON events")
+            yield text
+
+    @staticmethod
+    def error(error: AuricleError) -> str:
+        """The last event of a session that failed."""
+        return events.encode(events.error_event(error))

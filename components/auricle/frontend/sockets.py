@@ -1,0 +1,149 @@
+"""What all WebSocket protocols share: who may connect, how many, and how connections end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import WebSocket, WebSocketDisconnect
+
+from auricle.errors import UNFORESEEN, AuricleError, Overloaded
+from auricle.frontend.access.gate import Access, subprotocols
+from auricle.frontend.access.limits import Client
+from auricle.frontend.http_errors import error_response
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.tasks import within
+
+log = logging.getLogger(__name__)
+# A reader slower than this is ended; what the socket buffers is all that waits for it.
+_SEND_SECONDS = 20.0
+# Close codes: 1000 done, 1008 the client's fault, 1009 a frame too large (by the WebSocket
+# library), 1011 ours, 1013 try again later.
+_CLOSE_CODES = {
+    "bad_request": 1008,
+    "protocol": 1008,
+    "unsupported_value": 1008,
+    "model_not_found": 1008,
+    "rate_limited": 1013,
+    "overloaded": 1013,
+    "deadline": 1008,
+}
+_INTERNAL = 1011
+
+
+class ClientGone(Exception):
+    """The client closed or vanished; there is nobody to tell anything."""
+
+
+class ClientSocket:
+    """One accepted connection and whose it is. Raises ClientGone once the client has left."""
+
+    def __init__(self, socket: WebSocket, client: Client) -> None:
+        self._socket = socket
+        self.client = client
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Of the address the client connected to."""
+        return dict(self._socket.query_params)
+
+    async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
+        """(text, b"") or (None, binary). Raises DeadlineExceeded."""
+        message = await within(seconds, self._socket.receive(), what)
+        if message["type"] == "websocket.disconnect":
+            raise ClientGone
+        text = message.get("text")
+        return (text, b"") if text is not None else (None, message.get("bytes") or b"")
+
+    async def gone(self) -> None:
+        """Wait for the client to leave or to send something more."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise ClientGone
+
+    async def send(self, text: str) -> None:
+        """Raises DeadlineExceeded if the client does not read."""
+        try:
+            await within(_SEND_SECONDS, self._socket.send_text(text), "a slow reader")
+        except (WebSocketDisconnect, RuntimeError):
+            raise ClientGone from None
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """The connection is over, whatever the client makes of it."""
+        try:
+            # A control frame has room for 123 bytes.
+            short = reason.encode()[:120].decode(errors="ignore")
+            await within(_SEND_SECONDS, self._socket.close(code, short), "closing")
+        except (WebSocketDisconnect, RuntimeError, AuricleError):
+            log.debug("the client left before it was told to")
+
+
+@dataclass(frozen=True)
+class SocketProtocol:
+    """`serve` runs a session until it is done; `error` is what a client is told of a failure."""
+
+    serve: Callable[[ClientSocket], Awaitable[None]]
+    error: Callable[[AuricleError], str]
+    subprotocols: Sequence[str] = ()
+
+
+class SocketSessions:
+    """All WebSocket sessions of this frontend, whatever their protocol."""
+
+    def __init__(self, max_sessions: int, access: Access, metrics: FrontendMetrics) -> None:
+        self._max_sessions = max_sessions
+        self._access = access
+        self._metrics = metrics
+        self._open = 0
+        metrics.sessions.set_function(lambda: self._open)
+
+    async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
+        """The whole life of one connection. Never raises for what a client did."""
+        try:
+            client = self._access.client(socket.headers)
+        except AuricleError as error:
+            self._metrics.ended(error.code)
+            await socket.send_denial_response(error_response(error))
+            return
+        offered = subprotocols(socket.headers)
+        await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
+        connection = ClientSocket(socket, client)
+        try:
+            async with self._counted(client):
+                await protocol.serve(connection)
+            self._metrics.ended("done")
+            await connection.close(1000)
+        except ClientGone:
+            self._metrics.ended("client_gone")
+        except AuricleError as error:
+            await self._refuse(connection, protocol, error)
+        except Exception:
+            log.exception("a session failed in a way nobody thought of")
+            await self._refuse(connection, protocol, AuricleError(UNFORESEEN))
+
+    @asynccontextmanager
+    async def _counted(self, client: Client) -> AsyncGenerator[None, None]:
+        self._open += 1
+        try:
+            if self._open > self._max_sessions:
+                raise Overloaded(f"all {self._max_sessions} sessions are in use")
+            async with client.session():
+                yield
+        finally:
+            self._open -= 1
+
+    async def _refuse(
+        self, connection: ClientSocket, protocol: SocketProtocol, error: AuricleError
+    ) -> None:
+        """Tell the client what went wrong, then close."""
+        self._metrics.ended(error.code)
+        code = _CLOSE_CODES.get(error.code, _INTERNAL)
+        if code == _INTERNAL:
+            log.error("session failed: %s", error)
+        try:
+            await connection.send(protocol.error(error))
+        except (ClientGone, AuricleError):
+            log.debug("the client left before the error reached it")
+        await connection.close(code, str(error))

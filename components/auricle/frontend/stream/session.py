@@ -1,0 +1,112 @@
+"""One session of `/v1/audio/stream`: client ⇄ processor."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import aclosing
+
+from auricle.audio.mel import SAMPLE_RATE
+from auricle.errors import AuricleError, ProtocolError, from_code
+from auricle.frontend.backend import Backend
+from auricle.frontend.endpointing import GateEvent, Piece, SpeechStarted
+from auricle.frontend.ingest import Ingest
+from auricle.frontend.link import ProcessorLink
+from auricle.frontend.sockets import ClientSocket
+from auricle.frontend.stream import protocol
+from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
+from auricle.tasks import first_failure_or
+
+
+class StreamProtocol:
+    """Serves its sessions."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """One session until done; raises AuricleError or ClientGone."""
+        await _Session(self._backend, socket).run()
+
+    @staticmethod
+    def error(error: AuricleError) -> str:
+        """The last message of a session that failed."""
+        return protocol.encode(protocol.ErrorReply(error.code, str(error)))
+
+
+class _Session:
+    """Reader, pump and writer of one connection."""
+
+    def __init__(self, backend: Backend, socket: ClientSocket) -> None:
+        self._backend = backend
+        self._settings = backend.settings
+        self._socket = socket
+        self._name = uuid.uuid4().hex
+        self._texts: list[str] = []
+
+    async def run(self) -> None:
+        """Until done; raises AuricleError or ClientGone."""
+        seconds = self._settings.start_timeout_seconds
+        text, _ = await self._socket.receive(seconds, "the start message")
+        start = protocol.parse_start(text)
+        opened = OpenSession(
+            session=self._name,
+            tenant=self._socket.client.tenant,
+            language=start.language,
+            context=start.context,
+            chunk_ms=start.chunk_ms or self._settings.default_chunk_ms,
+            partials=start.partials,
+        )
+        options = protocol.endpointing_options(start, self._settings)
+        ingest = Ingest(start.sample_rate, start.encoding, self._backend.detector, options)
+        link = self._backend.link(opened)
+        writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
+        others = [asyncio.create_task(self._read(ingest, link)), asyncio.create_task(link.pump())]
+        await first_failure_or(writer, others)
+
+    async def _read(self, ingest: Ingest, link: ProcessorLink) -> None:
+        """Client → link, until `end`."""
+        idle = self._settings.idle_timeout_seconds
+        while True:
+            text, data = await self._socket.receive(idle, "the next audio packet")
+            if text is not None:
+                protocol.parse_end(text)
+                await self._hand_over(await ingest.end(), link)
+                link.finish(ingest.total_samples)
+                break
+            heard = ingest.total_samples
+            await self._hand_over(await ingest.push(data), link)
+            await self._socket.client.charge((ingest.total_samples - heard) / SAMPLE_RATE)
+        # After `end` the client only listens; notice if it goes or goes on.
+        await self._socket.gone()
+        raise ProtocolError("nothing may follow the end message")
+
+    async def _hand_over(self, events: list[GateEvent], link: ProcessorLink) -> None:
+        """Speech goes to the processor, when it started and stopped to the client."""
+        for event in events:
+            if isinstance(event, Piece):
+                await link.add(event)
+            elif isinstance(event, SpeechStarted):
+                await self._send(protocol.SpeechStartedReply(protocol.milliseconds(event.at)))
+            else:
+                await self._send(protocol.SpeechStoppedReply(protocol.milliseconds(event.at)))
+
+    async def _write_events(self, link: ProcessorLink, chunk_ms: int) -> None:
+        """Processor → client, until done or failed."""
+        async with aclosing(link.events()) as events:
+            async for event in events:
+                if isinstance(event, SessionReady):
+                    await self._send(protocol.ReadyReply(self._name, self._backend.model, chunk_ms))
+                elif isinstance(event, Partial):
+                    await self._send(protocol.partial_reply(event))
+                elif isinstance(event, Final):
+                    if event.text:
+                        self._texts.append(event.text)
+                    await self._send(protocol.final_reply(event))
+                elif isinstance(event, Done):
+                    await self._send(protocol.DoneReply(" ".join(self._texts), event.usage))
+                elif isinstance(event, Failed):
+                    raise from_code(event.code, event.message)
+
+    async def _send(self, reply: protocol.Reply) -> None:
+        await self._socket.send(protocol.encode(reply))

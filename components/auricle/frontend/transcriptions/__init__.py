@@ -1,0 +1,1 @@
+"""`POST /v1/audio/transcriptions`, as OpenAI and vLLM serve it."""

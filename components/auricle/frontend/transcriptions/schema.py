@@ -1,0 +1,81 @@
+"""What /docs and the OpenAPI document say of a transcription request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auricle.frontend.transcriptions.form import TranscriptionForm
+
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+_REFUSALS = {
+    "400": "a field cannot be used, or the file is not audio",
+    "401": "no or unknown API key",
+    "403": "the API key is switched off",
+    "404": "no such model",
+    "413": "the request is too large",
+    "422": "the recording is too long",
+    "429": "the API key has used what it may use; see Retry-After",
+    "503": "the server is full; see Retry-After",
+    "504": "the upload stalled",
+}
+
+
+def _request_schema() -> dict[str, Any]:
+    schema = TranscriptionForm.model_json_schema(ref_template="#/components/schemas/{model}")
+    properties = dict(schema["properties"])
+    strategy = schema["$defs"]["ChunkingStrategy"]
+    properties["chunking_strategy"] = {
+        **strategy,
+        "description": "`auto`, `none`, or an object with type `server_vad`",
+    }
+    granularities = properties.pop("timestamp_granularities")
+    properties["timestamp_granularities[]"] = granularities
+    file = {"type": "string", "format": "binary", "description": "the recording"}
+    return {
+        "type": "object",
+        "required": ["file", "model"],
+        "additionalProperties": False,
+        "properties": {"file": file, **properties},
+    }
+
+
+def _responses() -> dict[str, Any]:
+    refused = {
+        status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
+        for status, text in _REFUSALS.items()
+    }
+    done = {
+        "description": "the transcript, in the format asked for",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/plain": {},
+            "application/x-subrip": {},
+            "text/vtt": {},
+            "text/event-stream": {},
+        },
+    }
+    return {"200": done, **refused}
+
+
+TRANSCRIPTION_OPENAPI: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"multipart/form-data": {"schema": _request_schema()}},
+    },
+    "responses": _responses(),
+}

@@ -1,0 +1,83 @@
+"""The fields of a transcription request: what is taken, and what is refused by name."""
+
+import pytest
+
+from auricle.errors import UnsupportedValue
+from auricle.frontend.transcriptions.form import ChunkingStrategy, parse_form
+
+pytestmark = pytest.mark.unit
+MODEL = ("model", "demo")
+
+
+def test_only_the_model_must_be_given() -> None:
+    form = parse_form([MODEL])
+    assert (form.model, form.response_format, form.stream) == ("demo", "json", False)
+
+
+def test_all_fields_of_a_client_are_taken() -> None:
+    form = parse_form(
+        [
+            MODEL,
+            ("language", "en"),
+            ("prompt", "names: Ada"),
+            ("response_format", "verbose_json"),
+            ("temperature", "0"),
+            ("stream", "true"),
+            ("timestamp_granularities[]", "segment"),
+        ]
+    )
+    assert (form.language, form.prompt, form.stream) == ("en", "names: Ada", True)
+    assert form.timestamp_granularities == ("segment",)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[threshold]", "0.7")],
+        [("chunking_strategy", '{"type": "server_vad", "threshold": 0.7}')],
+    ],
+)
+def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]) -> None:
+    expected = ChunkingStrategy(type="server_vad", threshold=0.7)
+    assert parse_form([MODEL, *fields]).chunking_strategy == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "message"),
+    [
+        ([], "model", "model is missing"),
+        ([MODEL, ("temperature", "0.7")], "temperature", "temperature '0.7' cannot be used: input"),
+        ([MODEL, ("voice", "x")], "voice", "voice is not supported; supported: file, model, lang"),
+        ([MODEL, ("include[]", "logprobs")], "include", "include is not supported"),
+        (
+            [MODEL, ("timestamp_granularities[]", "word")],
+            "timestamp_granularities",
+            "timestamp_granularities 'word' cannot be used: input should be 'segment'",
+        ),
+        (
+            [MODEL, ("response_format", "diarized_json")],
+            "response_format",
+            "response_format 'diarized_json' cannot be used: input should be 'json', 'text'",
+        ),
+        ([MODEL, ("stream", "maybe")], "stream", "stream 'maybe' cannot be used"),
+        ([MODEL, MODEL], "model", "model was sent twice"),
+        (
+            [MODEL, ("chunking_strategy[threshold]", "2")],
+            "chunking_strategy.threshold",
+            "chunking_strategy.threshold '2' cannot be used: input should be less",
+        ),
+        (
+            [MODEL, ("chunking_strategy", '{"type": "semantic"}')],
+            "chunking_strategy.type",
+            "chunking_strategy.type 'semantic' cannot be used",
+        ),
+        ([MODEL, ("prompt", "x" * 2001)], "prompt", "at most 2000 characters"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(
+    fields: list[tuple[str, str]], param: str, message: str
+) -> None:
+    with pytest.raises(UnsupportedValue) as refused:
+        parse_form(fields)
+    assert message in str(refused.value)
+    assert refused.value.param == param
