@@ -78,23 +78,28 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(*overrides: str, config: str = "configs/demo.yaml") -> Iterator[Server]:
-    """`auricle serve graphs.e_pd:Frontend` until the block ends; fails if anything is left."""
+def serving(
+    *overrides: str,
+    graph: str = "graphs.e_pd:Frontend",
+    config: str = "configs/demo.yaml",
+    environment: dict[str, str] | None = None,
+) -> Iterator[Server]:
+    """`auricle serve` until the block ends; fails if anything is left."""
     discovery = Path(tempfile.mkdtemp(prefix="auricle-test-"))
     ports = {name: free_port() for name in ("Processor", "EncodeWorker", "PdWorker")}
     command = [
-        *(sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend", "-f", config),
+        *(sys.executable, "-m", "auricle", "serve", graph, "-f", config),
         "--Frontend.port=0",
         f"--Common.discovery_path={discovery}",
         *(f"--{name}.system_port={port}" for name, port in ports.items()),
         *overrides,
     ]
     began = time.monotonic()
-    with leaving_nothing() as environment:
+    with leaving_nothing() as marked:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment,
+            env=marked | (environment or {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -79,6 +79,11 @@ class StatusBoard:
         return Group(*lines)
 
 
+def _is_of_one_request(line: str) -> bool:
+    """Dynamo writes a line at INFO for every request, whatever DYN_LOG says."""
+    return "request_span" in line and " INFO" in line
+
+
 class OutputReader:
     """Takes a process's output from the supervisor: status words out, the rest logged."""
 
@@ -101,7 +106,7 @@ class OutputReader:
             status = parse_status(line)
             if status is not None:
                 self._on_status(self._name, status)
-            elif line:
+            elif line and not _is_of_one_request(line):
                 self._on_line(self._name, line)
 
     def close(self) -> None:

@@ -48,12 +48,15 @@ class RealtimeSession:
         self._base = 0  # samples before the current ingest
         self._ingest = self._new_ingest()
 
+    async def announce(self) -> None:
+        """The first event; Dynamo's own frontend sends one itself."""
+        await self._emit(events.server_event("session.created", session=self._described()))
+
     async def run(self, incoming: AsyncIterator[ClientMessage]) -> None:
         """Until the client has no more events and every turn has its text.
 
         A bad event is answered with an error event, and the session goes on.
         """
-        await self._emit(events.server_event("session.created", session=self._described()))
         reading = asyncio.create_task(self._read(incoming))
         await first_failure_or(reading, [asyncio.create_task(self._runner.run())])
 
@@ -100,27 +103,38 @@ class RealtimeSession:
         await self._emit(events.server_event("session.updated", session=self._described()))
 
     def _described(self) -> dict[str, Any]:
+        """As it is in effect: the server's values where the client set none."""
         described = self._config.model_dump()
-        described["audio"]["input"]["transcription"]["model"] = (
-            self._config.audio.input.transcription.model or self._backend.model
-        )
+        given = described["audio"]["input"]
+        given["transcription"]["model"] = given["transcription"]["model"] or self._backend.model
+        if given["turn_detection"] is not None:
+            options = self._endpointing
+            given["turn_detection"] = {
+                "type": "server_vad",
+                "threshold": options.threshold,
+                "prefix_padding_ms": options.pre_roll_ms,
+                "silence_duration_ms": options.min_silence_ms,
+            }
         return {"id": self._id, "object": "realtime.transcription_session", **described}
 
     @property
     def _detects_turns(self) -> bool:
         return self._config.audio.input.turn_detection is not None
 
-    def _new_ingest(self) -> Ingest:
+    @property
+    def _endpointing(self) -> EndpointingOptions:
         """Manual turns drop silence too: it would only give invented words."""
-        encoding, rate = self._config.encoding
         wanted = self._config.audio.input.turn_detection
-        options = EndpointingOptions.over(
+        return EndpointingOptions.over(
             self._settings,
             threshold=wanted.threshold if wanted else None,
             min_silence_ms=wanted.silence_duration_ms if wanted else None,
             pre_roll_ms=wanted.prefix_padding_ms if wanted else None,
         )
-        return Ingest(rate, encoding, self._backend.detector, options)
+
+    def _new_ingest(self) -> Ingest:
+        encoding, rate = self._config.encoding
+        return Ingest(rate, encoding, self._backend.detector, self._endpointing)
 
     def _start_ingest(self) -> None:
         self._base += self._ingest.total_samples

@@ -29,6 +29,7 @@ class RealtimeProtocol:
 
         client = socket.client
         session = RealtimeSession(self._backend, client.tenant, emit, client.charge)
+        await session.announce()
         await session.run(self._incoming(socket))
 
     async def _incoming(self, socket: ClientSocket) -> AsyncIterator[str]:
