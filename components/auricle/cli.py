@@ -78,10 +78,45 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 @click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")
+@click.option("--api-key", envvar="AURICLE_API_KEY", help="where the server asks for one")
 def transcribe(
-    file: Path, live: bool, url: str | None, as_json: bool, language: str | None, context: str
+    file: Path,
+    live: bool,
+    url: str | None,
+    as_json: bool,
+    language: str | None,
+    context: str,
+    api_key: str | None,
 ) -> None:
     """Transcribe an audio FILE (WAV, FLAC, MP3 or Ogg; any rate, any channel count)."""
     from auricle.client.transcribe import transcribe as run
 
-    _run(lambda: run(file, url=url, live=live, as_json=as_json, language=language, context=context))
+    _run(
+        lambda: run(
+            file,
+            url=url,
+            live=live,
+            as_json=as_json,
+            language=language,
+            context=context,
+            api_key=api_key,
+        )
+    )
+
+
+@main.command()
+@click.argument("name")
+def key(name: str) -> None:
+    """Make an API key for the client NAME; the key is shown once and kept nowhere."""
+    import yaml
+    from pydantic import ValidationError
+
+    from auricle.frontend.access.keys import new_key
+
+    try:
+        secret, entry = new_key(name)
+    except ValidationError as error:
+        raise click.UsageError(f"name {name!r}: {error.errors()[0]['msg']}") from None
+    click.echo(f"# The key, for the client: {secret}", err=True)
+    click.echo("# For Frontend.api_keys_file, below `keys:`", err=True)
+    click.echo(yaml.safe_dump([entry.model_dump(exclude_defaults=True)]), nl=False)

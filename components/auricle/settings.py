@@ -81,6 +81,12 @@ class FrontendSettings(CommonSettings):
     pre_roll_ms: int = Field(
         300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
     )
+    transcript_hours: float = Field(
+        24.0, gt=0, description="text stays on the transcript bus, where nats_server is set"
+    )
+    max_queued_transcripts: int = Field(
+        10_000, ge=1, description="messages waiting for NATS; beyond, the oldest are dropped"
+    )
     max_queued_seconds: Seconds = Field(
         600.0, gt=1, description="audio of all sessions waiting for voice activity; beyond, refused"
     )

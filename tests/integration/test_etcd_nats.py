@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import jiwer
 import pytest
 
 from auricle.client.stream import stream_file
 from tests import recordings
 from tests.server import free_port, serving
+from tests.services import BIN, nats_server, running
 
 pytestmark = pytest.mark.end_to_end
-BIN = Path(sys.executable).parent
-
-
-@contextlib.contextmanager
-def running(*command: str, health: str) -> Iterator[None]:
-    """A server process, up when `health` answers, gone at the end."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(health, timeout=1.0).status_code == 200:
-                    break
-            assert process.poll() is None, f"{command[0]} ended with {process.returncode}"
-            assert time.monotonic() < deadline, f"{command[0]} did not come up"
-            time.sleep(0.1)  # polling another process
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 @pytest.fixture
@@ -53,12 +30,9 @@ def etcd(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def nats() -> Iterator[str]:
-    port, monitor = free_port(), free_port()
-    arguments = ["-a", "127.0.0.1", "-p", str(port), "-m", str(monitor)]
-    health = f"http://127.0.0.1:{monitor}/healthz"
-    with running(str(BIN / "nats-server"), *arguments, health=health):
-        yield f"nats://127.0.0.1:{port}"
+def nats(tmp_path: Path) -> Iterator[str]:
+    with nats_server(tmp_path) as url:
+        yield url
 
 
 async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str) -> None:

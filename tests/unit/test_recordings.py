@@ -217,6 +217,7 @@ def children() -> list[psutil.Process]:
     return [
         process
         for server in psutil.Process().children()
+        if any("forkserver" in part for part in server.cmdline())
         for process in server.children()
         if process.status() != psutil.STATUS_ZOMBIE
     ]

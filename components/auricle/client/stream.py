@@ -30,6 +30,7 @@ async def stream_file(
     live: bool,
     language: str | None = None,
     context: str = "",
+    api_key: str | None = None,
     on_sent: Callable[[float], None] = lambda _seconds: None,
 ) -> AsyncGenerator[Event, None]:
     """Send 16 kHz mono samples; yields the server's events, the last being `done`.
@@ -41,10 +42,13 @@ async def stream_file(
     try:
         socket = await websockets.connect(
             address,
+            additional_headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             open_timeout=_OPEN_SECONDS,
             max_size=None,
             ping_timeout=None,  # a server that holds us back reads our ping after our audio
         )
+    except websockets.InvalidStatus as error:
+        raise AuricleError(f"the server at {url} refused: {_reason(error)}") from None
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         raise WorkerUnavailable(f"no auricle server at {url}: {error}") from None
     start: dict[str, object] = {
@@ -77,6 +81,14 @@ async def stream_file(
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, websockets.ConnectionClosed):
                     await sending
+
+
+def _reason(error: websockets.InvalidStatus) -> str:
+    """The message of an error answer, or its status."""
+    try:
+        return str(json.loads(error.response.body or b"")["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.response.status_code}"
 
 
 async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:

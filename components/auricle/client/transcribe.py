@@ -26,7 +26,14 @@ _DEFAULT_CONFIG = Path("configs/demo.yaml")
 
 
 async def transcribe(
-    file: Path, *, url: str | None, live: bool, as_json: bool, language: str | None, context: str
+    file: Path,
+    *,
+    url: str | None,
+    live: bool,
+    as_json: bool,
+    language: str | None,
+    context: str,
+    api_key: str | None,
 ) -> None:
     """Print the transcript of `file`; raises AuricleError saying what went wrong."""
     samples = await asyncio.to_thread(read_audio, file)
@@ -41,6 +48,7 @@ async def transcribe(
                 live=live,
                 language=language,
                 context=context,
+                api_key=api_key,
                 on_sent=display.sent,
             ):
                 last = event
@@ -67,9 +75,9 @@ async def _server(url: str | None, console: Console, *, quiet: bool) -> AsyncGen
 async def _is_auricle(url: str) -> bool:
     try:
         async with httpx.AsyncClient(timeout=2.0) as client:
-            answer = await client.get(f"{url}/v1/models")
-            return answer.status_code == 200 and answer.json()["data"][0]["owned_by"] == "auricle"
-    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+            answer = await client.get(f"{url}/health")
+            return answer.status_code == 200 and "processors" in answer.json()
+    except (httpx.HTTPError, ValueError, TypeError):
         return False
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from auricle.errors import UnknownModel
 from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
+from auricle.frontend.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.voice import VoiceDetector
 from auricle.messages import OpenSession, ResumePoint
 from auricle.settings import FrontendSettings
@@ -19,6 +20,7 @@ class Backend:
     models: tuple[str, ...]
     endpoints: ProcessorEndpoints
     detector: VoiceDetector
+    bus: TranscriptBus
 
     @property
     def model(self) -> str:
@@ -30,12 +32,25 @@ class Backend:
         if name is not None and name not in self.models:
             raise UnknownModel(name, self.models)
 
-    def link(self, opened: OpenSession, start: ResumePoint | None = None) -> ProcessorLink:
-        """A session's line to a processor."""
+    def link(
+        self,
+        opened: OpenSession,
+        start: ResumePoint | None = None,
+        *,
+        session: str | None = None,
+        part: str = "",
+    ) -> ProcessorLink:
+        """A session's line to a processor.
+
+        `session` and `part` are its name on the transcript bus, if the client's session
+        is made of several of a processor.
+        """
+        spoken = Spoken(opened.tenant, session or opened.session, part)
         return ProcessorLink(
             self.endpoints,
             opened,
             start=start,
+            heard=self.bus.listener(spoken),
             deadline_seconds=self.settings.request_deadline_seconds,
             patience_seconds=self.settings.processor_deadline_seconds,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -64,11 +64,14 @@ class ProcessorLink:
         deadline_seconds: float,
         patience_seconds: float,
         start: ResumePoint | None = None,
+        heard: Callable[[SessionEvent], None] = lambda _event: None,
     ) -> None:
         """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
 
-        `start` is where the session's audio begins, if not at its first sample.
+        `start` is where the session's audio begins, if not at its first sample; `heard`
+        is told of every event, and must not wait.
         """
+        self._heard = heard
         self._endpoints = endpoints
         self._opened = opened if start is None else replace(opened, resume=start)
         self._deadline = deadline_seconds
@@ -112,6 +115,7 @@ class ProcessorLink:
                             if announced:
                                 continue
                             announced = True
+                        self._heard(event)
                         yield event
                         if isinstance(event, Done | Failed):
                             return

@@ -21,6 +21,7 @@ from auricle.frontend.recordings.decoders import Decoders, DecodingProcesses
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.sockets import SocketProtocol, SocketSessions
 from auricle.frontend.stream.session import StreamProtocol
+from auricle.frontend.transcript_bus import NatsBus, NoBus, TranscriptBus
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.voice import VoiceDetector
 from auricle.metrics import Registry
@@ -70,7 +71,10 @@ async def run(settings: FrontendSettings) -> None:
     decoders = DecodingProcesses(settings.decoding_processes)
     await decoders.start()
     models = (settings.model.resolve().name, *settings.model_aliases)
-    backend = Backend(settings, models, endpoints, detector)
+    bus = _transcript_bus(settings, registry)
+    if isinstance(bus, NatsBus):
+        runtime.tasks.start(bus.run(), "transcript bus")
+    backend = Backend(settings, models, endpoints, detector, bus)
     services = _services(backend, access, decoders, registry, metrics)
     app = create_app(services, settings.cors_origins)
     config = uvicorn.Config(
@@ -126,6 +130,18 @@ def _services(
         ),
         registry=registry,
         processors=processors,
+    )
+
+
+def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:
+    if not settings.nats_server:
+        return NoBus()
+    return NatsBus(
+        settings.nats_server,
+        settings.namespace,
+        max_queued=settings.max_queued_transcripts,
+        keep_hours=settings.transcript_hours,
+        registry=registry.registry,
     )
 
 

@@ -27,8 +27,8 @@ class ProcessorMetrics:
         )
         self._windows = counter("windows_encoded", "windows encoded for finished sessions")
 
-    def event(self, event: SessionEvent) -> None:
-        """An event is about to be sent."""
+    def event(self, event: SessionEvent, start_ms: int) -> None:
+        """An event is about to be sent; the session's audio began at `start_ms`."""
         if isinstance(event, Partial):
             self._partials.inc()
         elif isinstance(event, Final):
@@ -37,6 +37,6 @@ class ProcessorMetrics:
             self._failed.labels(event.code).inc()
         elif isinstance(event, Done):
             self._done.inc()
-            self._audio.inc(event.usage.audio_ms / 1000)
+            self._audio.inc((event.usage.audio_ms - start_ms) / 1000)
             self._skipped.inc(event.usage.decodes_skipped)
             self._windows.inc(event.usage.windows_encoded)

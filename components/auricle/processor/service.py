@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import BadRequest, Overloaded, ProtocolError
 from auricle.messages import (
     MAX_CHUNK_MS,
@@ -62,10 +63,11 @@ class ProcessorService:
         )
         session = Session(request, self._settings, self._checkpoint, recognizer)
         self._sessions[request.session] = session
+        start_ms = request.resume.segment_start * 1000 // SAMPLE_RATE
         try:
             async with aclosing(session.events()) as events:
                 async for event in events:
-                    self._metrics.event(event)
+                    self._metrics.event(event, start_ms)
                     yield event
         finally:
             del self._sessions[request.session]

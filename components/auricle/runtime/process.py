@@ -171,7 +171,8 @@ def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
         "DYN_EVENT_PLANE": settings.event_plane,
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,
-        "NATS_SERVER": settings.nats_server,
+        # Only where Dynamo itself uses it: it would not start without a server that is down.
+        "NATS_SERVER": settings.nats_server if settings.event_plane == "nats" else "",
         "DYN_SYSTEM_PORT": str(settings.system_port or ""),
     }
     return {name: value for name, value in values.items() if value}

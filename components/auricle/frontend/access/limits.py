@@ -50,9 +50,12 @@ class Client:
             self._sessions -= 1
 
     async def charge(self, seconds: float) -> None:
-        """So much audio was heard; waits until the client's rate allows more."""
-        if self._budget is not None:
-            await asyncio.sleep(self._budget.spend(seconds))
+        """So much live audio was heard; waits until the client's rate allows more."""
+        await asyncio.sleep(self.spend(seconds))
+
+    def spend(self, seconds: float) -> float:
+        """So much audio was heard; returns for how many seconds the rate is exceeded."""
+        return 0.0 if self._budget is None else self._budget.spend(seconds)
 
     def check_size(self, size: int, limit: int) -> None:
         """Raise TooLarge for a request beyond the server's `limit` or the client's own."""

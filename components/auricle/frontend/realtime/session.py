@@ -201,7 +201,8 @@ class RealtimeSession:
         return self._turn
 
     def _link(self, opened: OpenSession, start: int) -> ProcessorLink:
-        return self._backend.link(opened, ResumePoint(segment_start=start))
+        resume = ResumePoint(segment_start=start)
+        return self._backend.link(opened, resume, session=self._id, part=str(start))
 
     async def _end_turn(self, turn: Turn) -> None:
         self._turn = None

@@ -30,6 +30,7 @@ from auricle.tasks import cancelled, first_failure_or
 class Recording:
     """A file to transcribe; `name` is what the client called it."""
 
+    id: str
     path: Path
     name: str
     tenant: str
@@ -125,7 +126,8 @@ class RecordingTranscriber:
             partials=False,
             background=True,
         )
-        link = self._backend.link(opened, ResumePoint(segment_start=part.start))
+        resume = ResumePoint(segment_start=part.start)
+        link = self._backend.link(opened, resume, session=recording.id, part=str(part.start))
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
@@ -94,6 +95,7 @@ class TranscriptionRequests:
                 request = parse_form(upload.fields)
                 self._backend.check_model(request.model)
                 recording = Recording(
+                    id=f"rec_{uuid.uuid4().hex}",
                     path=upload.path,
                     name=upload.name,
                     tenant=client.tenant,
@@ -168,11 +170,11 @@ async def _leaves(receive: Receive) -> None:
 async def _charged(
     outputs: AsyncGenerator[Segment | Whole, None], client: Client
 ) -> AsyncGenerator[Segment | Whole, None]:
-    """The client pays for speech as it is transcribed; beyond its rate it waits."""
+    """A recording is taken whole: what it overdraws is waited off before the next one."""
     async with aclosing(outputs):
         async for output in outputs:
             if isinstance(output, Segment):
-                await client.charge((output.end - output.start) / SAMPLE_RATE)
+                client.spend((output.end - output.start) / SAMPLE_RATE)
             yield output
 
 

@@ -1,0 +1,220 @@
+"""128 one-hour uploads in flight beside live sessions.
+
+    python -m benchmarks.frontdoor --out FILE [--uploads 128] [--seconds 60]
+
+Phases, each on a server of its own: live sessions alone; the same beside the uploads;
+the same with the recordings decoded on the frontend's event loop. And, with `--sweep`,
+how many decoding processes are worth having. Uploads are cancelled at the end of a
+phase; what they leave behind is looked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import soundfile
+
+from auricle.audio.pcm import Int16, to_int16
+from benchmarks.frontdoor.probes import health, live_lag
+from benchmarks.streaming.environment import environment
+from tests import recordings
+from tests.server import ROOT, Server, free_port, serving
+
+_LIVE_SESSIONS = 2
+_CONFIG = "configs/demo.yaml"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What was seen: /health in ms, lags in seconds, seconds of recordings transcribed."""
+
+    health_ms: list[float]
+    lags: list[float]
+    transcribed: float = 0.0
+    seconds_to_send: float = 0.0
+    left_behind: int = 0
+
+
+def speech() -> Int16:
+    """The bundled recordings, with pauses between them."""
+    gap = np.zeros(12_000, np.float32)
+    parts = [part for name in recordings.NAMES for part in (recordings.samples(name), gap)]
+    return to_int16(np.concatenate(parts))
+
+
+def hour(directory: Path) -> Path:
+    """An hour of them as Ogg Vorbis."""
+    path = directory / "hour.ogg"
+    audio = np.resize(speech(), 3_600 * 16_000)
+    with soundfile.SoundFile(path, "w", 16_000, 1, format="OGG", subtype="VORBIS") as file:
+        for at in range(0, len(audio), 160_000):  # libsndfile overflows on one large block
+            file.write(audio[at : at + 160_000])
+    return path
+
+
+async def watched(url: str, seconds: float) -> tuple[list[float], list[float]]:
+    """/health and live sessions for so long."""
+    audio = speech()
+    probes = [live_lag(url, np.roll(audio, i * 50_000), seconds) for i in range(_LIVE_SESSIONS)]
+    took, *lags = await asyncio.gather(health(url, seconds), *probes)
+    return took, [lag for one in lags for lag in one]
+
+
+async def phase(server: Server, url: str, file: Path | None, uploads: int, seconds: float) -> Phase:
+    """One phase; without a file there are no uploads."""
+    await watched(url, 5.0)  # everything warm
+    if file is None:
+        return Phase(*await watched(url, seconds))
+    command = [sys.executable, "-m", "benchmarks.frontdoor.uploads"]
+    process = await asyncio.create_subprocess_exec(
+        *command, f"{url}/v1/audio/transcriptions", str(file), str(uploads),
+        stdout=asyncio.subprocess.PIPE, cwd=ROOT,
+    )  # fmt: skip
+    began = time.monotonic()
+    sent = asyncio.create_task(_sent(process, began))
+    before = server.metric("Processor", "auricle_processor_audio_seconds_total")
+    took, lags = await watched(url, seconds)
+    transcribed = server.metric("Processor", "auricle_processor_audio_seconds_total") - before
+    process.send_signal(signal.SIGTERM)
+    to_send = await sent
+    await process.wait()
+    return Phase(took, lags, transcribed - _LIVE_SESSIONS * seconds, to_send, await _left(url))
+
+
+async def _sent(process: asyncio.subprocess.Process, began: float) -> float:
+    """Seconds until all bodies were sent; infinite if they never were."""
+    assert process.stdout is not None
+    seconds = float("inf")
+    async for line in process.stdout:
+        if line.strip() == b"sent":
+            seconds = time.monotonic() - began
+        elif line.startswith(b"ended") and line.split()[1] != b"0":
+            print("uploads ended before they were cancelled:", line.decode().strip())
+    return seconds
+
+
+async def _left(url: str) -> int:
+    """Recordings still in work some seconds after their uploads were cancelled."""
+    for _ in range(100):
+        async with httpx.AsyncClient(timeout=10.0) as client:
+            text = (await client.get(f"{url}/metrics")).text
+        values = [
+            line for line in text.splitlines() if line.startswith("auricle_frontend_recordings ")
+        ]
+        if (left := int(float(values[0].split()[1]))) == 0:
+            return 0
+        await asyncio.sleep(0.1)
+    return left
+
+
+@contextlib.asynccontextmanager
+async def frontend_on_loop(server: Server) -> AsyncIterator[str]:
+    """A second frontend of the same graph, which decodes on its loop; yields its address."""
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.frontdoor.on_loop", "-f", _CONFIG),
+        f"--Frontend.port={port}",
+        f"--Common.discovery_path={server.discovery}",
+        cwd=ROOT,
+        stdout=asyncio.subprocess.DEVNULL,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with httpx.AsyncClient(timeout=5.0) as client:
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    if (await client.get(f"{url}/health")).status_code == 200:
+                        break
+                await asyncio.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def decoding_processes(server: Server) -> int:
+    """Processes that decode recordings now."""
+    frontend = server.component("Frontend")
+    return sum(len(child.children()) for child in frontend.children())
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Of at least one value."""
+    return float(np.percentile(values, 100 * share))
+
+
+def run(arguments: argparse.Namespace) -> dict[str, float]:
+    """All phases; the figures."""
+    figures: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        file = hour(Path(directory))
+        with serving() as server:
+            alone = asyncio.run(phase(server, server.url, None, 0, arguments.seconds))
+            beside = asyncio.run(
+                phase(server, server.url, file, arguments.uploads, arguments.seconds)
+            )
+            figures["decoding_processes_left"] = decoding_processes(server)
+            frontend = server.component("Frontend")
+            figures["frontend_memory_mib"] = frontend.memory_info().rss / 2**20
+            figures["open_files_left"] = sum("/tmp" in f.path for f in frontend.open_files())
+            on_loop = asyncio.run(_on_loop(server, file, arguments))
+        for count in arguments.sweep:
+            with serving(f"--Frontend.decoding_processes={count}") as server:
+                one = asyncio.run(phase(server, server.url, file, arguments.uploads, 30.0))
+            figures[f"recordings_speed_{count}_processes"] = one.transcribed / 30.0
+            figures[f"live_lag_p95_s_{count}_processes"] = percentile(one.lags, 0.95)
+            figures[f"health_p99_ms_{count}_processes"] = percentile(one.health_ms, 0.99)
+    figures |= {
+        "health_p99_alone_ms": percentile(alone.health_ms, 0.99),
+        "health_p99_ms": percentile(beside.health_ms, 0.99),
+        "health_p99_on_loop_ms": percentile(on_loop.health_ms, 0.99),
+        "live_lag_p95_alone_s": percentile(alone.lags, 0.95),
+        "live_lag_p95_s": percentile(beside.lags, 0.95),
+        "live_lag_p95_on_loop_s": percentile(on_loop.lags, 0.95),
+        "live_lag_p95_growth": percentile(beside.lags, 0.95) / percentile(alone.lags, 0.95),
+        "live_lag_p95_growth_on_loop": percentile(on_loop.lags, 0.95)
+        / percentile(alone.lags, 0.95),
+        "recordings_speed": beside.transcribed / arguments.seconds,
+        "seconds_to_send_all": beside.seconds_to_send,
+        "recordings_left": beside.left_behind,
+    }
+    return figures
+
+
+async def _on_loop(server: Server, file: Path, arguments: argparse.Namespace) -> Phase:
+    async with frontend_on_loop(server) as url:
+        return await phase(server, url, file, arguments.uploads, arguments.seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--uploads", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--sweep", type=int, nargs="*", default=[], metavar="PROCESSES")
+    arguments = parser.parse_args()
+    figures = run(arguments)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(
+        json.dumps({"figures": figures, "environment": environment()}, indent=1) + "\n"
+    )
+    for name, value in sorted(figures.items()):
+        print(f"{name:36} {value:.6g}")
+
+
+if __name__ == "__main__":
+    main()

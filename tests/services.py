@@ -1,0 +1,49 @@
+"""Servers of others that tests run beside ours."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from tests.server import free_port
+
+BIN = Path(sys.executable).parent
+
+
+@contextlib.contextmanager
+def running(*command: str, health: str) -> Iterator[None]:
+    """A server process, up when `health` answers, gone at the end."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(health, timeout=1.0).status_code == 200:
+                    break
+            assert process.poll() is None, f"{command[0]} ended with {process.returncode}"
+            assert time.monotonic() < deadline, f"{command[0]} did not come up"
+            time.sleep(0.1)  # polling another process
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextlib.contextmanager
+def nats_server(directory: Path, port: int | None = None) -> Iterator[str]:
+    """A NATS server with JetStream, whose streams live in `directory`; yields its address."""
+    port, monitor = port or free_port(), free_port()
+    arguments = [
+        *("-a", "127.0.0.1", "-p", str(port), "-m", str(monitor)),
+        *("-js", "-sd", str(directory / "jetstream")),
+    ]
+    with running(
+        str(BIN / "nats-server"), *arguments, health=f"http://127.0.0.1:{monitor}/healthz"
+    ):
+        yield f"nats://127.0.0.1:{port}"
