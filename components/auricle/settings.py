@@ -109,14 +109,14 @@ class FrontendSettings(CommonSettings):
     upload_timeout_seconds: Seconds = Field(30.0, gt=0, description="without bytes of an upload")
     max_recording_seconds: Seconds = Field(4 * 3600.0, gt=0, description="audio of one recording")
     decoding_processes: int = Field(
-        4, ge=1, le=64, description="recordings decoded at a time, in low-priority processes"
+        2, ge=1, le=64, description="recordings decoded at a time, in low-priority processes"
     )
     max_decoding_cpu_seconds: int = Field(
         900, ge=1, description="CPU that decoding one recording may take"
     )
     max_decoding_memory_gib: int = Field(4, ge=1, description="memory of a decoding process")
     recording_parts_in_flight: int = Field(
-        4, ge=1, description="parts of all recordings transcribed at a time"
+        2, ge=1, description="parts of all recordings transcribed at a time"
     )
 
 

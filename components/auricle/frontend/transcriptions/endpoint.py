@@ -36,7 +36,7 @@ from auricle.frontend.recordings.transcriber import (
 from auricle.frontend.transcriptions import formats
 from auricle.frontend.transcriptions.form import ChunkingStrategy, TranscriptionForm, parse_form
 from auricle.frontend.transcriptions.formats import Transcript
-from auricle.frontend.transcriptions.upload import read_form, take_upload
+from auricle.frontend.transcriptions.upload import Turnstile, read_form, take_upload
 from auricle.tasks import first_failure_or
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class TranscriptionRequests:
         self._access = access
         self._transcriber = transcriber
         self._metrics = metrics
+        self._turnstile = Turnstile()
         self._open = 0
         metrics.recordings.set_function(lambda: self._open)
 
@@ -89,6 +90,7 @@ class TranscriptionRequests:
                 receive,
                 lambda size: client.check_size(size, self._settings.max_upload_bytes),
                 self._settings.upload_timeout_seconds,
+                self._turnstile,
             )
             try:
                 upload = await take_upload(form)

@@ -33,8 +33,28 @@ class Upload:
     fields: tuple[tuple[str, str], ...]
 
 
+class Turnstile:
+    """Lets one block of all uploads through per turn of the event loop.
+
+    However many uploads come in at full speed, everything else on the loop gets its turn
+    between two blocks.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Wait for this block's turn."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
 async def read_form(
-    scope: Scope, receive: Receive, check_size: Callable[[int], None], idle_seconds: float
+    scope: Scope,
+    receive: Receive,
+    check_size: Callable[[int], None],
+    idle_seconds: float,
+    turnstile: Turnstile,
 ) -> FormData:
     """The whole body; the caller closes it.
 
@@ -42,7 +62,7 @@ async def read_form(
     BadRequest if it is no multipart form, DeadlineExceeded if the client stalls, and
     ClientDisconnect if it leaves.
     """
-    request = Request(scope, _Counted(receive, check_size, idle_seconds))
+    request = Request(scope, _Counted(receive, check_size, idle_seconds, turnstile))
     content_type = request.headers.get("content-type", "")
     if not content_type.startswith("multipart/form-data"):
         raise BadRequest(f"the body must be multipart/form-data, not {content_type or 'empty'!r}")
@@ -78,18 +98,24 @@ def _to_disk(file: UploadFile) -> None:
 
 
 class _Counted:
-    """`receive`, with its bytes counted and each wait bounded."""
+    """`receive`, with its bytes counted, each wait bounded, and other work let through."""
 
     def __init__(
-        self, receive: Receive, check_size: Callable[[int], None], idle_seconds: float
+        self,
+        receive: Receive,
+        check_size: Callable[[int], None],
+        idle_seconds: float,
+        turnstile: Turnstile,
     ) -> None:
         self._receive = receive
         self._check_size = check_size
         self._idle = idle_seconds
+        self._turnstile = turnstile
         self._bytes = 0
 
     async def __call__(self) -> Message:
         message = await within(self._idle, self._receive(), "the next part of the upload")
         self._bytes += len(message.get("body", b""))
         self._check_size(self._bytes)
+        await self._turnstile.turn()
         return message
