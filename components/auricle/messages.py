@@ -40,7 +40,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
 
     `context` is the user's own context text; `language` None means detect. Without
     `partials` only whole segments are decoded, once each. `background` work, such as
-    recordings, gives way to live sessions everywhere.
+    recordings, gives way to live sessions everywhere. `trace` is the W3C traceparent of
+    what the request is part of, here and in the requests below; empty for none.
     """
 
     session: str
@@ -51,6 +52,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     partials: bool = True
     background: bool = False
     resume: ResumePoint = ResumePoint()
+    trace: str = ""
 
 
 # What the end of a piece of audio is: nothing special, a short silence where a long
@@ -195,6 +197,7 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
     tenant: str
     windows: tuple[WindowFeatures, ...]
     background: bool = False
+    trace: str = ""
 
 
 class WindowRef(msgspec.Struct, frozen=True):
@@ -260,6 +263,7 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     final: bool
     draft: tuple[int, ...] = ()
     background: bool = False
+    trace: str = ""
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):

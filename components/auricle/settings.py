@@ -41,6 +41,11 @@ class CommonSettings(BaseModel):
         description="/health, /live, /metrics of a worker; 0 for none",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["text", "json"] = "text"
+    log_transcripts: bool = Field(False, description="final text is logged too")
+    otlp_endpoint: str = Field(
+        "", description="traces by OTLP over HTTP, such as http://localhost:4318/v1/traces"
+    )
     replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
     threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
     pause_after_seconds: Seconds = Field(

@@ -105,7 +105,7 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
     whole_before = server.metric(
         "EncodeWorker", "auricle_encode_worker_windows_encoded_total", state="whole"
     )
-    bytes_before = server.metric("PdWorker", "auricle_pd_worker_embedding_read_bytes_total")
+    bytes_before = server.metric("PdWorker", "auricle_pd_worker_received_bytes_total")
     opened = OpenSession("minute", "minute", None, "", 640)
     session = Session(
         opened, processor.settings, processor.view, processor.recognizer("minute", "minute")
@@ -145,7 +145,7 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
     assert max(audio_prefilled) <= geometry.window_embeddings + 2 * BLOCK_SIZE
     third = len(audio_prefilled) // 3
     assert max(audio_prefilled[-third:]) <= max(audio_prefilled[:third]) + BLOCK_SIZE
-    total = server.metric("PdWorker", "auricle_pd_worker_embedding_read_bytes_total")
+    total = server.metric("PdWorker", "auricle_pd_worker_received_bytes_total")
     assert total - bytes_before == session.usage.embedding_bytes_read
 
 

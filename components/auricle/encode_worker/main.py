@@ -24,6 +24,7 @@ from auricle.metrics import Registry
 from auricle.runtime import Route, Runtime
 from auricle.settings import EncodeWorkerSettings
 from auricle.status import report_status
+from auricle.tracing import Tracer
 
 _EXPIRE_SECONDS = 1.0
 
@@ -53,6 +54,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     silence = MelWindow(np.full((geometry.window_frames, BINS), -10.0, np.float32), -10.0)
     await asyncio.to_thread(encoder.encode, [silence])
     registry = Registry()
+    tracer = Tracer("EncodeWorker", settings.otlp_endpoint)
     worker = EncodeWorker(
         settings,
         geometry,
@@ -62,6 +64,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
         EncodeWorkerMetrics(registry.registry, store),
         endpoint.wake,
+        tracer,
     )
     try:
         runtime = Runtime(settings)
@@ -73,6 +76,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         )
     finally:
         worker.close()
+        await asyncio.to_thread(tracer.close)
         endpoint.close()
 
 

@@ -39,10 +39,29 @@ class EncodeWorkerMetrics:
             buckets=(1, 2, 4, 8, 16, 32, 64),
             registry=registry,
         )
-        slots = Gauge("auricle_encode_worker_slots_in_use", "slab slots", registry=registry)
+        self._received = Counter(
+            "auricle_encode_worker_received_bytes",
+            "features received, by transport",
+            ["transport"],
+            registry=registry,
+        )
+        slots = Gauge(
+            "auricle_encode_worker_slots_in_use", "slab slots with content", registry=registry
+        )
         slots.set_function(store.slots_in_use)
+        total = Gauge("auricle_encode_worker_slots", "slab slots", registry=registry)
+        total.set_function(store.slots)
+        self.queued = Gauge(
+            "auricle_encode_worker_queued_windows", "windows waiting", registry=registry
+        )
         leases = Gauge("auricle_encode_worker_open_leases", "leases", registry=registry)
         leases.set_function(store.open_leases)
+
+    def received(self, windows: Sequence[WindowFeatures]) -> None:
+        """Features came with a request."""
+        blocks = (block for window in windows for block in window.blocks)
+        size = sum(len(block.log_mel) for block in blocks if block.log_mel is not None)
+        self._received.labels("request_plane").inc(size)
 
     def batch(self, windows: Sequence[WindowFeatures], *, convolved: int, flops: int) -> None:
         """One forward pass."""

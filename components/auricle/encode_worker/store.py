@@ -104,6 +104,10 @@ class EmbeddingStore:
         """Leases not yet released or expired."""
         return len(self._leases)
 
+    def slots(self) -> int:
+        """Slots there are."""
+        return self._table.count
+
     def slots_in_use(self) -> int:
         """Slots with content."""
         return self._table.in_use

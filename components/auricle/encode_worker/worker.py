@@ -29,6 +29,7 @@ from auricle.messages import (
     WindowRef,
 )
 from auricle.settings import EncodeWorkerSettings
+from auricle.tracing import OFF, Tracer
 
 Payload = npt.NDArray[np.uint8]
 
@@ -54,12 +55,15 @@ class EncodeWorker:
         identity: Identity,
         metrics: EncodeWorkerMetrics,
         wake_reader: Callable[[], None],
+        tracer: Tracer = OFF,
     ) -> None:
         self._geometry = geometry
         self._encoder = encoder
         self._store = store
         self._identity = identity
         self._metrics = metrics
+        self._tracer = tracer
+        metrics.queued.set_function(lambda: len(self._batcher))
         self._wake_reader = wake_reader
         self._device_thread = ThreadPoolExecutor(1, "encoder")
         self._cost = cost
@@ -82,12 +86,17 @@ class EncodeWorker:
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
         """Leased refs in the order of the request. Raises BadRequest, Overloaded."""
+        with self._tracer.span("encode", request.trace, windows=len(request.windows)):
+            return await self._encode(request)
+
+    async def _encode(self, request: EncodeRequest) -> EncodeReply:
         for window in request.windows:
             self._check(window)
         now = time.monotonic()
         found = [self._store.reuse(w.key, self._identity, now) for w in request.windows]
         todo = [w for w, ref in zip(request.windows, found, strict=True) if ref is None]
         self._metrics.found.inc(len(request.windows) - len(todo))
+        self._metrics.received(request.windows)
         jobs = self._jobs(todo)
         convolved = sum(output is None for job in jobs for output in job.outputs)
         futures = [self._submit(job, background=request.background) for job in jobs]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.errors import UnknownModel
-from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
+from auricle.frontend.link import LinkObserver, ProcessorEndpoints, ProcessorLink
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.timing import SessionTimer
 from auricle.frontend.transcript_bus import Spoken, TranscriptBus
+from auricle.frontend.transcript_log import TranscriptLog
 from auricle.frontend.voice import VoiceDetector
 from auricle.messages import OpenSession, ResumePoint
 from auricle.settings import FrontendSettings
+from auricle.tracing import OFF, Tracer
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Backend:
     endpoints: ProcessorEndpoints
     detector: VoiceDetector
     bus: TranscriptBus
+    metrics: FrontendMetrics
+    tracer: Tracer = OFF
 
     @property
     def model(self) -> str:
@@ -45,12 +51,18 @@ class Backend:
         `session` and `part` are its name on the transcript bus, if the client's session
         is made of several of a processor.
         """
-        spoken = Spoken(opened.tenant, session or opened.session, part)
+        observers: list[LinkObserver] = [
+            self.bus.listener(Spoken(opened.tenant, session or opened.session, part))
+        ]
+        if not opened.background:
+            observers.append(SessionTimer(self.metrics))
+        if self.settings.log_transcripts:
+            observers.append(TranscriptLog())
         return ProcessorLink(
             self.endpoints,
             opened,
             start=start,
-            heard=self.bus.listener(spoken),
+            observers=observers,
             deadline_seconds=self.settings.request_deadline_seconds,
             patience_seconds=self.settings.processor_deadline_seconds,
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -53,6 +54,18 @@ class ProcessorEndpoints:
     end: RemoteEndpoint
 
 
+class LinkObserver(Protocol):
+    """Sees what passes a link."""
+
+    def heard(self, piece: Piece) -> None:
+        """Audio on its way to the processor."""
+        ...
+
+    def event(self, event: SessionEvent) -> None:
+        """An event on its way to the client."""
+        ...
+
+
 class ProcessorLink:
     """`add`/`finish` audio on one side, take `events` on the other, `pump` in between."""
 
@@ -64,14 +77,14 @@ class ProcessorLink:
         deadline_seconds: float,
         patience_seconds: float,
         start: ResumePoint | None = None,
-        heard: Callable[[SessionEvent], None] = lambda _event: None,
+        observers: Sequence[LinkObserver] = (),
     ) -> None:
         """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
 
-        `start` is where the session's audio begins, if not at its first sample; `heard`
-        is told of every event, and must not wait.
+        `start` is where the session's audio begins, if not at its first sample; observers
+        are told of all audio and events, and must not wait.
         """
-        self._heard = heard
+        self._observers = observers
         self._endpoints = endpoints
         self._opened = opened if start is None else replace(opened, resume=start)
         self._deadline = deadline_seconds
@@ -94,6 +107,8 @@ class ProcessorLink:
         """Hand over audio; waits while the processor is behind."""
         await within(self._deadline, self._room.wait(), "room for more audio")
         self._kept.add(piece)
+        for observer in self._observers:
+            observer.heard(piece)
         self._update_room()
         self._work.set()
 
@@ -115,7 +130,8 @@ class ProcessorLink:
                             if announced:
                                 continue
                             announced = True
-                        self._heard(event)
+                        for observer in self._observers:
+                            observer.event(event)
                         yield event
                         if isinstance(event, Done | Failed):
                             return

@@ -29,6 +29,7 @@ from auricle.runtime import RealtimeModel, Runtime
 from auricle.settings import FrontendSettings
 from auricle.status import report_status
 from auricle.tasks import within
+from auricle.tracing import Tracer
 
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
@@ -65,7 +66,7 @@ async def run(settings: FrontendSettings) -> None:
     for endpoint in (endpoints.open, endpoints.push, endpoints.end):
         await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
     registry = Registry()
-    metrics = FrontendMetrics(registry.registry)
+    metrics = FrontendMetrics(registry.registry, settings)
     detector = VoiceDetector(settings.max_queued_seconds)
     await detector.load()
     decoders = DecodingProcesses(settings.decoding_processes)
@@ -74,7 +75,8 @@ async def run(settings: FrontendSettings) -> None:
     bus = _transcript_bus(settings, registry)
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
-    backend = Backend(settings, models, endpoints, detector, bus)
+    tracer = Tracer("Frontend", settings.otlp_endpoint)
+    backend = Backend(settings, models, endpoints, detector, bus, metrics, tracer)
     services = _services(backend, access, decoders, registry, metrics)
     app = create_app(services, settings.cors_origins)
     config = uvicorn.Config(
@@ -103,6 +105,7 @@ async def run(settings: FrontendSettings) -> None:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
         decoders.close()
+        await asyncio.to_thread(tracer.close)
 
 
 def _services(
@@ -115,11 +118,12 @@ def _services(
     async def processors() -> int:
         return len(await backend.endpoints.open.instances())
 
-    sockets = SocketSessions(backend.settings.max_sessions, access, metrics)
+    limit = backend.settings.max_sessions
+    sockets = SocketSessions(limit, access, metrics, backend.tracer)
     stream = StreamProtocol(backend)
     realtime = RealtimeProtocol(backend)
-    stream_protocol = SocketProtocol(stream.serve, stream.error)
-    realtime_protocol = SocketProtocol(realtime.serve, realtime.error, SUBPROTOCOLS)
+    stream_protocol = SocketProtocol("stream", stream.serve, stream.error)
+    realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     return Services(
         models=backend.models,
         access=access,

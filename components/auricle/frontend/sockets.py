@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from auricle.frontend.access.gate import Access, subprotocols
 from auricle.frontend.access.limits import Client
 from auricle.frontend.http_errors import error_response
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.logs import about
 from auricle.tasks import within
+from auricle.tracing import NO_TRACE, Tracer
 
 log = logging.getLogger(__name__)
 # A reader slower than this is ended; what the socket buffers is all that waits for it.
@@ -43,6 +46,8 @@ class ClientSocket:
     def __init__(self, socket: WebSocket, client: Client) -> None:
         self._socket = socket
         self.client = client
+        self.session = f"sess_{uuid.uuid4().hex}"
+        self.trace = NO_TRACE
 
     @property
     def query(self) -> dict[str, str]:
@@ -84,6 +89,7 @@ class ClientSocket:
 class SocketProtocol:
     """`serve` runs a session until it is done; `error` is what a client is told of a failure."""
 
+    name: str
     serve: Callable[[ClientSocket], Awaitable[None]]
     error: Callable[[AuricleError], str]
     subprotocols: Sequence[str] = ()
@@ -92,7 +98,10 @@ class SocketProtocol:
 class SocketSessions:
     """All WebSocket sessions of this frontend, whatever their protocol."""
 
-    def __init__(self, max_sessions: int, access: Access, metrics: FrontendMetrics) -> None:
+    def __init__(
+        self, max_sessions: int, access: Access, metrics: FrontendMetrics, tracer: Tracer
+    ) -> None:
+        self._tracer = tracer
         self._max_sessions = max_sessions
         self._access = access
         self._metrics = metrics
@@ -112,7 +121,7 @@ class SocketSessions:
         connection = ClientSocket(socket, client)
         try:
             async with self._counted(client):
-                await protocol.serve(connection)
+                await self._traced(connection, protocol)
             self._metrics.ended("done")
             await connection.close(1000)
         except ClientGone:
@@ -122,6 +131,20 @@ class SocketSessions:
         except Exception:
             log.exception("a session failed in a way nobody thought of")
             await self._refuse(connection, protocol, AuricleError(UNFORESEEN))
+
+    async def _traced(self, connection: ClientSocket, protocol: SocketProtocol) -> None:
+        """One trace and one name in the logs for the whole session."""
+        with (
+            about(session=connection.session, tenant=connection.client.tenant),
+            self._tracer.span(
+                "session",
+                protocol=protocol.name,
+                session=connection.session,
+                tenant=connection.client.tenant,
+            ) as trace,
+        ):
+            connection.trace = trace
+            await protocol.serve(connection)
 
     @asynccontextmanager
     async def _counted(self, client: Client) -> AsyncGenerator[None, None]:

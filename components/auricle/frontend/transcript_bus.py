@@ -22,6 +22,8 @@ from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from auricle.frontend.endpointing import Piece
+from auricle.frontend.link import LinkObserver
 from auricle.messages import Final, Partial, SessionEvent
 
 log = logging.getLogger(__name__)
@@ -59,13 +61,10 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     start_ms: int | None = None
 
 
-Listener = Callable[[SessionEvent], None]
-
-
 class TranscriptBus(Protocol):
     """Takes events as they happen; never blocks, never raises."""
 
-    def listener(self, spoken: Spoken) -> Listener:
+    def listener(self, spoken: Spoken) -> LinkObserver:
         """What is told of every event of one session."""
         ...
 
@@ -73,20 +72,28 @@ class TranscriptBus(Protocol):
 class NoBus:
     """Where NATS is not configured."""
 
-    def listener(self, spoken: Spoken) -> Listener:
+    def listener(self, spoken: Spoken) -> LinkObserver:
         """Nobody listens."""
-        return lambda _event: None
+        return _Listener(spoken, lambda _message: None)
 
 
-class _Messages:
+class _Listener:
     """One session's events as messages; partial text that did not settle anything is none."""
 
-    def __init__(self, spoken: Spoken) -> None:
+    def __init__(self, spoken: Spoken, put: Callable[[TranscriptMessage], None]) -> None:
         self._spoken = spoken
+        self._put = put
         self._committed = ""
 
-    def of(self, event: SessionEvent) -> TranscriptMessage | None:
-        """The message of an event, if it has one."""
+    def heard(self, piece: Piece) -> None:
+        """Audio is of no interest."""
+
+    def event(self, event: SessionEvent) -> None:
+        """See `LinkObserver`."""
+        if (message := self._message(event)) is not None:
+            self._put(message)
+
+    def _message(self, event: SessionEvent) -> TranscriptMessage | None:
         spoken = self._spoken
         if isinstance(event, Final):
             self._committed = ""
@@ -140,15 +147,9 @@ class NatsBus:
         waiting = Gauge(f"{name}_waiting", "not on the bus yet", registry=registry)
         waiting.set_function(lambda: len(self._waiting))
 
-    def listener(self, spoken: Spoken) -> Listener:
+    def listener(self, spoken: Spoken) -> LinkObserver:
         """See `TranscriptBus`."""
-        messages = _Messages(spoken)
-
-        def heard(event: SessionEvent) -> None:
-            if (message := messages.of(event)) is not None:
-                self._put(message)
-
-        return heard
+        return _Listener(spoken, self._put)
 
     def _put(self, message: TranscriptMessage) -> None:
         if len(self._waiting) >= self._max_queued:

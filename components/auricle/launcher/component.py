@@ -10,6 +10,7 @@ import os
 import signal
 import warnings
 
+from auricle.logs import configure_logging
 from auricle.settings import CommonSettings
 
 _MAINS = {
@@ -33,11 +34,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 def run_component(name: str, settings: CommonSettings) -> None:
     """Run until told to stop."""
-    logging.basicConfig(
-        level=settings.log_level, format="%(levelname)s %(name)s: %(message)s", force=True
-    )
-    for noisy in ("httpx", "dynamo", "filelock", "urllib3", "numba", "nixl"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    configure_logging(name, settings)
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes

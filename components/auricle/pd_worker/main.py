@@ -20,6 +20,7 @@ from auricle.pd_worker.worker import PdWorker
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
 from auricle.status import report_status
+from auricle.tracing import Tracer
 
 _HEALTH_SECONDS = 2.0
 
@@ -54,9 +55,12 @@ async def run(settings: PdWorkerSettings) -> None:
             on_read=metrics.read_seconds.observe,
         )
         metrics.slots_in_use.set_function(lambda: fetcher.table.in_use)
+        metrics.slots.set(settings.landing_slots)
+        metrics.requests_limit.set(settings.max_requests)
+        tracer = Tracer("PdWorker", settings.otlp_endpoint)
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
-        worker = PdWorker(settings, prompt, fetcher, engine, metrics)
+        worker = PdWorker(settings, prompt, fetcher, engine, metrics, tracer)
         runtime = Runtime(settings)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         runtime.tasks.start(_watch(engine), "vLLM")

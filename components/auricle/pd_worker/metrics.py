@@ -25,7 +25,14 @@ class PdWorkerMetrics:
         self._steps = counter("decode_steps", "forward passes that gave output, per request")
         self._drafted = counter("draft_tokens", "tokens of earlier hypotheses verified")
         self._accepted = counter("accepted_tokens", "of those, the ones that were right")
-        self._bytes = counter("embedding_read_bytes", "slot bytes read over NIXL")
+        self._bytes = Counter(
+            "auricle_pd_worker_received_bytes",
+            "slots with embeddings read, by transport",
+            ["transport"],
+            registry=registry,
+        )
+        self.slots = gauge("landing_slots", "landing slots")
+        self.requests_limit = gauge("requests_limit", "decodes that may be under way")
         self.slots_in_use = gauge("landing_slots_in_use", "landing slots with content")
         self.in_flight = gauge("requests_in_flight", "decodes under way")
         self.read_seconds = Histogram(
@@ -45,4 +52,4 @@ class PdWorkerMetrics:
         self._steps.inc(reply.steps)
         self._drafted.inc(drafted)
         self._accepted.inc(accepted)
-        self._bytes.inc(reply.embedding_bytes_read)
+        self._bytes.labels("nixl").inc(reply.embedding_bytes_read)

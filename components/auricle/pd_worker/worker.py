@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest, Overloaded
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.pd_worker.fetch import WindowFetcher
+from auricle.pd_worker.fetch import Fetched, WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Engine
+from auricle.pd_worker.vllm.engine import Decoded, Engine
 from auricle.settings import PdWorkerSettings
+from auricle.tracing import OFF, Tracer
 
 _FINALS_SHARE = 8  # one slot in so many is kept for finals
 _BACKGROUND_SHARE = 2  # background work may use one slot in so many
@@ -28,12 +30,14 @@ class PdWorker:
         fetcher: WindowFetcher,
         engine: Engine,
         metrics: PdWorkerMetrics,
+        tracer: Tracer = OFF,
     ) -> None:
         self._settings = settings
         self._prompt = prompt
         self._fetcher = fetcher
         self._engine = engine
         self._metrics = metrics
+        self._tracer = tracer
         self._in_flight = 0
         metrics.in_flight.set_function(lambda: self._in_flight)
 
@@ -42,7 +46,9 @@ class PdWorker:
         self._check(request)
         self._in_flight += 1
         try:
-            return await self._decode(request)
+            windows = len(request.windows)
+            with self._tracer.span("decode", request.trace, windows=windows) as trace:
+                return await self._decode(request, trace)
         finally:
             self._in_flight -= 1
 
@@ -60,21 +66,13 @@ class PdWorker:
         if not request.windows or request.max_tokens < 1:
             raise BadRequest("a decode needs at least one window and one output token")
 
-    async def _decode(self, request: DecodeRequest) -> DecodeReply:
-        async with self._fetcher.pinned(request.windows) as fetched:
-            decoded = await self._engine.generate(
-                request.request,
-                request.head,
-                fetched.windows,
-                request.tail,
-                self._prompt.stop_tokens,
-                request.max_tokens,
-                priority=_priority(request),
-                tenant=request.tenant,
-                draft=request.draft,
-                # After a final nobody decodes this segment again.
-                reusable_windows=0 if request.final else _finished(request.windows),
-            )
+    async def _decode(self, request: DecodeRequest, trace: str) -> DecodeReply:
+        async with AsyncExitStack() as stack:
+            with self._tracer.span("fetch", trace):
+                pinned = self._fetcher.pinned(request.windows)
+                fetched = await stack.enter_async_context(pinned)
+            with self._tracer.span("generate", trace):
+                decoded = await self._generate(request, fetched)
         reply = DecodeReply(
             tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
             finish=decoded.finish,
@@ -86,6 +84,21 @@ class PdWorker:
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
+
+    async def _generate(self, request: DecodeRequest, fetched: Fetched) -> Decoded:
+        return await self._engine.generate(
+            request.request,
+            request.head,
+            fetched.windows,
+            request.tail,
+            self._prompt.stop_tokens,
+            request.max_tokens,
+            priority=_priority(request),
+            tenant=request.tenant,
+            draft=request.draft,
+            # After a final nobody decodes this segment again.
+            reusable_windows=0 if request.final else _finished(request.windows),
+        )
 
 
 def _room(request: DecodeRequest, slots: int) -> int:

@@ -18,6 +18,7 @@ from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
 from auricle.runtime import Route, Runtime
 from auricle.settings import ProcessorSettings
 from auricle.status import report_status
+from auricle.tracing import Tracer
 
 _WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
 
@@ -43,16 +44,18 @@ async def run(settings: ProcessorSettings) -> None:
     await pd_pool.ready(_WORKERS_SECONDS)
     registry = Registry()
     metrics = ProcessorMetrics(registry.registry)
-    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics)
+    tracer = Tracer("Processor", settings.otlp_endpoint)
+    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
     runtime.add_metrics(("processor", "open"), registry.text)
-    await runtime.serve(
-        "processor",
-        [
-            Route("push", PushAudio, unary=service.push),
-            Route("end", EndAudio, unary=service.end),
-            Route("open", OpenSession, streamed=service.open),
-        ],
-    )
+    routes = [
+        Route("push", PushAudio, unary=service.push),
+        Route("end", EndAudio, unary=service.end),
+        Route("open", OpenSession, streamed=service.open),
+    ]
+    try:
+        await runtime.serve("processor", routes)
+    finally:
+        await asyncio.to_thread(tracer.close)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

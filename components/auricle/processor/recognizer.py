@@ -32,6 +32,7 @@ class DecodeTask:
     max_tokens: int
     final: bool
     draft: tuple[int, ...] = ()
+    trace: str = ""
 
 
 class Recognizer:
@@ -77,7 +78,7 @@ class Recognizer:
         windows = await asyncio.to_thread(audio.windows, samples)
 
         async def once() -> DecodeReply:
-            refs = await self._encode_missing(windows, usage, wait_for_room=task.final)
+            refs = await self._encode_missing(windows, usage, task)
             try:
                 return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
             except WindowsMissing as error:
@@ -98,7 +99,7 @@ class Recognizer:
         return reply
 
     async def _encode_missing(
-        self, windows: tuple[Window, ...], usage: UsageMeter, *, wait_for_room: bool
+        self, windows: tuple[Window, ...], usage: UsageMeter, task: DecodeTask
     ) -> dict[str, WindowRef]:
         wanted = [w for w in windows if w.key not in self._on_pd_worker]
         if not wanted:
@@ -116,10 +117,11 @@ class Recognizer:
                     for w in wanted
                 ),
                 background=self._background,
+                trace=task.trace,
             )
 
         reply = await self._encode_pool.encode(
-            self._encoder, request_for, self._sent.forget, wait_for_room=wait_for_room
+            self._encoder, request_for, self._sent.forget, wait_for_room=task.final
         )
         self._sent.arrived(await self._encoder.instance(), wanted)
         usage.encoded(reply)
@@ -142,4 +144,5 @@ class Recognizer:
             final=task.final,
             draft=task.draft,
             background=self._background,
+            trace=task.trace,
         )

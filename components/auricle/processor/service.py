@@ -21,6 +21,7 @@ from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session import CheckpointView, Session
 from auricle.settings import ProcessorSettings
+from auricle.tracing import Tracer
 
 _PUSH_WAIT_SECONDS = 30.0
 
@@ -35,12 +36,14 @@ class ProcessorService:
         encode_pool: EncodePool,
         pd_pool: PdPool,
         metrics: ProcessorMetrics,
+        tracer: Tracer,
     ) -> None:
         self._settings = settings
         self._checkpoint = checkpoint
         self._encode_pool = encode_pool
         self._pd_pool = pd_pool
         self._metrics = metrics
+        self._tracer = tracer
         self._sessions: dict[str, Session] = {}
         metrics.sessions.set_function(lambda: len(self._sessions))
 
@@ -61,7 +64,7 @@ class ProcessorService:
             self._pd_pool,
             background=request.background,
         )
-        session = Session(request, self._settings, self._checkpoint, recognizer)
+        session = Session(request, self._settings, self._checkpoint, recognizer, self._tracer)
         self._sessions[request.session] = session
         start_ms = request.resume.segment_start * 1000 // SAMPLE_RATE
         try:

@@ -31,6 +31,7 @@ from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
 from auricle.tasks import unless
+from auricle.tracing import OFF, Tracer
 
 # Less audio than this holds no word and is not decoded.
 _SHORTEST_SEGMENT = SAMPLE_RATE // 10
@@ -57,6 +58,7 @@ class Session:
         settings: ProcessorSettings,
         checkpoint: CheckpointView,
         recognizer: Recognizer,
+        tracer: Tracer = OFF,
     ) -> None:
         # Without partials a whole segment waits before it is decoded.
         waiting = 0.0 if opened.partials else settings.max_segment_seconds
@@ -69,6 +71,7 @@ class Session:
         self._prompt = checkpoint.prompt
         self._language = checkpoint.prompt.check_language(opened.language)
         self._recognizer = recognizer
+        self._tracer = tracer
         self.usage = UsageMeter()
         self._policy = SegmentPolicy.from_seconds(
             chunk_ms=opened.chunk_ms,
@@ -210,6 +213,14 @@ class Session:
 
     async def _decode(self, offset: int, *, final: bool) -> DecodeReply:
         segment = self._segment
+        milliseconds = _milliseconds(segment.start + offset)
+        with self._tracer.span(
+            "chunk", self._opened.trace, segment=segment.number, audio_ms=milliseconds, final=final
+        ) as trace:
+            return await self._decode_traced(offset, final, trace)
+
+    async def _decode_traced(self, offset: int, final: bool, trace: str) -> DecodeReply:
+        segment = self._segment
         committed = segment.stability.committed
         limit = int(self._settings.max_tokens_per_second * offset / SAMPLE_RATE)
         task = DecodeTask(
@@ -218,6 +229,7 @@ class Session:
             max_tokens=max(limit - len(committed), self._settings.min_new_tokens),
             final=final,
             draft=(segment.stability.tokens or self._opening)[len(committed) :],
+            trace=trace,
         )
         reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
         self._pacing.decoded(reply.load)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, TypeVar
 
@@ -25,15 +26,22 @@ async def until_stopped(work: Awaitable[T], context: Any) -> T:
         await cancelled([task, gone])
 
 
-async def stream_until_stopped(
-    stream: AsyncGenerator[T, None], context: Any
+def stream_until_stopped(stream: AsyncGenerator[T, None], context: Any) -> AsyncGenerator[T, None]:
+    """The stream, ended (and closed) as soon as the caller has gone.
+
+    It runs in the context of this call (see logs.py), whoever takes its items.
+    """
+    return _stream_until_stopped(stream, context, contextvars.copy_context())
+
+
+async def _stream_until_stopped(
+    stream: AsyncGenerator[T, None], context: Any, variables: contextvars.Context
 ) -> AsyncGenerator[T, None]:
-    """The stream, ended (and closed) as soon as the caller has gone."""
     gone = asyncio.ensure_future(context.async_killed_or_stopped())
     following: asyncio.Future[T] | None = None
     try:
         while True:
-            following = asyncio.ensure_future(anext(stream))
+            following = asyncio.create_task(_next(stream), context=variables)
             await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not following.done():
                 return
@@ -44,3 +52,7 @@ async def stream_until_stopped(
     finally:
         await cancelled([one for one in (gone, following) if one is not None])
         await stream.aclose()
+
+
+async def _next(stream: AsyncGenerator[T, None]) -> T:
+    return await anext(stream)

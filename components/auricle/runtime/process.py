@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, BadRequest
+from auricle.logs import about
 from auricle.messages import Refusal, from_wire, to_wire
 from auricle.runtime import realtime
 from auricle.runtime.cancellation import stream_until_stopped, until_stopped
@@ -146,10 +147,15 @@ def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
     async def handle(data: Any, context: Any) -> AsyncGenerator[Any, None]:
         try:
             request = from_wire(data, route.request)
+            ids = {name: getattr(request, name, None) for name in ("session", "request")}
             if route.unary is not None:
-                yield to_wire(await until_stopped(route.unary(request), context))
+                with about(**ids):
+                    reply = await until_stopped(route.unary(request), context)
+                yield to_wire(reply)
             elif route.streamed is not None:
-                async with aclosing(stream_until_stopped(route.streamed(request), context)) as out:
+                with about(**ids):
+                    replies = stream_until_stopped(route.streamed(request), context)
+                async with aclosing(replies) as out:
                     async for message in out:
                         yield to_wire(message)
         except msgspec.ValidationError as error:

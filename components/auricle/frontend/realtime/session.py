@@ -19,6 +19,7 @@ from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit,
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
 from auricle.messages import OpenSession, ResumePoint
 from auricle.tasks import first_failure_or
+from auricle.tracing import NO_TRACE
 
 ClientMessage = str | bytes | dict[str, Any]
 _SHORTEST_TURN = SAMPLE_RATE // 10
@@ -31,16 +32,19 @@ class RealtimeSession:
         self,
         backend: Backend,
         tenant: str,
+        name: str,
         emit: Emit,
         charge: Callable[[float], Awaitable[None]],
+        trace: str = NO_TRACE,
     ) -> None:
         """`charge` waits while a client is heard more than it may be."""
+        self._trace = trace
         self._backend = backend
         self._settings = backend.settings
         self._tenant = tenant
         self._emit = emit
         self._charge = charge
-        self._id = f"sess_{uuid.uuid4().hex[:20]}"
+        self._id = name
         self._config = SessionConfig()
         self._runner = TurnRunner(emit)
         self._turn: Turn | None = None
@@ -145,7 +149,9 @@ class RealtimeSession:
     async def _append(self, data: bytes) -> None:
         heard = self._ingest.total_samples
         await self._take(await self._ingest.push(data))
-        await self._charge((self._ingest.total_samples - heard) / SAMPLE_RATE)
+        seconds = (self._ingest.total_samples - heard) / SAMPLE_RATE
+        self._backend.metrics.audio(received=seconds)
+        await self._charge(seconds)
 
     async def _take(self, heard: list[GateEvent]) -> None:
         """Speech to the open turn; with turn detection, turns begin and end with it."""
@@ -195,6 +201,7 @@ class RealtimeSession:
             language=asked.language,
             context=asked.prompt,
             chunk_ms=self._settings.default_chunk_ms,
+            trace=self._trace,
         )
         self._turn = Turn(lambda start: self._link(opened, start))
         await self._runner.put(self._turn)

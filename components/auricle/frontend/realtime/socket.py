@@ -28,7 +28,9 @@ class RealtimeProtocol:
             await socket.send(events.encode(event))
 
         client = socket.client
-        session = RealtimeSession(self._backend, client.tenant, emit, client.charge)
+        session = RealtimeSession(
+            self._backend, client.tenant, socket.session, emit, client.charge, socket.trace
+        )
         await session.announce()
         await session.run(self._incoming(socket))
 
@@ -39,6 +41,7 @@ class RealtimeProtocol:
             )
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
+            self._backend.metrics.bytes("websocket", len(text))
             yield text
 
     @staticmethod

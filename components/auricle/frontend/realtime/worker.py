@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.frontend.realtime.session import RealtimeSession
+from auricle.logs import about
 from auricle.tasks import cancelled
 
 log = logging.getLogger(__name__)
@@ -51,12 +53,19 @@ class RealtimeWorker:
         self, incoming: AsyncIterator[dict[str, Any]], waiting: asyncio.Queue[ServerEvent]
     ) -> None:
         """A failure is the session's last event."""
-        session = RealtimeSession(self._backend, DEFAULT_TENANT, waiting.put, _free)
+        name = f"sess_{uuid.uuid4().hex}"
         limit = self._backend.settings.max_sessions
         try:
             if self._open > limit:
                 raise Overloaded(f"all {limit} sessions are in use")
-            await session.run(incoming)
+            with (
+                about(session=name, tenant=DEFAULT_TENANT),
+                self._backend.tracer.span("session", protocol="dynamo", session=name) as trace,
+            ):
+                session = RealtimeSession(
+                    self._backend, DEFAULT_TENANT, name, waiting.put, _free, trace
+                )
+                await session.run(incoming)
             self._metrics.ended("done")
         except AuricleError as error:
             self._metrics.ended(error.code)

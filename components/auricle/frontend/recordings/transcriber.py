@@ -24,6 +24,7 @@ from auricle.frontend.recordings.decoding import Decoded, DecodingJob
 from auricle.frontend.recordings.parts import Part
 from auricle.messages import Failed, Final, OpenSession, ResumePoint
 from auricle.tasks import cancelled, first_failure_or
+from auricle.tracing import NO_TRACE
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Recording:
     language: str | None
     context: str
     endpointing: EndpointingOptions | None
+    trace: str = NO_TRACE
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class RecordingTranscriber:
             chunk_ms=self._settings.default_chunk_ms,
             partials=False,
             background=True,
+            trace=recording.trace,
         )
         resume = ResumePoint(segment_start=part.start)
         link = self._backend.link(opened, resume, session=recording.id, part=str(part.start))

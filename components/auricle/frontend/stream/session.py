@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from contextlib import aclosing
 
 from auricle.audio.mel import SAMPLE_RATE
@@ -41,7 +40,7 @@ class _Session:
         self._backend = backend
         self._settings = backend.settings
         self._socket = socket
-        self._name = uuid.uuid4().hex
+        self._name = socket.session
         self._texts: list[str] = []
 
     async def run(self) -> None:
@@ -56,6 +55,7 @@ class _Session:
             context=start.context,
             chunk_ms=start.chunk_ms or self._settings.default_chunk_ms,
             partials=start.partials,
+            trace=self._socket.trace,
         )
         options = protocol.endpointing_options(start, self._settings)
         ingest = Ingest(start.sample_rate, start.encoding, self._backend.detector, options)
@@ -76,7 +76,10 @@ class _Session:
                 break
             heard = ingest.total_samples
             await self._hand_over(await ingest.push(data), link)
-            await self._socket.client.charge((ingest.total_samples - heard) / SAMPLE_RATE)
+            seconds = (ingest.total_samples - heard) / SAMPLE_RATE
+            self._backend.metrics.bytes("websocket", len(data))
+            self._backend.metrics.audio(received=seconds)
+            await self._socket.client.charge(seconds)
         # After `end` the client only listens; notice if it goes or goes on.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")

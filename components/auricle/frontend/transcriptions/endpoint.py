@@ -37,6 +37,7 @@ from auricle.frontend.transcriptions import formats
 from auricle.frontend.transcriptions.form import ChunkingStrategy, TranscriptionForm, parse_form
 from auricle.frontend.transcriptions.formats import Transcript
 from auricle.frontend.transcriptions.upload import Turnstile, read_form, take_upload
+from auricle.logs import about
 from auricle.tasks import first_failure_or
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,16 @@ class TranscriptionRequests:
         client = self._access.client(Headers(scope=scope))
         if self._open > self._settings.max_recordings:
             raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
+        name = f"rec_{uuid.uuid4().hex}"
+        with (
+            about(session=name, tenant=client.tenant),
+            self._backend.tracer.span("recording", session=name, tenant=client.tenant) as trace,
+        ):
+            await self._transcribe(name, trace, client, scope, receive, send)
+
+    async def _transcribe(
+        self, name: str, trace: str, client: Client, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         async with client.session():
             form = await read_form(
                 scope,
@@ -94,10 +105,12 @@ class TranscriptionRequests:
             )
             try:
                 upload = await take_upload(form)
+                self._metrics.bytes("http", upload.size)
                 request = parse_form(upload.fields)
                 self._backend.check_model(request.model)
                 recording = Recording(
-                    id=f"rec_{uuid.uuid4().hex}",
+                    id=name,
+                    trace=trace,
                     path=upload.path,
                     name=upload.name,
                     tenant=client.tenant,

@@ -30,6 +30,7 @@ class Upload:
 
     path: Path
     name: str
+    size: int
     fields: tuple[tuple[str, str], ...]
 
 
@@ -87,7 +88,10 @@ async def take_upload(form: FormData) -> Upload:
         raise UnsupportedValue("only one file can be sent, as 'file'", "file")
     await asyncio.to_thread(_to_disk, file)
     return Upload(
-        Path(f"/proc/{os.getpid()}/fd/{file.file.fileno()}"), file.filename or "the file", fields
+        Path(f"/proc/{os.getpid()}/fd/{file.file.fileno()}"),
+        file.filename or "the file",
+        file.size or 0,
+        fields,
     )
 
 

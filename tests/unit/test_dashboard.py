@@ -1,0 +1,73 @@
+"""The Grafana dashboard shows metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auricle.encode_worker.metrics import EncodeWorkerMetrics
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.transcript_bus import NatsBus
+from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.settings import FrontendSettings
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+_PANELS = json.loads((ROOT / "deploy/grafana/auricle.json").read_text())["panels"]
+_QUERIES = [target["expr"] for panel in _PANELS for target in panel.get("targets", ())]
+
+
+def exported() -> dict[str, set[str]]:
+    """Sample names of all components' metrics, with their label names."""
+    registry = CollectorRegistry()
+    store = SimpleNamespace(slots_in_use=lambda: 0, open_leases=lambda: 0, slots=lambda: 1)
+    FrontendMetrics(registry, FrontendSettings())
+    NatsBus("nats://localhost", "a", max_queued=1, keep_hours=1.0, registry=registry)
+    ProcessorMetrics(registry)
+    EncodeWorkerMetrics(registry, store)  # type: ignore[arg-type]
+    PdWorkerMetrics(registry)
+    names: dict[str, set[str]] = {}
+    for collector in registry._collector_to_names:
+        labels = set(getattr(collector, "_labelnames", ()))
+        for name in registry._collector_to_names[collector]:
+            names[name] = labels
+    return names
+
+
+@pytest.mark.parametrize("query", _QUERIES)
+def test_every_metric_of_a_panel_is_exported(query: str) -> None:
+    known = exported()
+    used = re.findall(r"auricle_\w+", query)
+    assert used
+    assert not [name for name in used if name not in known]
+
+
+@pytest.mark.parametrize("query", [q for q in _QUERIES if "by (" in q and "by (le)" not in q])
+def test_every_label_of_a_panel_is_exported(query: str) -> None:
+    known = exported()
+    wanted = set(re.findall(r"by \((\w+)\)", query))
+    assert wanted <= set().union(*(known[name] for name in re.findall(r"auricle_\w+", query)))
+
+
+def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
+    """So that nobody adds a number and forgets to show it."""
+    elsewhere = {
+        "auricle_processor_partials_total",
+        "auricle_processor_finals_total",
+        "auricle_processor_sessions_done_total",
+        "auricle_processor_sessions_failed_total",
+        "auricle_processor_audio_seconds_total",
+        "auricle_processor_windows_encoded_total",
+        "auricle_encode_worker_blocks_convolved_total",
+        "auricle_pd_worker_prompt_tokens_total",
+    }
+    shown = set(re.findall(r"auricle_\w+", " ".join(_QUERIES))) | elsewhere
+    samples = {n for n in exported() if not n.endswith(("_created", "_sum", "_count"))}
+    counters = {n.removesuffix("_total") for n in samples if n.endswith("_total")}
+    histograms = {n.removesuffix("_bucket") for n in samples if n.endswith("_bucket")}
+    assert samples - counters - histograms <= shown
