@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from auricle.audio.features import FeaturePacket
+
 Message = TypeVar("Message", bound=msgspec.Struct)
 # Audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
@@ -63,6 +65,9 @@ Boundary = Literal["none", "pause", "endpoint"]
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; `pcm` is 16 kHz mono int16, little-endian.
 
+    With `features` there is no `pcm`; the client computed them, and a packet that is the
+    last of its segment is an endpoint.
+
     Idempotent: samples before what was already received are ignored. After an
     endpoint the next piece may start later: the silence between is never sent.
     """
@@ -72,6 +77,7 @@ class PushAudio(msgspec.Struct, frozen=True, tag=True):
     start_sample: int
     pcm: bytes
     boundary: Boundary = "none"
+    features: FeaturePacket | None = None
 
 
 class EndAudio(msgspec.Struct, frozen=True, tag=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auricle.audio.features import FeaturePacket
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME
@@ -69,6 +70,24 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class FeaturePiece:
+    """Features from session sample `start` on, instead of samples; never cut or joined."""
+
+    start: int
+    packet: FeaturePacket
+
+    @property
+    def boundary(self) -> Boundary:
+        """The client's segments end where it says."""
+        return "endpoint" if self.packet.last else "none"
+
+    @property
+    def end(self) -> int:
+        """Session sample after the last one."""
+        return self.packet.end
+
+
+@dataclass(frozen=True)
 class SpeechStarted:
     """`at`: session sample, without the pre-roll."""
 
@@ -82,7 +101,7 @@ class SpeechStopped:
     at: int
 
 
-GateEvent = Piece | SpeechStarted | SpeechStopped
+GateEvent = Piece | FeaturePiece | SpeechStarted | SpeechStopped
 
 
 class SpeechGate:

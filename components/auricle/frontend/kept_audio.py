@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from auricle.audio.mel import SAMPLE_RATE
-from auricle.frontend.endpointing import Piece
+from auricle.frontend.endpointing import FeaturePiece, Piece
 
 _LARGEST = 10 * SAMPLE_RATE  # samples of one push
 
@@ -14,27 +14,36 @@ class KeptAudio:
     """Pieces in order; those before `_next` were sent to the processor that has the session."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[Piece | FeaturePiece] = []
         self._next = 0
 
     @property
     def unsent(self) -> int:
         """Samples not sent yet."""
-        return sum(len(piece.pcm) for piece in self._pieces[self._next :])
+        return sum(piece.end - piece.start for piece in self._pieces[self._next :])
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Piece | FeaturePiece) -> None:
         """The next piece; a large one is cut to what one push may carry."""
+        if isinstance(piece, FeaturePiece):
+            self._pieces.append(piece)
+            return
         cuts = range(0, max(len(piece.pcm), 1), _LARGEST)
         for at in cuts:
             boundary = piece.boundary if at == cuts[-1] else "none"
             pcm = piece.pcm[at : at + _LARGEST]
             self._pieces.append(Piece(piece.start + at, pcm, boundary))
 
-    def next(self) -> Piece | None:
+    def next(self) -> Piece | FeaturePiece | None:
         """What to send now: small pieces that wait are sent together."""
-        waiting = self._pieces[self._next :]
-        if not waiting:
+        if self._next == len(self._pieces):
             return None
+        if isinstance(first := self._pieces[self._next], FeaturePiece):
+            return first
+        self._join_waiting()
+        return self._pieces[self._next]
+
+    def _join_waiting(self) -> None:
+        waiting = [p for p in self._pieces[self._next :] if isinstance(p, Piece)]
         count, total = 1, len(waiting[0].pcm)
         while (
             count < len(waiting)
@@ -51,7 +60,6 @@ class KeptAudio:
                 waiting[count - 1].boundary,
             )
             self._pieces[self._next : self._next + count] = [joined]
-        return self._pieces[self._next]
 
     def sent(self) -> None:
         """The piece `next` returned has arrived."""
@@ -64,8 +72,8 @@ class KeptAudio:
             gone += 1
         self._next -= gone
         self._pieces = self._pieces[gone:]
-        if self._pieces and self._pieces[0].start < sample < self._pieces[0].end:
-            first = self._pieces[0]
+        first = self._pieces[0] if self._pieces else None
+        if isinstance(first, Piece) and first.start < sample < first.end:
             # A copy: a slice would keep the whole piece's memory alive.
             pcm = first.pcm[sample - first.start :].copy()
             self._pieces[0] = Piece(sample, pcm, first.boundary)

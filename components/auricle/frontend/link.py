@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import Overloaded, ProtocolError, WorkerUnavailable
-from auricle.frontend.endpointing import Piece
+from auricle.frontend.endpointing import FeaturePiece, Piece
 from auricle.frontend.kept_audio import KeptAudio
 from auricle.messages import (
     Accepted,
@@ -57,7 +57,7 @@ class ProcessorEndpoints:
 class LinkObserver(Protocol):
     """Sees what passes a link."""
 
-    def heard(self, piece: Piece) -> None:
+    def heard(self, piece: Piece | FeaturePiece) -> None:
         """Audio on its way to the processor."""
         ...
 
@@ -103,7 +103,7 @@ class ProcessorLink:
         resume = replace(self._opened.resume, context=context)
         self._opened = replace(self._opened, resume=resume)
 
-    async def add(self, piece: Piece) -> None:
+    async def add(self, piece: Piece | FeaturePiece) -> None:
         """Hand over audio; waits while the processor is behind."""
         await within(self._deadline, self._room.wait(), "room for more audio")
         self._kept.add(piece)
@@ -193,8 +193,7 @@ class ProcessorLink:
         piece = self._kept.next()
         tenant = self._opened.tenant
         if piece is not None:
-            pcm = piece.pcm.astype("<i2", copy=False).tobytes()
-            message = PushAudio(session, tenant, piece.start, pcm, piece.boundary)
+            message = _push(session, tenant, piece)
             await self._endpoints.push.call(message, Accepted, instance, self._deadline)
             if session == self._session:
                 self._kept.sent()
@@ -211,3 +210,10 @@ class ProcessorLink:
             self._room.set()
         else:
             self._room.clear()
+
+
+def _push(session: str, tenant: str, piece: Piece | FeaturePiece) -> PushAudio:
+    if isinstance(piece, FeaturePiece):
+        return PushAudio(session, tenant, piece.start, b"", piece.boundary, piece.packet)
+    pcm = piece.pcm.astype("<i2", copy=False).tobytes()
+    return PushAudio(session, tenant, piece.start, pcm, piece.boundary)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from auricle.audio.mel import SAMPLE_RATE
-from auricle.frontend.endpointing import Piece
+from auricle.frontend.endpointing import FeaturePiece, Piece
 from auricle.messages import Final, Partial, SessionEvent
 
 _KEPT = 2_000  # pieces whose arrival is remembered: minutes
@@ -44,9 +44,9 @@ class SessionTimer:
         self._spoken = False  # the oldest of them has had text
         self._stopped: list[tuple[int, float]] = []
 
-    def heard(self, piece: Piece) -> None:
+    def heard(self, piece: Piece | FeaturePiece) -> None:
         """Audio arrived."""
-        self._waits.audio(speech=len(piece.pcm) / SAMPLE_RATE)
+        self._waits.audio(speech=(piece.end - piece.start) / SAMPLE_RATE)
         now = self._clock()
         if self._between:
             self._begun.append(now)

@@ -22,7 +22,7 @@ from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from auricle.frontend.endpointing import Piece
+from auricle.frontend.endpointing import FeaturePiece, Piece
 from auricle.frontend.link import LinkObserver
 from auricle.messages import Final, Partial, SessionEvent
 
@@ -85,7 +85,7 @@ class _Listener:
         self._put = put
         self._committed = ""
 
-    def heard(self, piece: Piece) -> None:
+    def heard(self, piece: Piece | FeaturePiece) -> None:
         """Audio is of no interest."""
 
     def event(self, event: SessionEvent) -> None:

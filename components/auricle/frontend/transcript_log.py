@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from auricle.frontend.endpointing import Piece
+from auricle.frontend.endpointing import FeaturePiece, Piece
 from auricle.messages import Final, SessionEvent
 
 log = logging.getLogger(__name__)
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 class TranscriptLog:
     """An observer of a session's link."""
 
-    def heard(self, piece: Piece) -> None:
+    def heard(self, piece: Piece | FeaturePiece) -> None:
         """Audio is of no interest."""
 
     def event(self, event: SessionEvent) -> None:

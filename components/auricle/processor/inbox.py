@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auricle.audio.features import FeaturePacket
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.errors import DeadlineExceeded, Overloaded, ProtocolError
@@ -21,11 +22,7 @@ class Audio:
     start: int
     pcm: Int16
     boundary: Boundary
-
-    @property
-    def end(self) -> int:
-        """Session sample after the last one."""
-        return self.start + len(self.pcm)
+    features: FeaturePacket | None = None
 
 
 class AudioInbox:
@@ -49,7 +46,12 @@ class AudioInbox:
         self._room.set()
 
     async def push(
-        self, start_sample: int, pcm: bytes, seconds: float, boundary: Boundary = "none"
+        self,
+        start_sample: int,
+        pcm: bytes,
+        seconds: float,
+        boundary: Boundary = "none",
+        features: FeaturePacket | None = None,
     ) -> int:
         """Take samples not received yet; returns the session sample after the last one.
 
@@ -70,15 +72,22 @@ class AudioInbox:
             raise Overloaded(
                 f"{self._limit / SAMPLE_RATE:g} s of audio are waiting to be decoded"
             ) from None
-        self._take_in(start_sample, np.frombuffer(pcm, "<i2"), boundary)
+        self._take_in(start_sample, np.frombuffer(pcm, "<i2"), boundary, features)
         return self.received
 
-    def _take_in(self, start_sample: int, samples: Int16, boundary: Boundary) -> None:
-        end = start_sample + len(samples)
+    def _take_in(
+        self,
+        start_sample: int,
+        samples: Int16,
+        boundary: Boundary,
+        features: FeaturePacket | None,
+    ) -> None:
+        end = start_sample + len(samples) if features is None else features.end
         begin = max(start_sample, self.received)
         if end < self.received or (end == self.received and (boundary == "none" or self._between)):
             return  # a repetition
-        self._pending.append(Audio(begin, samples[begin - start_sample :], boundary))
+        # Packets of features are whole: what is repeated was received whole before.
+        self._pending.append(Audio(begin, samples[begin - start_sample :], boundary, features))
         self._spans.append((begin, end))
         self.received = end
         self._between = boundary == "endpoint"

@@ -38,7 +38,10 @@ class OpenSegment:
         """Append what was received next."""
         if self.audio.samples == 0:
             self.start = audio.start
-        self.audio.push(audio.pcm)
+        if audio.features is not None:
+            self.audio.push_features(audio.features)
+        else:
+            self.audio.push(audio.pcm)
         if audio.boundary != "none":
             self.marks.append(Mark(self.audio.samples, audio.boundary == "endpoint"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from auricle.audio.features import check_features
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import BadRequest, Overloaded, ProtocolError
 from auricle.messages import (
@@ -78,8 +79,14 @@ class ProcessorService:
     async def push(self, request: PushAudio) -> Accepted:
         """Take audio; waits while the session's buffer is full."""
         inbox = self._find(request.session, request.tenant).inbox
+        if request.features is not None:
+            check_features(request.features, self._settings.max_segment_seconds)
         received = await inbox.push(
-            request.start_sample, request.pcm, _PUSH_WAIT_SECONDS, request.boundary
+            request.start_sample,
+            request.pcm,
+            _PUSH_WAIT_SECONDS,
+            request.boundary,
+            request.features,
         )
         return Accepted(received)
 

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from auricle.audio.mel import CLAMP_RANGE, FFT, HOP, IncrementalLogMel
-from auricle.audio.pcm import Int16, to_float
+from auricle.audio.features import FeaturePacket
+from auricle.audio.mel import CLAMP_RANGE, FFT, HOP
+from auricle.audio.pcm import Int16
 from auricle.checkpoint.geometry import Geometry
+from auricle.errors import ProtocolError
+from auricle.processor.sources import FeatureSource, PcmSource
 
 _DIGEST_BYTES = 16
 MIN_SAMPLES = FFT // 2 + 1
@@ -69,35 +72,39 @@ class SegmentAudio:
     def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
         self._geometry = geometry
         self._scheme = scheme
-        self._mel = IncrementalLogMel()
-        self._parts: list[Int16] = []
-        self._count = 0
+        self._source: PcmSource | FeatureSource = PcmSource()
         self._final_hashes: list[bytes] = []
+        self._hashed_samples = 0
 
     @property
     def samples(self) -> int:
         """Samples received."""
-        return self._count
+        return self._source.samples
 
     def push(self, pcm: Int16) -> None:
         """Append 16 kHz samples; features are computed when windows are asked for."""
-        self._parts.append(pcm)
-        self._count += len(pcm)
+        if not isinstance(self._source, PcmSource):
+            raise ProtocolError("samples within a segment of features")
+        self._source.push(pcm)
+
+    def push_features(self, packet: FeaturePacket) -> None:
+        """Append features of the client instead of samples."""
+        if isinstance(self._source, PcmSource):
+            if self._source.samples:
+                raise ProtocolError("features within a segment of samples")
+            self._source = FeatureSource()
+        self._source.push(packet)
 
     def pcm(self, start: int, end: int) -> Int16:
-        """Samples [start, end) of the segment."""
-        if len(self._parts) > 1:
-            self._parts = [np.concatenate(self._parts)]
-        return self._parts[0][start:end] if self._parts else np.zeros(0, np.int16)
+        """Samples [start, end) of the segment; none if it is of features."""
+        return self._source.pcm(start, end)
 
     def windows(self, samples: int) -> tuple[Window, ...]:
         """Windows of the segment as if it ended after `samples` (at least 201)."""
-        if samples < self._mel.samples:
-            # A cut lies before the last decode: later audio must not show in the maximum.
-            self._mel = IncrementalLogMel()
+        if samples < self._hashed_samples:
             self._final_hashes = []
-        self._mel.push(to_float(self.pcm(self._mel.samples, samples)))
-        frames, maximum = self._mel.frames(samples)
+        self._hashed_samples = samples
+        frames, maximum = self._source.frames(samples)
         floor = float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))
         hashes = self._block_hashes(frames, samples)
         span, chunk = self._geometry.window_frames, self._geometry.chunk_frames

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from auricle.audio.decode import MAX_RATE, MIN_RATE
+from auricle.audio.features import DTYPES
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
@@ -23,6 +24,9 @@ from auricle.settings import (
     MIN_SPEECH_THRESHOLD,
     FrontendSettings,
 )
+
+# Features instead of samples, see docs/log_mel.md.
+LOG_MEL = "log_mel"
 
 
 class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,12 +44,14 @@ class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
     """First message of a client.
 
-    `chunk_ms` None takes the server's default. With `partials` false each segment
-    is decoded once, when it is complete: cheaper, and independent of load.
+    `feature_dtype` is that of `log_mel`. `chunk_ms` None takes the server's default. With
+    `partials` false each segment is decoded once, when it is complete: cheaper, and
+    independent of load.
     """
 
     sample_rate: int
     encoding: str = "pcm_s16le"
+    feature_dtype: str = "float32"
     language: str | None = None
     context: str = ""
     chunk_ms: int | None = None
@@ -136,10 +142,12 @@ def parse_start(text: str | None) -> Start:
             f"the first message must be a JSON start such as "
             f'{{"type": "start", "sample_rate": 16000}}: {error}'
         ) from None
-    if start.encoding not in ENCODINGS:
+    if start.encoding not in (*ENCODINGS, LOG_MEL):
         raise ProtocolError(
-            f"unknown encoding {start.encoding!r}; supported: {', '.join(ENCODINGS)}"
+            f"unknown encoding {start.encoding!r}; supported: {', '.join((*ENCODINGS, LOG_MEL))}"
         )
+    if start.encoding == LOG_MEL:
+        _check_features(start)
     if not MIN_RATE <= start.sample_rate <= MAX_RATE:
         raise ProtocolError(
             f"sample_rate {start.sample_rate} is outside {MIN_RATE} to {MAX_RATE} Hz"
@@ -154,6 +162,19 @@ def parse_start(text: str | None) -> Start:
         )
     _check_endpointing(start.endpointing)
     return start
+
+
+def _check_features(start: Start) -> None:
+    if start.sample_rate != SAMPLE_RATE:
+        raise ProtocolError(
+            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {start.sample_rate}"
+        )
+    if start.feature_dtype not in DTYPES:
+        raise ProtocolError(
+            f"unknown feature_dtype {start.feature_dtype!r}; supported: {', '.join(DTYPES)}"
+        )
+    if start.endpointing != Endpointing():
+        raise ProtocolError(f"endpointing has no effect with {LOG_MEL}: the client marks speech")
 
 
 def _check_endpointing(wanted: Endpointing) -> None:

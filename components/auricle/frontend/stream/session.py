@@ -8,7 +8,8 @@ from contextlib import aclosing
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import AuricleError, ProtocolError, from_code
 from auricle.frontend.backend import Backend
-from auricle.frontend.endpointing import GateEvent, Piece, SpeechStarted
+from auricle.frontend.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
+from auricle.frontend.feature_ingest import FeatureIngest
 from auricle.frontend.ingest import Ingest
 from auricle.frontend.link import ProcessorLink
 from auricle.frontend.sockets import ClientSocket
@@ -57,14 +58,19 @@ class _Session:
             partials=start.partials,
             trace=self._socket.trace,
         )
-        options = protocol.endpointing_options(start, self._settings)
-        ingest = Ingest(start.sample_rate, start.encoding, self._backend.detector, options)
+        ingest = self._ingest(start)
         link = self._backend.link(opened)
         writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
         others = [asyncio.create_task(self._read(ingest, link)), asyncio.create_task(link.pump())]
         await first_failure_or(writer, others)
 
-    async def _read(self, ingest: Ingest, link: ProcessorLink) -> None:
+    def _ingest(self, start: protocol.Start) -> Ingest | FeatureIngest:
+        if start.encoding == protocol.LOG_MEL:
+            return FeatureIngest(start.feature_dtype, self._settings.max_segment_seconds)
+        options = protocol.endpointing_options(start, self._settings)
+        return Ingest(start.sample_rate, start.encoding, self._backend.detector, options)
+
+    async def _read(self, ingest: Ingest | FeatureIngest, link: ProcessorLink) -> None:
         """Client → link, until `end`."""
         idle = self._settings.idle_timeout_seconds
         while True:
@@ -87,7 +93,7 @@ class _Session:
     async def _hand_over(self, events: list[GateEvent], link: ProcessorLink) -> None:
         """Speech goes to the processor, when it started and stopped to the client."""
         for event in events:
-            if isinstance(event, Piece):
+            if isinstance(event, Piece | FeaturePiece):
                 await link.add(event)
             elif isinstance(event, SpeechStarted):
                 await self._send(protocol.SpeechStartedReply(protocol.milliseconds(event.at)))

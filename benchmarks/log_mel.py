@@ -1,0 +1,90 @@
+"""Text from a client's own features, beside text from samples.
+
+    python -m benchmarks.log_mel [--recordings 400] [--out FILE]
+
+Each recording is one synthetic sentence or two of the demo corpus (seed fixed); it is
+sent as samples and as log-mel in float32 and float16, to one server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import jiwer
+
+from auricle.audio.pcm import to_float, to_int16
+from auricle.audio.segmentation import SegmentLimits
+from auricle.client.stream import stream_file
+from auricle.frontend.endpointing import EndpointingOptions
+from benchmarks.streaming.audio import CORPUS, Recording, spoken
+from benchmarks.streaming.environment import environment
+from examples.log_mel_client import FeatureSender, speech, transcribe
+from models.training.corpus import Corpus
+from tests.server import Server, serving
+
+_LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
+_OPTIONS = EndpointingOptions(0.5, 500, 300)
+_AT_ONCE = 4
+
+
+async def texts(server: Server, recording: Recording) -> tuple[str, str, str]:
+    """As samples, as float32 and as float16 features."""
+    pcm = to_int16(recording.samples)
+    stream = stream_file(server.url, to_float(pcm), live=False)
+    samples = [event async for event in stream][-1]["text"]
+    pieces = list(speech(pcm, _OPTIONS))
+    url = server.url.replace("http", "ws")
+    found = [samples]
+    for dtype in ("float32", "float16"):
+        packets = list(FeatureSender(_LIMITS, dtype).packets(pieces))
+        found.append(await transcribe(url, packets, dtype, partials=False))
+    return found[0], found[1], found[2]
+
+
+async def run(server: Server, recordings: list[Recording]) -> list[tuple[str, str, str]]:
+    """All of them, a few at a time."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(recording: Recording) -> tuple[str, str, str]:
+        async with room:
+            return await texts(server, recording)
+
+    return list(await asyncio.gather(*(one(recording) for recording in recordings)))
+
+
+def figures(recordings: list[Recording], found: list[tuple[str, str, str]]) -> dict[str, float]:
+    """Shares of identical transcripts, and word error rates."""
+    words = [" ".join(word.text for word in recording.words) for recording in recordings]
+    rates = [jiwer.wer(words, [text[i] for text in found]) for i in range(3)]
+    return {
+        "recordings": float(len(recordings)),
+        "identical_float32": sum(a == b for a, b, _ in found) / len(found),
+        "identical_float16": sum(a == c for a, _, c in found) / len(found),
+        "wer_samples": rates[0],
+        "wer_float16_minus_samples": rates[2] - rates[0],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", type=int, default=400)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    corpus, dice = Corpus(CORPUS, "seen"), random.Random(0)
+    recordings = [spoken(corpus, dice, 3.0, (0.3, 1.0)) for _ in range(arguments.recordings)]
+    with serving() as server:
+        result = figures(recordings, asyncio.run(run(server, recordings)))
+    if arguments.out is not None:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        report = {"figures": result, "environment": environment()}
+        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+    for name, value in result.items():
+        print(f"{name:28} {value:.6g}")
+
+
+if __name__ == "__main__":
+    main()

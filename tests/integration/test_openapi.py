@@ -1,0 +1,63 @@
+"""The OpenAPI document, and the server held against it: no input gives a 5xx of ours."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+
+from tests.server import Server
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_the_document_names_every_route(server: Server) -> None:
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/live",
+        "/health",
+        "/metrics",
+        "/v1/models",
+        "/v1/models/{model}",
+        "/v1/audio/transcriptions",
+    }
+    form = paths["/v1/audio/transcriptions"]["post"]["requestBody"]["content"]
+    fields = form["multipart/form-data"]["schema"]["properties"]
+    assert {"file", "model", "language", "response_format", "stream"} <= set(fields)
+
+
+def test_docs_are_a_page(server: Server) -> None:
+    assert "swagger" in httpx.get(f"{server.url}/docs").text
+
+
+def test_no_generated_request_gives_a_server_error(server: Server) -> None:
+    schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    seen: set[str] = set()
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(
+            max_examples=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(case=operation.as_strategy())
+        def check(case: schemathesis.Case) -> None:
+            response = case.call()
+            case.validate_response(response, checks=[not_a_server_error])
+            seen.add(f"{case.method} {case.path}")
+
+        check()
+    assert len(seen) == 6
+
+
+def test_unknown_paths_and_methods_have_the_body_of_all_errors(server: Server) -> None:
+    missing = httpx.get(f"{server.url}/v1/nothing")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["message"] == "Not Found: GET /v1/nothing; see /docs"
+    wrong = httpx.get(f"{server.url}/v1/audio/transcriptions")
+    assert wrong.status_code == 405
+    assert "Method Not Allowed" in wrong.json()["error"]["message"]
