@@ -72,6 +72,9 @@ class FrontendSettings(CommonSettings):
     realtime_idle_seconds: Seconds = Field(
         900.0, gt=0, description="a /v1/realtime connection without an event from its client"
     )
+    slow_reader_seconds: Seconds = Field(
+        20.0, gt=0, description="a client may leave an event unread, then its session is ended"
+    )
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
     request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
     endpointing: bool = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import ssl
 import subprocess
 import sys
@@ -20,8 +21,9 @@ import websockets
 import yaml
 
 from auricle.frontend.access.keys import new_key
+from auricle.tasks import cancelled
 from tests import recordings
-from tests.server import ROOT, Server, serving
+from tests.server import ROOT, Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
 SMALL = recordings.path("hello").read_bytes()
@@ -71,6 +73,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "--Frontend.max_upload_bytes=400000",
         "--Frontend.max_recording_seconds=60",
         "--Frontend.upload_timeout_seconds=1",
+        "--Frontend.slow_reader_seconds=1",
         "--Frontend.cors_origins=[https://pages.example]",
     ) as server:
         yield Guarded(server, {name: secret for name, (secret, _) in made.items()})
@@ -286,6 +289,29 @@ async def test_the_server_has_so_many_sessions(guarded: Guarded) -> None:
     finally:
         for socket in opened:
             await socket.close()
+
+
+async def test_a_client_that_does_not_read_is_ended_and_told_why(guarded: Guarded) -> None:
+    async with guarded.connect("plain", "/v1/realtime") as socket:
+        await socket.recv()
+
+        async def ask_for_ever() -> None:
+            """Each is answered with an error event that names it; nobody takes them."""
+            while True:
+                await socket.send(json.dumps({"type": secrets.token_hex(50_000)}))
+
+        asking = asyncio.create_task(ask_for_ever())
+        metric = "auricle_frontend_sessions_ended_total"
+        await eventually(
+            lambda: guarded.server.metric("Frontend", metric, result="deadline") == 1, seconds=30
+        )
+        await cancelled([asking])
+        with pytest.raises(websockets.ConnectionClosed):
+            async with asyncio.timeout(30):
+                while True:
+                    await socket.recv()
+        assert socket.close_code == 1008
+        assert socket.close_reason == "reading what was sent took longer than 1 s"
 
 
 # ── browsers and TLS ────────────────────────────────────────────────────────

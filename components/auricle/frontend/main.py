@@ -118,8 +118,7 @@ def _services(
     async def processors() -> int:
         return len(await backend.endpoints.open.instances())
 
-    limit = backend.settings.max_sessions
-    sockets = SocketSessions(limit, access, metrics, backend.tracer)
+    sockets = SocketSessions(backend.settings, access, metrics, backend.tracer)
     stream = StreamProtocol(backend)
     realtime = RealtimeProtocol(backend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error)

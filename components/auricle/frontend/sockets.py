@@ -16,12 +16,12 @@ from auricle.frontend.access.limits import Client
 from auricle.frontend.http_errors import error_response
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.logs import about
+from auricle.settings import FrontendSettings
 from auricle.tasks import within
 from auricle.tracing import NO_TRACE, Tracer
 
 log = logging.getLogger(__name__)
-# A reader slower than this is ended; what the socket buffers is all that waits for it.
-_SEND_SECONDS = 20.0
+_CLOSE_SECONDS = 5.0
 # Close codes: 1000 done, 1008 the client's fault, 1009 a frame too large (by the WebSocket
 # library), 1011 ours, 1013 try again later.
 _CLOSE_CODES = {
@@ -43,8 +43,10 @@ class ClientGone(Exception):
 class ClientSocket:
     """One accepted connection and whose it is. Raises ClientGone once the client has left."""
 
-    def __init__(self, socket: WebSocket, client: Client) -> None:
+    def __init__(self, socket: WebSocket, client: Client, slow_reader_seconds: float) -> None:
+        """What the socket buffers is all that waits for a slow reader."""
         self._socket = socket
+        self._slow_reader_seconds = slow_reader_seconds
         self.client = client
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
@@ -71,7 +73,8 @@ class ClientSocket:
     async def send(self, text: str) -> None:
         """Raises DeadlineExceeded if the client does not read."""
         try:
-            await within(_SEND_SECONDS, self._socket.send_text(text), "a slow reader")
+            sending = self._socket.send_text(text)
+            await within(self._slow_reader_seconds, sending, "reading what was sent")
         except (WebSocketDisconnect, RuntimeError):
             raise ClientGone from None
 
@@ -80,7 +83,7 @@ class ClientSocket:
         try:
             # A control frame has room for 123 bytes.
             short = reason.encode()[:120].decode(errors="ignore")
-            await within(_SEND_SECONDS, self._socket.close(code, short), "closing")
+            await within(_CLOSE_SECONDS, self._socket.close(code, short), "closing")
         except (WebSocketDisconnect, RuntimeError, AuricleError):
             log.debug("the client left before it was told to")
 
@@ -99,10 +102,11 @@ class SocketSessions:
     """All WebSocket sessions of this frontend, whatever their protocol."""
 
     def __init__(
-        self, max_sessions: int, access: Access, metrics: FrontendMetrics, tracer: Tracer
+        self, settings: FrontendSettings, access: Access, metrics: FrontendMetrics, tracer: Tracer
     ) -> None:
         self._tracer = tracer
-        self._max_sessions = max_sessions
+        self._max_sessions = settings.max_sessions
+        self._slow_reader_seconds = settings.slow_reader_seconds
         self._access = access
         self._metrics = metrics
         self._open = 0
@@ -118,7 +122,7 @@ class SocketSessions:
             return
         offered = subprotocols(socket.headers)
         await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
-        connection = ClientSocket(socket, client)
+        connection = ClientSocket(socket, client, self._slow_reader_seconds)
         try:
             async with self._counted(client):
                 await self._traced(connection, protocol)
