@@ -17,6 +17,7 @@ from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
 from auricle.errors import TransferFailed
+from tests.server import eventually
 
 pytestmark = pytest.mark.integration
 LAYOUT = SlabLayout(width=192, item_bytes=4, max_length=104)
@@ -98,6 +99,17 @@ async def test_a_window_arrives_whole_and_its_owner_is_told(bench: Bench) -> Non
     bench.pipe.send("notices")
     assert bench.pipe.poll(10)
     assert set(bench.pipe.recv()) <= {b"41,42"}
+
+
+async def test_an_owner_is_told_without_a_read(bench: Bench) -> None:
+    bench.endpoint.notify("nobody", b"junk", b"lost")  # disturbs nobody
+    bench.endpoint.notify(bench.address.agent, bench.address.metadata, b"7")
+
+    def told() -> bool:
+        bench.pipe.send("notices")
+        return bench.pipe.poll(10) and bench.pipe.recv() == [b"7"]
+
+    await eventually(told, seconds=20)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class CopyEndpoint:
     def __init__(self, remote: HostSlab, local: HostSlab) -> None:
         self.remote, self.local = remote, local
         self.requests: list[ReadRequest] = []
+        self.notices: list[tuple[str, bytes]] = []
         self.fail: str | None = None
         self.held: list[PendingRead] | None = None
         self.begun = asyncio.Event()
@@ -41,6 +42,9 @@ class CopyEndpoint:
         else:
             self.finish(read)
         return read
+
+    def notify(self, agent: str, _metadata: bytes, notice: bytes) -> None:
+        self.notices.append((agent, notice))
 
     def finish(self, read: PendingRead) -> None:
         for source, target in zip(read.request.remote, read.request.local, strict=True):
@@ -103,6 +107,18 @@ async def test_a_window_that_is_here_is_not_read_again() -> None:
     async with bench.fetcher.pinned([bench.without_ref(A)]) as fetched:
         assert fetched.bytes_read == 0
     assert len(bench.endpoint.requests) == 1
+
+
+async def test_the_lease_of_a_window_that_need_not_be_read_is_given_back() -> None:
+    """Else it would hold a slot of the encode worker until its deadline."""
+    bench = Bench()
+    async with bench.fetcher.pinned([bench.window(A)]):
+        pass
+    assert bench.endpoint.notices == []
+    async with bench.fetcher.pinned([bench.window(A, lease=99), bench.window(B, 1)]):
+        pass
+    assert bench.endpoint.notices == [("enc", b"99")]
+    assert [r.notice for r in bench.endpoint.requests] == [b"70", b"71"]
 
 
 async def test_a_window_nobody_has_is_named() -> None:

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 # so the notification poll bounds the time of a read.
 _POLL_SECONDS = 0.0002
 _NOTIFICATION_POLL_SECONDS = 0.0005
+# A message without a read says nothing when it has left; first contact takes up to 40 ms.
+_SENDING_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class ReadRequest:
     local: tuple[Region, ...]
     notice: bytes
     deadline_seconds: float
+
+
+@dataclass(frozen=True)
+class _Message:
+    """To another agent, without a read."""
+
+    agent: str
+    agent_metadata: bytes
+    notice: bytes
 
 
 class PendingRead:
@@ -83,9 +94,10 @@ class NixlEndpoint:
         self._region = region
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
-        self._inbox: queue.SimpleQueue[PendingRead | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[PendingRead | _Message | None] = queue.SimpleQueue()
         self._active: list[PendingRead] = []
         self._late: list[PendingRead] = []  # timed out, still in progress
+        self._sending_until = 0.0
         self._peers: dict[str, bytes] = {}
         self._started: Future[bytes] = Future()
         self._thread = threading.Thread(target=self._run, name=f"nixl-{name}", daemon=True)
@@ -118,6 +130,10 @@ class NixlEndpoint:
         self._inbox.put(pending)
         return pending
 
+    def notify(self, agent: str, agent_metadata: bytes, notice: bytes) -> None:
+        """Tell another agent something; if it cannot be reached nobody hears of it."""
+        self._inbox.put(_Message(agent, agent_metadata, notice))
+
     # ── the agent's thread ──────────────────────────────────────────────────
 
     def _run(self) -> None:
@@ -149,16 +165,31 @@ class NixlEndpoint:
         wait: float | None = None
         if busy:
             wait = _POLL_SECONDS
-        elif self._on_notice is not None and self._awaiting_notices():
+        elif self._sends() or (self._on_notice is not None and self._awaiting_notices()):
             wait = _NOTIFICATION_POLL_SECONDS
         try:
             item = self._inbox.get(timeout=wait)
             while True:
-                if item is not None:
+                if isinstance(item, PendingRead):
                     self._start_read(item)
+                elif item is not None:
+                    self._send(item)
                 item = self._inbox.get_nowait()
         except queue.Empty:
             pass
+
+    def _send(self, message: _Message) -> None:
+        try:
+            peer = self._peer(message.agent, message.agent_metadata)
+            self._agent.send_notif(peer, message.notice)
+            self._sending_until = time.monotonic() + _SENDING_SECONDS
+        except Exception as error:  # NIXL raises its own types
+            self._forget_peer(message.agent)
+            log.info("telling %s failed: %s", message.agent, error or type(error).__name__)
+
+    def _sends(self) -> bool:
+        """Whether a message may still need progress to be made for it."""
+        return time.monotonic() < self._sending_until
 
     def _start_read(self, read: PendingRead) -> None:
         request = read.request
@@ -167,7 +198,7 @@ class NixlEndpoint:
                 "READ",
                 self._descriptors(request.local),
                 self._descriptors(request.remote),
-                self._peer(request),
+                self._peer(request.agent, request.agent_metadata),
                 request.notice,
             )
             self._agent.transfer(read.handle)
@@ -182,15 +213,15 @@ class NixlEndpoint:
         read.deadline = time.monotonic() + request.deadline_seconds
         self._active.append(read)
 
-    def _peer(self, request: ReadRequest) -> str:
+    def _peer(self, agent: str, metadata: bytes) -> str:
         """The remote agent, introduced once per (name, metadata)."""
-        if self._peers.get(request.agent) != request.agent_metadata:
-            name = self._agent.add_remote_agent(request.agent_metadata)
+        if self._peers.get(agent) != metadata:
+            name = self._agent.add_remote_agent(metadata)
             name = name.decode() if isinstance(name, bytes) else name
-            if name != request.agent:
-                raise TransferFailed(f"metadata is of agent {name}, not {request.agent}")
-            self._peers[request.agent] = request.agent_metadata
-        return request.agent
+            if name != agent:
+                raise TransferFailed(f"metadata is of agent {name}, not {agent}")
+            self._peers[agent] = metadata
+        return agent
 
     def _forget_peer(self, agent: str) -> None:
         """It failed: introduce it anew before the next read."""
@@ -243,11 +274,12 @@ class NixlEndpoint:
             log.warning("releasing a transfer handle failed: %s", error)
 
     def _poll_notices(self) -> None:
-        if self._on_notice is None:
+        if self._on_notice is None and not self._sends():
             return
-        for notices in self._agent.get_new_notifs().values():
+        for notices in self._agent.get_new_notifs().values():  # makes progress, too
             for notice in notices:
-                self._on_notice(notice)
+                if self._on_notice is not None:
+                    self._on_notice(notice)
 
 
 def _settle(future: Future[None], error: Exception | None) -> None:

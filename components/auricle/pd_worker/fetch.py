@@ -91,9 +91,15 @@ class WindowFetcher:
             else:
                 self.table.pin(slot)
                 slots[window.key] = slot
+                self._give_back(window)
         if not missing:
             return 0
         return await self._read(missing, slots)
+
+    def _give_back(self, window: DecodeWindow) -> None:
+        """A window that need not be read: its lease would hold its slot until its deadline."""
+        if (ref := window.ref) is not None:
+            self._endpoint.notify(ref.agent, ref.agent_metadata, str(ref.lease).encode())
 
     async def _read(self, missing: list[DecodeWindow], slots: dict[str, Slot]) -> int:
         refs = self._usable(missing)
