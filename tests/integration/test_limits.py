@@ -74,6 +74,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "--Frontend.max_recording_seconds=60",
         "--Frontend.upload_timeout_seconds=1",
         "--Frontend.slow_reader_seconds=1",
+        "--Frontend.realtime_idle_seconds=3",
+        "--Frontend.idle_timeout_seconds=2",
         "--Frontend.cors_origins=[https://pages.example]",
     ) as server:
         yield Guarded(server, {name: secret for name, (secret, _) in made.items()})
@@ -291,6 +293,27 @@ async def test_the_server_has_so_many_sessions(guarded: Guarded) -> None:
             await socket.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "first", "message"),
+    [
+        ("/v1/realtime", None, "the next event of the client took longer than 3 s"),
+        ("/v1/audio/stream", START, "the next audio packet took longer than 2 s"),
+    ],
+)
+async def test_a_client_that_says_nothing_is_ended_and_told_why(
+    guarded: Guarded, path: str, first: str | None, message: str
+) -> None:
+    async with guarded.connect("plain", path) as socket:
+        if first is not None:
+            await socket.send(first)
+        await socket.recv()
+        error = json.loads(await socket.recv())
+        assert message in json.dumps(error)
+        with pytest.raises(websockets.ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1008
+
+
 async def test_a_client_that_does_not_read_is_ended_and_told_why(guarded: Guarded) -> None:
     async with guarded.connect("plain", "/v1/realtime") as socket:
         await socket.recv()
@@ -300,10 +323,12 @@ async def test_a_client_that_does_not_read_is_ended_and_told_why(guarded: Guarde
             while True:
                 await socket.send(json.dumps({"type": secrets.token_hex(50_000)}))
 
-        asking = asyncio.create_task(ask_for_ever())
         metric = "auricle_frontend_sessions_ended_total"
+        before = guarded.server.metric("Frontend", metric, result="deadline")
+        asking = asyncio.create_task(ask_for_ever())
         await eventually(
-            lambda: guarded.server.metric("Frontend", metric, result="deadline") == 1, seconds=30
+            lambda: guarded.server.metric("Frontend", metric, result="deadline") == before + 1,
+            seconds=30,
         )
         await cancelled([asking])
         with pytest.raises(websockets.ConnectionClosed):

@@ -190,6 +190,31 @@ async def test_a_bad_event_is_answered_and_the_session_goes_on(
         assert (await until(connection, PREFIX + "completed"))[-1].transcript
 
 
+async def test_a_turn_that_fails_fails_alone(server: Server) -> None:
+    async with connected(server, transcription={"language": "tlh"}) as connection:
+        await append(connection, pcm("hello").tobytes())
+        failed = (await until(connection, PREFIX + "failed"))[-1]
+        assert "language 'tlh' is not supported; supported: English" in failed.error.message
+        session: Any = {"audio": {"input": {"transcription": {"language": "en"}}}}
+        await connection.session.update(session=session)
+        await append(connection, pcm("hello").tobytes())
+        done = (await until(connection, PREFIX + "completed"))[-1]
+        assert done.item_id != failed.item_id
+        assert jiwer.wer(recordings.words("hello"), done.transcript) <= 0.34
+
+
+async def test_format_and_turn_detection_cannot_change_within_a_turn(server: Server) -> None:
+    async with connected(server, turn_detection=None) as connection:
+        await append(connection, pcm("market").tobytes())
+        session: Any = {"audio": {"input": {"format": {"type": "audio/pcmu"}}}}
+        await connection.session.update(session=session)
+        events = await until(connection, "error")
+        assert "cannot change within a turn" in events[-1].error.message
+        await connection.input_audio_buffer.commit()
+        done = (await until(connection, PREFIX + "completed"))[-1]
+        assert jiwer.wer(recordings.words("market"), done.transcript) <= WORD_ERRORS
+
+
 async def test_a_manual_turn_needs_some_audio(server: Server) -> None:
     async with connected(server, turn_detection=None) as connection:
         await append(connection, bytes(100))

@@ -73,6 +73,25 @@ async def test_a_full_queue_refuses() -> None:
         batcher.submit(3)
 
 
+async def test_live_jobs_come_before_background_jobs() -> None:
+    device = Device()
+    batcher: Batcher[int, int] = Batcher(device.process, max_batch=2, max_queued=10)
+    jobs = [batcher.submit(n, background=True) for n in (1, 2)]
+    jobs += [batcher.submit(n) for n in (3, 4, 5)]
+    async with running(batcher):
+        await asyncio.gather(*jobs)
+    assert device.batches == [[3, 4], [5, 1], [2]]
+
+
+async def test_background_jobs_may_fill_half_of_the_queue() -> None:
+    batcher: Batcher[int, int] = Batcher(Device().process, max_batch=4, max_queued=4)
+    batcher.submit(1, background=True)
+    batcher.submit(2, background=True)
+    with pytest.raises(Overloaded, match="queue is full"):
+        batcher.submit(3, background=True)
+    batcher.submit(4)
+
+
 async def test_a_withdrawn_job_is_not_processed() -> None:
     device = Device()
     batcher: Batcher[int, int] = Batcher(device.process, max_batch=4, max_queued=10)

@@ -27,13 +27,17 @@ class Parts:
     def __init__(self) -> None:
         self.answer = asyncio.Event()
         self.reusable: list[int] = []
+        self.priorities: list[int] = []
 
     @asynccontextmanager
     async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncIterator[Fetched]:
         yield Fetched((), 0)
 
-    async def generate(self, *arguments: object, reusable_windows: int, **_: object) -> Decoded:
+    async def generate(
+        self, *arguments: object, reusable_windows: int, priority: int, **_: object
+    ) -> Decoded:
         self.reusable.append(reusable_windows)
+        self.priorities.append(priority)
         await self.answer.wait()
         return Decoded((1,), "stop", 10, 0, 1, 0, 0)
 
@@ -48,9 +52,11 @@ def worker(parts: Parts) -> PdWorker:
     )
 
 
-def request(*, final: bool, windows: tuple[bool, ...] = (True,)) -> DecodeRequest:
+def request(
+    *, final: bool, windows: tuple[bool, ...] = (True,), background: bool = False
+) -> DecodeRequest:
     rows = tuple(DecodeWindow(f"{i:032x}", 13, partial) for i, partial in enumerate(windows))
-    return DecodeRequest("s", "t", "r", (1,), rows, (2,), 4, final)
+    return DecodeRequest("s", "t", "r", (1,), rows, (2,), 4, final, background=background)
 
 
 async def start(subject: PdWorker, *, final: bool) -> asyncio.Task[DecodeReply]:
@@ -72,6 +78,29 @@ async def test_the_last_slot_is_kept_for_finals() -> None:
     replies = await asyncio.gather(*running)
     assert max(reply.load for reply in replies) == 1.0
     assert (await subject.decode(request(final=False))).load == 1 / 8
+
+
+async def test_recordings_leave_half_of_the_slots_to_live_sessions() -> None:
+    parts = Parts()
+    subject = worker(parts)
+    running = [await start(subject, final=True) for _ in range(4)]
+    with pytest.raises(Overloaded, match="4 of 8 request slots are in use"):
+        await subject.decode(request(final=True, background=True))
+    running.append(await start(subject, final=False))
+    parts.answer.set()
+    await asyncio.gather(*running)
+    await subject.decode(request(final=True, background=True))
+
+
+async def test_finals_run_before_partials_and_recordings_last() -> None:
+    parts = Parts()
+    parts.answer.set()
+    subject = worker(parts)
+    await subject.decode(request(final=True))
+    await subject.decode(request(final=False))
+    await subject.decode(request(final=True, background=True))
+    assert parts.priorities == sorted(parts.priorities)
+    assert len(set(parts.priorities)) == 3
 
 
 async def test_kv_is_kept_up_to_the_first_partial_window_and_not_after_a_final() -> None:

@@ -34,7 +34,7 @@ def status_of(error: AuricleError) -> int:
 
 
 def error_body(error: AuricleError) -> dict[str, object]:
-    """OpenAI's error object. What went wrong inside is the log's business, not the client's."""
+    """OpenAI's error object."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {

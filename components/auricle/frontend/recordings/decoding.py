@@ -24,7 +24,7 @@ from auricle.errors import AudioTooLong, AuricleError
 from auricle.frontend.endpointing import EndpointingOptions, GateEvent, OpenGate, SpeechGate
 from auricle.frontend.recordings.parts import Part, PartCutter
 
-_NICE = 10  # live sessions come first
+_NICE = 19  # live sessions come first
 _GIB = 1 << 30
 
 
