@@ -6,13 +6,12 @@ A request is one message; its reply is a message of the named type or a
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
 from auricle.audio.features import FeaturePacket
 
-Message = TypeVar("Message", bound=msgspec.Struct)
 # Audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
 
@@ -286,17 +285,3 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     embedding_bytes_read: int
     steps: int = 0
     load: float = 0.0
-
-
-# ── wire form ───────────────────────────────────────────────────────────────
-
-
-def to_wire(message: msgspec.Struct) -> dict[str, Any]:
-    """Plain containers; bytes stay bytes (the request plane is msgpack)."""
-    plain: dict[str, Any] = msgspec.to_builtins(message, builtin_types=(bytes,))
-    return plain
-
-
-def from_wire(data: Any, kind: type[Message] | Any) -> Any:
-    """Typed message from plain containers; raises msgspec.ValidationError naming the field."""
-    return msgspec.convert(data, kind, strict=True, builtin_types=(bytes,))

@@ -15,11 +15,12 @@ import msgspec
 
 from auricle.errors import AuricleError, BadRequest
 from auricle.logs import about
-from auricle.messages import Refusal, from_wire, to_wire
+from auricle.messages import Refusal
 from auricle.runtime import realtime
 from auricle.runtime.cancellation import stream_until_stopped, until_stopped
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
+from auricle.runtime.wire import from_wire, to_wire
 from auricle.settings import CommonSettings
 from auricle.status import report_status
 from auricle.tasks import TaskOwner

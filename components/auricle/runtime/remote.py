@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, WorkerUnavailable, from_code
-from auricle.messages import Refusal, from_wire, to_wire
+from auricle.messages import Refusal
+from auricle.runtime.wire import from_wire, to_wire
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
