@@ -117,6 +117,21 @@ async def test_nothing_is_lost_when_nats_is_started_again(tmp_path: Path) -> Non
     assert subject.number("dropped_total") == 0
 
 
+@pytest.mark.integration
+async def test_the_bus_ends_when_told_to_though_nats_is_gone(tmp_path: Path) -> None:
+    port = free_port()
+    subject = Bus(f"nats://127.0.0.1:{port}")
+    heard = subject.bus.listener(SPOKEN).event
+    task = asyncio.create_task(subject.bus.run())
+    with nats_server(tmp_path, port):
+        heard(final("text"))
+        await eventually(lambda: subject.number("published_total") == 1, seconds=30)
+    heard(final("nobody takes this", 1))
+    async with asyncio.timeout(20):
+        await cancelled([task])
+    assert task.cancelled()
+
+
 @pytest.mark.unit
 def test_without_nats_the_oldest_messages_give_way() -> None:
     subject = Bus("nats://127.0.0.1:1", max_queued=2)

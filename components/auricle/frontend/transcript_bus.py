@@ -9,6 +9,7 @@ NATS cannot take for long is dropped, oldest first, and counted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 STREAM = "auricle_transcripts"
 _PUBLISH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
-_FLUSH_SECONDS = 5.0
+_FLUSH_SECONDS = 3.0
 # The stream's own memory of message ids; a resend after longer than that may be seen twice.
 _DUPLICATE_SECONDS = 120.0
 
@@ -188,9 +189,12 @@ class NatsBus:
                 while True:
                     await self._arrived.wait()
                     await self._send_waiting(stream)
-            finally:
-                async with asyncio.timeout(_FLUSH_SECONDS):
-                    await self._send_waiting(stream)
+            except asyncio.CancelledError:
+                # A failure now must not take the cancellation's place: `run` would go on.
+                with contextlib.suppress(NatsError, OSError, TimeoutError):
+                    async with asyncio.timeout(_FLUSH_SECONDS):
+                        await self._send_waiting(stream)
+                raise
         finally:
             await connection.close()
 
