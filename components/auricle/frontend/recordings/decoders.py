@@ -27,6 +27,9 @@ from auricle.tasks import within
 
 _DECODER = msgspec.msgpack.Decoder(Output)
 _PRELOAD = ["auricle.frontend.recordings.decoding"]
+# Hours of silence give no part for minutes at low priority; a process that is stuck
+# without using CPU is not caught by its own limit.
+_PART_SECONDS = 3600.0
 T = TypeVar("T")
 
 
@@ -66,7 +69,8 @@ class DecodingProcesses:
         async with self._room, self._process(decode_to, job) as (process, connection):
             while True:
                 try:
-                    output = _DECODER.decode(await self._in_thread(connection.recv_bytes))
+                    receiving = self._in_thread(connection.recv_bytes)
+                    output = _DECODER.decode(await within(_PART_SECONDS, receiving, "decoding"))
                 except EOFError:
                     await self._in_thread(process.join)
                     raise _died(job, process.exitcode) from None
