@@ -72,6 +72,11 @@ def g711_table(law: str) -> Int16:
     return np.asarray(table, np.int16)
 
 
+def milliseconds(samples: int) -> int:
+    """Of 16 kHz audio."""
+    return samples * 1000 // SAMPLE_RATE
+
+
 def to_float(pcm: Int16) -> npt.NDArray[np.float32]:
     """int16 → float32 in [-1, 1)."""
     return pcm.astype(np.float32) / np.float32(32768.0)

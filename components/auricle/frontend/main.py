@@ -77,7 +77,7 @@ async def run(settings: FrontendSettings) -> None:
         runtime.tasks.start(bus.run(), "transcript bus")
     tracer = Tracer("Frontend", settings.otlp_endpoint)
     backend = Backend(settings, models, endpoints, detector, bus, metrics, tracer)
-    services = _services(backend, access, decoders, registry, metrics)
+    services = _services(backend, access, decoders, registry)
     app = create_app(services, settings.cors_origins)
     config = uvicorn.Config(
         app,
@@ -99,7 +99,7 @@ async def run(settings: FrontendSettings) -> None:
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
     try:
-        model = _dynamo_model(backend, metrics)
+        model = _dynamo_model(backend)
         await runtime.serve("frontend", [], until=serving, model=model)
     finally:
         server.should_exit = True
@@ -113,12 +113,11 @@ def _services(
     access: Access,
     decoders: Decoders,
     registry: Registry,
-    metrics: FrontendMetrics,
 ) -> Services:
     async def processors() -> int:
         return len(await backend.endpoints.open.instances())
 
-    sockets = SocketSessions(backend.settings, access, metrics, backend.tracer)
+    sockets = SocketSessions(backend, access)
     stream = StreamProtocol(backend)
     realtime = RealtimeProtocol(backend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error)
@@ -129,7 +128,7 @@ def _services(
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         transcriptions=TranscriptionRequests(
-            backend, access, RecordingTranscriber(backend, decoders), metrics
+            backend, access, RecordingTranscriber(backend, decoders)
         ),
         registry=registry,
         processors=processors,
@@ -148,11 +147,11 @@ def _transcript_bus(settings: FrontendSettings, registry: Registry) -> Transcrip
     )
 
 
-def _dynamo_model(backend: Backend, metrics: FrontendMetrics) -> RealtimeModel | None:
+def _dynamo_model(backend: Backend) -> RealtimeModel | None:
     """What Dynamo's own frontend is told of us, if it is to be."""
     if not backend.settings.dynamo_model:
         return None
-    worker = RealtimeWorker(backend, metrics)
+    worker = RealtimeWorker(backend)
     return RealtimeModel(backend.settings.model, backend.model, worker.serve)
 
 

@@ -13,12 +13,11 @@ from fastapi import WebSocket, WebSocketDisconnect
 from auricle.errors import UNFORESEEN, AuricleError, Overloaded
 from auricle.frontend.access.gate import Access, subprotocols
 from auricle.frontend.access.limits import Client
+from auricle.frontend.backend import Backend
 from auricle.frontend.http_errors import error_response
-from auricle.frontend.metrics import FrontendMetrics
 from auricle.logs import about
-from auricle.settings import FrontendSettings
 from auricle.tasks import within
-from auricle.tracing import NO_TRACE, Tracer
+from auricle.tracing import NO_TRACE
 
 log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
@@ -101,16 +100,14 @@ class SocketProtocol:
 class SocketSessions:
     """All WebSocket sessions of this frontend, whatever their protocol."""
 
-    def __init__(
-        self, settings: FrontendSettings, access: Access, metrics: FrontendMetrics, tracer: Tracer
-    ) -> None:
-        self._tracer = tracer
-        self._max_sessions = settings.max_sessions
-        self._slow_reader_seconds = settings.slow_reader_seconds
+    def __init__(self, backend: Backend, access: Access) -> None:
+        self._tracer = backend.tracer
+        self._max_sessions = backend.settings.max_sessions
+        self._slow_reader_seconds = backend.settings.slow_reader_seconds
         self._access = access
-        self._metrics = metrics
+        self._metrics = backend.metrics
         self._open = 0
-        metrics.sessions.set_function(lambda: self._open)
+        self._metrics.sessions.set_function(lambda: self._open)
 
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
         """The whole life of one connection. Never raises for what a client did."""

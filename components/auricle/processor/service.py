@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from auricle.audio.features import check_features
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import milliseconds
 from auricle.errors import BadRequest, Overloaded, ProtocolError
 from auricle.messages import (
     MAX_CHUNK_MS,
@@ -67,7 +67,7 @@ class ProcessorService:
         )
         session = Session(request, self._settings, self._checkpoint, recognizer, self._tracer)
         self._sessions[request.session] = session
-        start_ms = request.resume.segment_start * 1000 // SAMPLE_RATE
+        start_ms = milliseconds(request.resume.segment_start)
         try:
             async with aclosing(session.events()) as events:
                 async for event in events:

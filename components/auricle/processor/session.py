@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import milliseconds
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError, Overloaded
@@ -174,7 +175,7 @@ class Session:
             segment=segment.number,
             committed=committed,
             partial=text.removeprefix(committed),
-            audio_ms=_milliseconds(segment.start + offset),
+            audio_ms=milliseconds(segment.start + offset),
             language=language,
             resume=self._resume_point(),
         )
@@ -198,8 +199,8 @@ class Session:
         return Final(
             segment=segment.number,
             text=text,
-            start_ms=_milliseconds(segment.start),
-            end_ms=_milliseconds(end),
+            start_ms=milliseconds(segment.start),
+            end_ms=milliseconds(end),
             language=language,
             resume=self._resume_point(),
         )
@@ -209,13 +210,13 @@ class Session:
         if event is not None:
             yield event
         total = self.inbox.received if self.inbox.total is None else self.inbox.total
-        yield Done(self.usage.report(_milliseconds(total)))
+        yield Done(self.usage.report(milliseconds(total)))
 
     async def _decode(self, offset: int, *, final: bool) -> DecodeReply:
         segment = self._segment
-        milliseconds = _milliseconds(segment.start + offset)
+        audio_ms = milliseconds(segment.start + offset)
         with self._tracer.span(
-            "chunk", self._opened.trace, segment=segment.number, audio_ms=milliseconds, final=final
+            "chunk", self._opened.trace, segment=segment.number, audio_ms=audio_ms, final=final
         ) as trace:
             return await self._decode_traced(offset, final, trace)
 
@@ -256,7 +257,3 @@ class Session:
             committed_tokens=self._segment.stability.committed,
             context=self._previous_text,
         )
-
-
-def _milliseconds(samples: int) -> int:
-    return samples * 1000 // SAMPLE_RATE

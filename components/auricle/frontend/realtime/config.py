@@ -10,14 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from auricle.errors import UnsupportedValue
-from auricle.settings import (
-    MAX_CONTEXT_CHARACTERS,
-    MAX_PRE_ROLL_MS,
-    MAX_SILENCE_MS,
-    MAX_SPEECH_THRESHOLD,
-    MIN_SILENCE_MS,
-    MIN_SPEECH_THRESHOLD,
-)
+from auricle.frontend.server_vad import ServerVadFields
+from auricle.settings import MAX_CONTEXT_CHARACTERS
 
 _G711_RATE = 8_000
 
@@ -56,13 +50,10 @@ class Transcription(_Strict):
     prompt: str = Field(default="", max_length=MAX_CONTEXT_CHARACTERS)
 
 
-class ServerVad(_Strict):
-    """Turns end where speech ends; None takes the server's default."""
+class ServerVad(ServerVadFields):
+    """Turns end where speech ends."""
 
     type: Literal["server_vad"] = "server_vad"
-    threshold: float | None = Field(default=None, ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD)
-    prefix_padding_ms: int | None = Field(default=None, ge=0, le=MAX_PRE_ROLL_MS)
-    silence_duration_ms: int | None = Field(default=None, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)
 
 
 class AudioInput(_Strict):

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import milliseconds
 from auricle.errors import BadRequest, UnsupportedValue
 from auricle.frontend.backend import Backend
 from auricle.frontend.endpointing import EndpointingOptions, GateEvent, Piece, SpeechStarted
 from auricle.frontend.ingest import Ingest
 from auricle.frontend.link import ProcessorLink
 from auricle.frontend.realtime import events
-from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.realtime.config import ServerVad, SessionConfig
 from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit, SessionUpdate
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
 from auricle.messages import OpenSession, ResumePoint
@@ -94,16 +95,16 @@ class RealtimeSession:
         config = self._config.updated(event.session)
         self._backend.check_model(config.audio.input.transcription.model)
         old, new = self._config.audio.input, config.audio.input
-        if (old.format, old.turn_detection) != (new.format, new.turn_detection):
-            if self._turn is not None:
-                raise UnsupportedValue(
-                    "the audio format and turn detection cannot change within a turn; "
-                    "commit or clear the input audio buffer first",
-                    "session.audio.input",
-                )
-            self._config = config
-            self._start_ingest()
+        other_audio = (old.format, old.turn_detection) != (new.format, new.turn_detection)
+        if other_audio and self._turn is not None:
+            raise UnsupportedValue(
+                "the audio format and turn detection cannot change within a turn; "
+                "commit or clear the input audio buffer first",
+                "session.audio.input",
+            )
         self._config = config
+        if other_audio:
+            self._start_ingest()
         await self._emit(events.server_event("session.updated", session=self._described()))
 
     def _described(self) -> dict[str, Any]:
@@ -128,13 +129,7 @@ class RealtimeSession:
     @property
     def _endpointing(self) -> EndpointingOptions:
         """Manual turns drop silence too: it would only give invented words."""
-        wanted = self._config.audio.input.turn_detection
-        return EndpointingOptions.over(
-            self._settings,
-            threshold=wanted.threshold if wanted else None,
-            min_silence_ms=wanted.silence_duration_ms if wanted else None,
-            pre_roll_ms=wanted.prefix_padding_ms if wanted else None,
-        )
+        return (self._config.audio.input.turn_detection or ServerVad()).over(self._settings)
 
     def _new_ingest(self) -> Ingest:
         encoding, rate = self._config.encoding
@@ -161,13 +156,17 @@ class RealtimeSession:
                 piece = Piece(self._base + event.start, event.pcm, event.boundary)
                 turn = self._turn or await self._begin_turn()
                 if starting:
-                    await self._said("speech_started", turn, audio_start_ms=_ms(piece.start))
+                    await self._said(
+                        "speech_started", turn, audio_start_ms=milliseconds(piece.start)
+                    )
                     starting = False
                 await turn.add(piece)
             elif isinstance(event, SpeechStarted):
                 starting = self._detects_turns
             elif self._detects_turns and self._turn is not None:
-                await self._said("speech_stopped", self._turn, audio_end_ms=_ms(self._turn.end))
+                await self._said(
+                    "speech_stopped", self._turn, audio_end_ms=milliseconds(self._turn.end)
+                )
                 await self._end_turn(self._turn)
 
     async def _commit(self) -> None:
@@ -179,7 +178,7 @@ class RealtimeSession:
             await self._end_turn(self._turn)
         elif not self._detects_turns:
             if ending.total_samples < _SHORTEST_TURN:
-                raise events.empty_commit(_ms(ending.total_samples))
+                raise events.empty_commit(milliseconds(ending.total_samples))
             await self._end_turn(await self._begin_turn())
         else:
             raise UnsupportedValue("there is no speech to commit: no turn is open")
@@ -221,7 +220,3 @@ class RealtimeSession:
         await self._emit(
             events.server_event(f"input_audio_buffer.{what}", item_id=turn.item, **fields)
         )
-
-
-def _ms(samples: int) -> int:
-    return samples * 1000 // SAMPLE_RATE

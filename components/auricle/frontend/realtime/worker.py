@@ -11,7 +11,6 @@ from typing import Any
 from auricle.errors import UNFORESEEN, AuricleError, Overloaded
 from auricle.frontend.access.keys import DEFAULT_TENANT
 from auricle.frontend.backend import Backend
-from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.frontend.realtime.session import RealtimeSession
@@ -25,9 +24,9 @@ _WAITING_EVENTS = 64
 class RealtimeWorker:
     """At most `max_sessions`. Dynamo's frontend has no API keys, so all are one tenant."""
 
-    def __init__(self, backend: Backend, metrics: FrontendMetrics) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._metrics = metrics
+        self._metrics = backend.metrics
         self._open = 0
 
     async def serve(

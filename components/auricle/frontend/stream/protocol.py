@@ -226,8 +226,3 @@ def partial_reply(event: Partial) -> PartialReply:
 def final_reply(event: Final) -> FinalReply:
     """Event → message."""
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
-
-
-def milliseconds(samples: int) -> int:
-    """Of 16 kHz audio."""
-    return samples * 1000 // SAMPLE_RATE

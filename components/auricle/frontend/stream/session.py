@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, ProtocolError, from_code
 from auricle.frontend.backend import Backend
 from auricle.frontend.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
@@ -96,9 +97,9 @@ class _Session:
             if isinstance(event, Piece | FeaturePiece):
                 await link.add(event)
             elif isinstance(event, SpeechStarted):
-                await self._send(protocol.SpeechStartedReply(protocol.milliseconds(event.at)))
+                await self._send(protocol.SpeechStartedReply(milliseconds(event.at)))
             else:
-                await self._send(protocol.SpeechStoppedReply(protocol.milliseconds(event.at)))
+                await self._send(protocol.SpeechStoppedReply(milliseconds(event.at)))
 
     async def _write_events(self, link: ProcessorLink, chunk_ms: int) -> None:
         """Processor → client, until done or failed."""

@@ -26,7 +26,6 @@ from auricle.frontend.access.limits import Client
 from auricle.frontend.backend import Backend
 from auricle.frontend.endpointing import EndpointingOptions
 from auricle.frontend.http_errors import error_body, error_response
-from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.recordings.transcriber import (
     Recording,
     RecordingTranscriber,
@@ -51,16 +50,15 @@ class TranscriptionRequests:
         backend: Backend,
         access: Access,
         transcriber: RecordingTranscriber,
-        metrics: FrontendMetrics,
     ) -> None:
         self._backend = backend
         self._settings = backend.settings
         self._access = access
         self._transcriber = transcriber
-        self._metrics = metrics
+        self._metrics = backend.metrics
         self._turnstile = Turnstile()
         self._open = 0
-        metrics.recordings.set_function(lambda: self._open)
+        self._metrics.recordings.set_function(lambda: self._open)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Never raises for what a client did."""
@@ -143,12 +141,7 @@ class TranscriptionRequests:
         """The request's own values, else the server's; None if all audio is to be decoded."""
         if wanted.type == "none" or (wanted.type == "auto" and not self._settings.endpointing):
             return None
-        return EndpointingOptions.over(
-            self._settings,
-            threshold=wanted.threshold,
-            min_silence_ms=wanted.silence_duration_ms,
-            pre_roll_ms=wanted.prefix_padding_ms,
-        )
+        return wanted.over(self._settings)
 
     async def _fail(
         self, error: AuricleError, scope: Scope, receive: Receive, started: _Started

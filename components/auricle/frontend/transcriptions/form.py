@@ -8,28 +8,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from auricle.errors import UnsupportedValue
-from auricle.settings import (
-    MAX_CONTEXT_CHARACTERS,
-    MAX_PRE_ROLL_MS,
-    MAX_SILENCE_MS,
-    MAX_SPEECH_THRESHOLD,
-    MIN_SILENCE_MS,
-    MIN_SPEECH_THRESHOLD,
-)
+from auricle.frontend.server_vad import ServerVadFields
+from auricle.settings import MAX_CONTEXT_CHARACTERS
 
 ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 _LISTS = {"timestamp_granularities[]": "timestamp_granularities"}
 
 
-class ChunkingStrategy(BaseModel):
+class ChunkingStrategy(ServerVadFields):
     """How speech is found. `none` takes all audio as speech (an extension of ours)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     type: Literal["auto", "server_vad", "none"] = "auto"
-    threshold: float | None = Field(default=None, ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD)
-    prefix_padding_ms: int | None = Field(default=None, ge=0, le=MAX_PRE_ROLL_MS)
-    silence_duration_ms: int | None = Field(default=None, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)
 
 
 class TranscriptionForm(BaseModel):
