@@ -125,6 +125,10 @@ class Overloaded(AuricleError):
     code = "overloaded"
     retryable = True
 
+    def __init__(self, message: str, retry_after_seconds: float = 5.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
 
 class WindowsMissing(AuricleError):
     """Embeddings of `keys` are not to be had where they were said to be."""
@@ -186,8 +190,12 @@ _BY_CODE: dict[str, type[AuricleError]] = {
 }
 
 
-def from_code(code: str, message: str, keys: tuple[str, ...] = ()) -> AuricleError:
+def from_code(
+    code: str, message: str, keys: tuple[str, ...] = (), retry_after_seconds: float = 0.0
+) -> AuricleError:
     """The error that a remote component reported as `code`."""
+    if code == Overloaded.code and retry_after_seconds:
+        return Overloaded(message, retry_after_seconds)
     if code == WindowsMissing.code:
         return WindowsMissing(keys, message)
     if code == FeaturesMissing.code:

@@ -22,6 +22,7 @@ class Refusal(msgspec.Struct, frozen=True, tag=True):
     code: str
     message: str
     keys: tuple[str, ...] = ()
+    retry_after_seconds: float = 0.0
 
 
 # ── to the processor ────────────────────────────────────────────────────────
@@ -34,6 +35,18 @@ class ResumePoint(msgspec.Struct, frozen=True):
     segment_start: int = 0
     committed_tokens: tuple[int, ...] = ()
     context: str = ""
+
+
+class AdmitSession(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor, before a client is let in; refused as `overloaded`."""
+
+    tenant: str
+
+
+class Admitted(msgspec.Struct, frozen=True, tag=True):
+    """Processor's reply: the session's cadence is to be `stretch` times what was asked."""
+
+    stretch: int
 
 
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
@@ -275,7 +288,6 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request.
 
     `steps` is how many forward passes gave output, one after the other.
-    `load` is the share of the worker's request slots in use when it answered.
     """
 
     tokens: tuple[int, ...]
@@ -284,4 +296,3 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     cached_tokens: int
     embedding_bytes_read: int
     steps: int = 0
-    load: float = 0.0

@@ -139,6 +139,15 @@ class ProcessorSettings(CommonSettings):
     """Section `Processor`."""
 
     max_sessions: int = Field(64, ge=1)
+    target_chunk_ms: int = Field(
+        300,
+        ge=10,
+        description="from a chunk's audio to its text, for 95 of 100 chunks; short of it no "
+        "more sessions are let in",
+    )
+    assured_sessions: int = Field(
+        8, ge=1, description="live sessions that may begin all at once; more are let in by and by"
+    )
     max_buffered_seconds: Seconds = Field(
         60.0, gt=1, description="audio of a session received and not decoded; a push waits beyond"
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.errors import UnknownModel
+from auricle.frontend.admission import FrontDoor
 from auricle.frontend.link import LinkObserver, ProcessorEndpoints, ProcessorLink
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.timing import SessionTimer
 from auricle.frontend.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.transcript_log import TranscriptLog
 from auricle.frontend.voice import VoiceDetector
-from auricle.messages import OpenSession, ResumePoint
+from auricle.messages import MAX_CHUNK_MS, OpenSession, ResumePoint
 from auricle.settings import FrontendSettings
 from auricle.tracing import OFF, Tracer
 
@@ -23,6 +24,7 @@ class Backend:
     settings: FrontendSettings
     models: tuple[str, ...]
     endpoints: ProcessorEndpoints
+    front_door: FrontDoor
     detector: VoiceDetector
     bus: TranscriptBus
     metrics: FrontendMetrics
@@ -32,6 +34,10 @@ class Backend:
     def model(self) -> str:
         """The served model's own name."""
         return self.models[0]
+
+    def chunk_ms(self, wanted: int | None, stretch: int) -> int:
+        """A session's cadence: its own or the server's, stretched as it was let in."""
+        return min((wanted or self.settings.default_chunk_ms) * stretch, MAX_CHUNK_MS)
 
     def check_model(self, name: str | None) -> None:
         """Raise UnknownModel unless `name` is served here; None is."""

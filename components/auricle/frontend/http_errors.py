@@ -50,9 +50,9 @@ def error_body(error: AuricleError) -> dict[str, object]:
 def error_response(error: AuricleError) -> JSONResponse:
     """Status, body and, where trying again helps, when."""
     headers = {}
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited | Overloaded):
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
-    elif isinstance(error, Overloaded) or status_of(error) == 503:
+    elif status_of(error) == 503:
         headers["Retry-After"] = str(_RETRY_SECONDS)
     if status_of(error) == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -47,8 +47,9 @@ _PUSH_PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class ProcessorEndpoints:
-    """The processor's three endpoints; all calls of a session go to one instance."""
+    """The processor's endpoints; all calls of a session but the first go to one instance."""
 
+    admit: RemoteEndpoint
     open: RemoteEndpoint
     push: RemoteEndpoint
     end: RemoteEndpoint

@@ -11,6 +11,7 @@ import uvicorn
 
 from auricle.frontend.access.gate import Access
 from auricle.frontend.access.keys import load_keys
+from auricle.frontend.admission import FrontDoor
 from auricle.frontend.app import Services, create_app
 from auricle.frontend.backend import Backend
 from auricle.frontend.link import ProcessorEndpoints
@@ -58,12 +59,13 @@ async def run(settings: FrontendSettings) -> None:
     port = listener.getsockname()[1]
     runtime = Runtime(settings)
     endpoints = ProcessorEndpoints(
+        runtime.client("processor", "admit"),
         runtime.client("processor", "open"),
         runtime.client("processor", "push"),
         runtime.client("processor", "end"),
     )
     report_status("waiting for a processor")
-    for endpoint in (endpoints.open, endpoints.push, endpoints.end):
+    for endpoint in (endpoints.admit, endpoints.push, endpoints.end, endpoints.open):
         await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
     registry = Registry()
     metrics = FrontendMetrics(registry.registry, settings)
@@ -76,7 +78,9 @@ async def run(settings: FrontendSettings) -> None:
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
     tracer = Tracer("Frontend", settings.otlp_endpoint)
-    backend = Backend(settings, models, endpoints, detector, bus, metrics, tracer)
+    front_door = FrontDoor(endpoints.admit, settings.max_sessions)
+    metrics.sessions.set_function(lambda: front_door.open)
+    backend = Backend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
     services = _services(backend, access, decoders, registry)
     app = create_app(services, settings.cors_origins)
     config = uvicorn.Config(

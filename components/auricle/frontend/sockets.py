@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from auricle.errors import UNFORESEEN, AuricleError, Overloaded
+from auricle.errors import UNFORESEEN, AuricleError
 from auricle.frontend.access.gate import Access, subprotocols
 from auricle.frontend.access.limits import Client
 from auricle.frontend.backend import Backend
@@ -42,11 +41,17 @@ class ClientGone(Exception):
 class ClientSocket:
     """One accepted connection and whose it is. Raises ClientGone once the client has left."""
 
-    def __init__(self, socket: WebSocket, client: Client, slow_reader_seconds: float) -> None:
-        """What the socket buffers is all that waits for a slow reader."""
+    def __init__(
+        self, socket: WebSocket, client: Client, slow_reader_seconds: float, stretch: int
+    ) -> None:
+        """What the socket buffers is all that waits for a slow reader.
+
+        The cadence of the connection's sessions is `stretch` times what they ask for.
+        """
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
         self.client = client
+        self.stretch = stretch
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
 
@@ -102,26 +107,33 @@ class SocketSessions:
 
     def __init__(self, backend: Backend, access: Access) -> None:
         self._tracer = backend.tracer
-        self._max_sessions = backend.settings.max_sessions
+        self._front_door = backend.front_door
         self._slow_reader_seconds = backend.settings.slow_reader_seconds
         self._access = access
         self._metrics = backend.metrics
-        self._open = 0
-        self._metrics.sessions.set_function(lambda: self._open)
 
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
-        """The whole life of one connection. Never raises for what a client did."""
+        """The whole life of one connection. Never raises for what a client did.
+
+        Who cannot be served now is told at the handshake, before it sends anything.
+        """
         try:
             client = self._access.client(socket.headers)
+            with self._front_door.counted():
+                stretch = await self._front_door.stretch(client.tenant)
+                await self._serve(socket, protocol, client, stretch)
         except AuricleError as error:
             self._metrics.ended(error.code)
             await socket.send_denial_response(error_response(error))
-            return
+
+    async def _serve(
+        self, socket: WebSocket, protocol: SocketProtocol, client: Client, stretch: int
+    ) -> None:
         offered = subprotocols(socket.headers)
         await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
-        connection = ClientSocket(socket, client, self._slow_reader_seconds)
+        connection = ClientSocket(socket, client, self._slow_reader_seconds, stretch)
         try:
-            async with self._counted(client):
+            async with client.session():
                 await self._traced(connection, protocol)
             self._metrics.ended("done")
             await connection.close(1000)
@@ -146,17 +158,6 @@ class SocketSessions:
         ):
             connection.trace = trace
             await protocol.serve(connection)
-
-    @asynccontextmanager
-    async def _counted(self, client: Client) -> AsyncGenerator[None, None]:
-        self._open += 1
-        try:
-            if self._open > self._max_sessions:
-                raise Overloaded(f"all {self._max_sessions} sessions are in use")
-            async with client.session():
-                yield
-        finally:
-            self._open -= 1
 
     async def _refuse(
         self, connection: ClientSocket, protocol: SocketProtocol, error: AuricleError

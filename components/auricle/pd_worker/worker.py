@@ -80,7 +80,6 @@ class PdWorker:
             cached_tokens=decoded.cached_tokens,
             embedding_bytes_read=fetched.bytes_read,
             steps=decoded.steps,
-            load=self._in_flight / self._settings.max_requests,
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply

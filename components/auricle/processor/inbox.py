@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +18,13 @@ from auricle.tasks import within
 
 @dataclass(frozen=True)
 class Audio:
-    """Samples from session sample `start` on, and what their end is."""
+    """Samples from session sample `start` on, what their end is, and when they arrived."""
 
     start: int
     pcm: Int16
     boundary: Boundary
     features: FeaturePacket | None = None
+    arrived: float = 0.0  # monotonic
 
 
 class AudioInbox:
@@ -87,7 +89,8 @@ class AudioInbox:
         if end < self.received or (end == self.received and (boundary == "none" or self._between)):
             return  # a repetition
         # Packets of features are whole: what is repeated was received whole before.
-        self._pending.append(Audio(begin, samples[begin - start_sample :], boundary, features))
+        pcm = samples[begin - start_sample :]
+        self._pending.append(Audio(begin, pcm, boundary, features, time.monotonic()))
         self._spans.append((begin, end))
         self.received = end
         self._between = boundary == "endpoint"

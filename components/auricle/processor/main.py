@@ -8,7 +8,7 @@ import numpy as np
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import EndAudio, OpenSession, PushAudio
+from auricle.messages import AdmitSession, EndAudio, OpenSession, PushAudio
 from auricle.metrics import Registry
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
@@ -48,6 +48,7 @@ async def run(settings: ProcessorSettings) -> None:
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
+        Route("admit", AdmitSession, unary=service.admit),
         Route("push", PushAudio, unary=service.push),
         Route("end", EndAudio, unary=service.end),
         Route("open", OpenSession, streamed=service.open),

@@ -15,6 +15,12 @@ class ProcessorMetrics:
             return Counter(f"auricle_processor_{name}", text, registry=registry)
 
         self.sessions = Gauge("auricle_processor_sessions", "open sessions", registry=registry)
+        self.chunk_seconds = Gauge(
+            "auricle_processor_chunk_seconds_p95",
+            "95th percentile of the last seconds: from a chunk's audio to its text",
+            registry=registry,
+        )
+        self.refused = counter("sessions_refused", "sessions not let in for lack of room")
         self._partials = counter("partials", "partial results sent")
         self._finals = counter("finals", "segments finished")
         self._done = counter("sessions_done", "sessions that ended well")

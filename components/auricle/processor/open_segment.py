@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from auricle.checkpoint.geometry import Geometry
 from auricle.processor.inbox import Audio
 from auricle.processor.segments import Mark
@@ -26,6 +28,9 @@ class OpenSegment:
         self.marks: list[Mark] = []
         self.stability = stability or Stability()
         self.passed = 0
+        # Ends of what was added (samples of the segment), growing, and when it arrived.
+        self._ends: list[int] = []
+        self._arrived: list[float] = []
         self._geometry = geometry
         self._scheme = scheme
 
@@ -42,8 +47,14 @@ class OpenSegment:
             self.audio.push_features(audio.features)
         else:
             self.audio.push(audio.pcm)
+        self._ends.append(self.audio.samples)
+        self._arrived.append(audio.arrived)
         if audio.boundary != "none":
             self.marks.append(Mark(self.audio.samples, audio.boundary == "endpoint"))
+
+    def arrived(self, offset: int) -> float:
+        """When the segment's first `offset` samples were here (monotonic seconds)."""
+        return self._arrived[min(bisect_left(self._ends, offset), len(self._ends) - 1)]
 
     def after(self, offset: int, *, number: int) -> OpenSegment:
         """The next segment: what lies beyond `offset`."""
@@ -51,6 +62,8 @@ class OpenSegment:
         rest = self.audio.pcm(offset, self.audio.samples)
         if len(rest):
             following.audio.push(rest)
+            following._ends = [end - offset for end in self._ends if end > offset]
+            following._arrived = self._arrived[len(self._ends) - len(following._ends) :]
             following.marks = [
                 Mark(m.offset - offset, m.ends_speech) for m in self.marks if m.offset > offset
             ]

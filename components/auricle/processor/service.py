@@ -12,12 +12,16 @@ from auricle.messages import (
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
     Accepted,
+    AdmitSession,
+    Admitted,
     EndAudio,
     OpenSession,
     PushAudio,
     SessionEvent,
 )
+from auricle.processor.load import ChunkLoad
 from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.pacing import Admission, AdmissionLimits
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session import CheckpointView, Session
@@ -46,12 +50,24 @@ class ProcessorService:
         self._metrics = metrics
         self._tracer = tracer
         self._sessions: dict[str, Session] = {}
+        self._load = ChunkLoad(settings.target_chunk_ms / 1000)
+        limits = AdmissionLimits(settings.max_sessions, settings.assured_sessions)
+        self._admission = Admission(limits, self._load)
         metrics.sessions.set_function(lambda: len(self._sessions))
+        metrics.chunk_seconds.set_function(lambda: self._load.seconds)
+
+    async def admit(self, _request: AdmitSession) -> Admitted:
+        """Before a client's session; recordings and moved sessions are not asked about."""
+        try:
+            self._admission.admit(len(self._sessions))
+        except Overloaded:
+            self._metrics.refused.inc()
+            raise
+        return Admitted(self._admission.stretch)
 
     async def open(self, request: OpenSession) -> AsyncGenerator[SessionEvent, None]:
         """The session's events; it lives as long as they are taken."""
-        if len(self._sessions) >= self._settings.max_sessions:
-            raise Overloaded(f"all {self._settings.max_sessions} sessions are in use; try again")
+        self._admission.check_room(len(self._sessions))
         if request.session in self._sessions:
             raise ProtocolError(f"session {request.session} is open already")
         if not MIN_CHUNK_MS <= request.chunk_ms <= MAX_CHUNK_MS:
@@ -65,7 +81,9 @@ class ProcessorService:
             self._pd_pool,
             background=request.background,
         )
-        session = Session(request, self._settings, self._checkpoint, recognizer, self._tracer)
+        session = Session(
+            request, self._settings, self._checkpoint, recognizer, self._load, self._tracer
+        )
         self._sessions[request.session] = session
         start_ms = milliseconds(request.resume.segment_start)
         try:

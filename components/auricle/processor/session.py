@@ -23,6 +23,7 @@ from auricle.messages import (
     SessionReady,
 )
 from auricle.processor.inbox import Audio, AudioInbox
+from auricle.processor.load import ChunkLoad
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import DecodeTask, Recognizer
@@ -59,8 +60,10 @@ class Session:
         settings: ProcessorSettings,
         checkpoint: CheckpointView,
         recognizer: Recognizer,
+        load: ChunkLoad,
         tracer: Tracer = OFF,
     ) -> None:
+        """`load` is that of all sessions beside this one, and of this one."""
         # Without partials a whole segment waits before it is decoded.
         waiting = 0.0 if opened.partials else settings.max_segment_seconds
         self.inbox = AudioInbox(
@@ -86,7 +89,8 @@ class Session:
             settled_samples=int(settings.settled_seconds * SAMPLE_RATE),
             unfixed_decodes=settings.unfixed_chunks,
         )
-        self._pacing = Pacing()
+        self._load = load
+        self._pacing = Pacing(load)
         self._incoming: deque[Audio] = deque()
         resume = opened.resume
         self._previous_text = resume.context
@@ -160,7 +164,8 @@ class Session:
         segment = self._segment
         segment.passed = offset
         try:
-            decoded = await unless(self.inbox.closing, self._decode(offset, final=False))
+            with self._load.chunk(segment.arrived(offset)):
+                decoded = await unless(self.inbox.closing, self._decode(offset, final=False))
         except Overloaded:
             self._pacing.refused()
             self.usage.skipped()
@@ -233,7 +238,7 @@ class Session:
             trace=trace,
         )
         reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
-        self._pacing.decoded(reply.load)
+        self._pacing.decoded()
         segment.stability = segment.stability.after(
             reply.tokens,
             offset,

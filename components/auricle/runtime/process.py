@@ -162,7 +162,9 @@ def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
         except msgspec.ValidationError as error:
             yield to_wire(Refusal(BadRequest.code, f"malformed {route.request.__name__}: {error}"))
         except AuricleError as error:
-            yield to_wire(Refusal(error.code, str(error), getattr(error, "keys", ())))
+            keys = getattr(error, "keys", ())
+            after = getattr(error, "retry_after_seconds", 0.0)
+            yield to_wire(Refusal(error.code, str(error), keys, after))
         except Exception as error:  # one request's fault must not end the endpoint
             log.exception("%s failed", route.name)
             yield to_wire(Refusal(AuricleError.code, f"{type(error).__name__}: {error}"))

@@ -90,7 +90,9 @@ class RemoteEndpoint:
             async for data in replies:
                 decoded = from_wire(data, reply | Refusal)
                 if isinstance(decoded, Refusal):
-                    raise from_code(decoded.code, decoded.message, decoded.keys)
+                    raise from_code(
+                        decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
+                    )
                 yield decoded
             ended = True
         except (AuricleError, asyncio.CancelledError, GeneratorExit):

@@ -37,8 +37,11 @@ class RealtimeSession:
         emit: Emit,
         charge: Callable[[float], Awaitable[None]],
         trace: str = NO_TRACE,
+        stretch: int = 1,
     ) -> None:
-        """`charge` waits while a client is heard more than it may be."""
+        """`charge` waits while a client is heard more than it may be; for `stretch` see
+        `ClientSocket`."""
+        self._stretch = stretch
         self._trace = trace
         self._backend = backend
         self._settings = backend.settings
@@ -199,7 +202,7 @@ class RealtimeSession:
             tenant=self._tenant,
             language=asked.language,
             context=asked.prompt,
-            chunk_ms=self._settings.default_chunk_ms,
+            chunk_ms=self._backend.chunk_ms(None, self._stretch),
             trace=self._trace,
         )
         self._turn = Turn(lambda start: self._link(opened, start))

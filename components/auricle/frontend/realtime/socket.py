@@ -29,7 +29,13 @@ class RealtimeProtocol:
 
         client = socket.client
         session = RealtimeSession(
-            self._backend, client.tenant, socket.session, emit, client.charge, socket.trace
+            self._backend,
+            client.tenant,
+            socket.session,
+            emit,
+            client.charge,
+            socket.trace,
+            socket.stretch,
         )
         await session.announce()
         await session.run(self._incoming(socket))

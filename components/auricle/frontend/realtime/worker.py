@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
-from auricle.errors import UNFORESEEN, AuricleError, Overloaded
+from auricle.errors import UNFORESEEN, AuricleError
 from auricle.frontend.access.keys import DEFAULT_TENANT
 from auricle.frontend.backend import Backend
 from auricle.frontend.realtime import events
@@ -27,13 +27,11 @@ class RealtimeWorker:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._metrics = backend.metrics
-        self._open = 0
 
     async def serve(
         self, incoming: AsyncIterator[dict[str, Any]]
     ) -> AsyncGenerator[ServerEvent, None]:
         """Server events of one session; close it to end the session."""
-        self._open += 1
         waiting: asyncio.Queue[ServerEvent] = asyncio.Queue(_WAITING_EVENTS)
         session = asyncio.create_task(self._run(incoming, waiting))
         following: asyncio.Task[ServerEvent] | None = None
@@ -45,7 +43,6 @@ class RealtimeWorker:
                     event, following = following.result(), None
                     yield event
         finally:
-            self._open -= 1
             await cancelled([task for task in (session, following) if task is not None])
 
     async def _run(
@@ -53,16 +50,16 @@ class RealtimeWorker:
     ) -> None:
         """A failure is the session's last event."""
         name = f"sess_{uuid.uuid4().hex}"
-        limit = self._backend.settings.max_sessions
+        door = self._backend.front_door
         try:
-            if self._open > limit:
-                raise Overloaded(f"all {limit} sessions are in use")
             with (
+                door.counted(),
                 about(session=name, tenant=DEFAULT_TENANT),
                 self._backend.tracer.span("session", protocol="dynamo", session=name) as trace,
             ):
+                stretch = await door.stretch(DEFAULT_TENANT)
                 session = RealtimeSession(
-                    self._backend, DEFAULT_TENANT, name, waiting.put, _free, trace
+                    self._backend, DEFAULT_TENANT, name, waiting.put, _free, trace, stretch
                 )
                 await session.run(incoming)
             self._metrics.ended("done")

@@ -110,11 +110,12 @@ class DoneReply(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
-class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
-    """The session is over; `code` is one of errors.py."""
+class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
+    """The session is over; `code` is one of errors.py. Where trying again helps, when."""
 
     code: str
     message: str
+    retry_after_seconds: float = 0.0
 
 
 Reply = (

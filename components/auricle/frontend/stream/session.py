@@ -32,7 +32,8 @@ class StreamProtocol:
     @staticmethod
     def error(error: AuricleError) -> str:
         """The last message of a session that failed."""
-        return protocol.encode(protocol.ErrorReply(error.code, str(error)))
+        after = getattr(error, "retry_after_seconds", 0.0)
+        return protocol.encode(protocol.ErrorReply(error.code, str(error), after))
 
 
 class _Session:
@@ -55,7 +56,7 @@ class _Session:
             tenant=self._socket.client.tenant,
             language=start.language,
             context=start.context,
-            chunk_ms=start.chunk_ms or self._settings.default_chunk_ms,
+            chunk_ms=self._backend.chunk_ms(start.chunk_ms, self._socket.stretch),
             partials=start.partials,
             trace=self._socket.trace,
         )

@@ -1,0 +1,1 @@
+"""Paced load on any server of live speech recognition, and what came of it."""

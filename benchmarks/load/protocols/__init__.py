@@ -1,0 +1,37 @@
+"""One module per protocol: each runs one session and records what a client sees."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from benchmarks.load.record import Record
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server: its HTTP address, the model's name there, and the cadence to ask for."""
+
+    url: str
+    model: str
+    chunk_ms: int = 640
+
+
+RunSession = Callable[[Target, Record], Awaitable[None]]
+
+
+def protocol(name: str) -> RunSession:
+    """`stream` (ours and the baselines'), `realtime` (OpenAI), `vllm-realtime` or
+    `transcriptions` (OpenAI, the whole recording at once)."""
+    from benchmarks.load.protocols import realtime, stream, transcriptions, vllm_realtime
+
+    known: dict[str, RunSession] = {
+        "stream": stream.run,
+        "realtime": realtime.run,
+        "vllm-realtime": vllm_realtime.run,
+        "transcriptions": transcriptions.run,
+    }
+    return known[name]
+
+
+NAMES = ("stream", "realtime", "vllm-realtime", "transcriptions")

@@ -1,0 +1,94 @@
+"""OpenAI's realtime transcription, `WS /v1/realtime`.
+
+Its events do not say how much audio they cover: lag is known by words only.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import soxr
+
+from auricle.audio.pcm import Int16
+from benchmarks.load.pacing import send_paced
+from benchmarks.load.protocols import Target
+from benchmarks.load.protocols.socket import OPEN_SECONDS, Message, connected, converse, receive
+from benchmarks.load.record import Failed, Record, Refused, TextEvent
+from models.training.corpus import SAMPLE_RATE
+
+_RATE = 24_000  # what the protocol asks for
+_PREFIX = "conversation.item.input_audio_transcription."
+
+
+async def run(target: Target, record: Record) -> None:
+    """One session; the last turn is committed when the audio ends."""
+    async with connected(f"{target.url}/v1/realtime?intent=transcription") as socket:
+        first = await receive(socket, OPEN_SECONDS)
+        if first["type"] == "error":
+            _fail(first["error"])
+        session = {
+            "type": "transcription",
+            "audio": {
+                "input": {
+                    "format": {"type": "audio/pcm", "rate": _RATE},
+                    "transcription": {"model": target.model, "language": "en"},
+                    # Manual: the whole session is one turn, which ends when we say so.
+                    "turn_detection": None,
+                }
+            },
+        }
+        await socket.send(json.dumps({"type": "session.update", "session": session}))
+        resampler = soxr.ResampleStream(SAMPLE_RATE, _RATE, 1, dtype="int16")
+        heard = _Heard(record)
+
+        async def append(pcm: Int16, last: bool = False) -> None:
+            audio = base64.b64encode(resampler.resample_chunk(pcm, last=last).tobytes())
+            await socket.send(
+                json.dumps({"type": "input_audio_buffer.append", "audio": audio.decode()})
+            )
+
+        async def send() -> None:
+            await send_paced(record, append)
+            await append(record.plan.pcm[:0], last=True)
+            await socket.send('{"type": "input_audio_buffer.commit"}')
+            record.stopped_at = time.monotonic()
+
+        await converse(record, socket, send, heard.hear)
+
+
+class _Heard:
+    """Deltas put together."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._committed = ""
+
+    def hear(self, message: Message, now: float) -> bool:
+        """True after the turn's whole text."""
+        kind = message["type"]
+        if kind == "error":
+            _fail(message["error"])
+        if kind == f"{_PREFIX}failed":
+            raise Failed(str(message["error"]["message"]))
+        if kind == f"{_PREFIX}delta":
+            self._committed += message["delta"]
+            self._event(now, "")
+        elif kind == "auricle.transcription.partial":
+            self._event(now, message["partial"])
+        elif kind == f"{_PREFIX}completed":
+            text = message["transcript"]
+            self._record.events.append(TextEvent(now, 0, text, "", True, None))
+            self._record.text, self._record.finished_at = text, now
+            return True
+        return False
+
+    def _event(self, now: float, partial: str) -> None:
+        self._record.events.append(TextEvent(now, 0, self._committed, partial, False, None))
+
+
+def _fail(error: Message) -> None:
+    if error.get("code") in ("overloaded", "rate_limited"):
+        raise Refused(str(error["message"]), float(error.get("retry_after_seconds") or 1.0))
+    raise Failed(str(error["message"]))

@@ -1,0 +1,66 @@
+"""`WS /v1/audio/stream`: ours, and the baselines behind the same messages."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from auricle.audio.pcm import Int16
+from benchmarks.load.pacing import send_paced
+from benchmarks.load.protocols import Target
+from benchmarks.load.protocols.socket import OPEN_SECONDS, Message, connected, converse, receive
+from benchmarks.load.record import Failed, Record, Refused, TextEvent
+from models.training.corpus import SAMPLE_RATE
+
+
+async def run(target: Target, record: Record) -> None:
+    """One session."""
+    start = {
+        "type": "start",
+        "sample_rate": SAMPLE_RATE,
+        "language": "English",
+        "chunk_ms": target.chunk_ms,
+    }
+    async with connected(f"{target.url}/v1/audio/stream") as socket:
+
+        async def send() -> None:
+            await send_paced(record, packet)
+            await socket.send('{"type": "end"}')
+            record.stopped_at = time.monotonic()
+
+        async def packet(pcm: Int16) -> None:
+            await socket.send(pcm.tobytes())
+
+        def hear(message: Message, now: float) -> bool:
+            _check(message)
+            if message["type"] == "partial":
+                record.events.append(
+                    TextEvent(
+                        now,
+                        message["segment"],
+                        message["committed"],
+                        message["partial"],
+                        False,
+                        message["audio_ms"] / 1000,
+                    )
+                )
+            elif message["type"] == "final":
+                end = message["end_ms"] / 1000
+                record.events.append(
+                    TextEvent(now, message["segment"], message["text"], "", True, end)
+                )
+            elif message["type"] == "done":
+                record.text, record.finished_at = message["text"], now
+                return True
+            return False
+
+        await socket.send(json.dumps(start))
+        _check(await receive(socket, OPEN_SECONDS))
+        await converse(record, socket, send, hear)
+
+
+def _check(message: Message) -> None:
+    if message["type"] == "error":
+        if message["code"] in ("overloaded", "rate_limited"):
+            raise Refused(message["message"], float(message.get("retry_after_seconds") or 1.0))
+        raise Failed(f"{message['code']}: {message['message']}")

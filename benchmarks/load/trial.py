@@ -1,0 +1,132 @@
+"""N sessions at a time for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import time
+from dataclasses import dataclass, field
+
+from benchmarks.load.metrics import Slo, figures, late_share
+from benchmarks.load.plan import Planner, SessionPlan
+from benchmarks.load.protocols import RunSession, Target
+from benchmarks.load.record import Failed, Record, Refused
+
+# Beyond, what was offered was not the load it claims to be.
+_LATE_SHARE = 0.01
+_GRACE_SECONDS = 5.0
+_PLANS_AHEAD = 8
+
+
+@dataclass(frozen=True)
+class Load:
+    """`sessions` at a time for `seconds`, each followed by another one.
+
+    Sessions begin spread over one mean session's length; those that ended, or should
+    have, between then and the end count.
+    """
+
+    sessions: int
+    seconds: float
+    packet_ms: int = 100
+    slo: Slo = field(default_factory=Slo)
+
+
+@dataclass
+class Trial:
+    """What became of a load. `records` are the sessions that count."""
+
+    load: Load
+    records: list[Record] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        """Whether the load was as it claims."""
+        return late_share(self.records) <= _LATE_SHARE
+
+    @property
+    def slo_share(self) -> float:
+        """Of sessions that were let in."""
+        tried = [r for r in self.records if r.outcome != "refused"]
+        return sum(self.load.slo.kept(r) for r in tried) / len(tried) if tried else 0.0
+
+    def figures(self) -> dict[str, float]:
+        """See METRICS.md."""
+        return figures(self.records, self.load.slo)
+
+
+def lift_priority() -> None:
+    """The generator must not wait behind the server it drives; ignored where not allowed."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+
+
+async def run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
+    """Offer the load; sessions under way at the end are abandoned."""
+    trial = Trial(load)
+    plans: asyncio.Queue[SessionPlan] = asyncio.Queue(_PLANS_AHEAD + load.sessions)
+    for _ in range(load.sessions + _PLANS_AHEAD):
+        plans.put_nowait(planner.next())
+    maker = asyncio.create_task(_make_plans(planner, plans))
+    began = time.monotonic()
+    ramp = min(planner.style.mean_seconds, load.seconds / 3)
+    slots = [
+        asyncio.create_task(_slot(trial, plans, session, target, began + ramp * i / load.sessions))
+        for i in range(load.sessions)
+    ]
+    try:
+        await asyncio.sleep(load.seconds)
+    finally:
+        for task in (maker, *slots):
+            task.cancel()
+        results = await asyncio.gather(maker, *slots, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    trial.seconds = time.monotonic() - began
+    trial.records = [r for r in trial.records if _counts(r, began + ramp)]
+    return trial
+
+
+def _counts(record: Record, ramp_end: float) -> bool:
+    """Ended by itself after the ramp; or should have long ago, and is then a failure."""
+    now = time.monotonic()
+    overdue = record.outcome == "unfinished" and bool(record.stopped_at)
+    if overdue and now - record.stopped_at > _GRACE_SECONDS:
+        record.outcome, record.reason, record.ended = "failed", "no final text", now
+    return record.outcome != "unfinished" and record.ended >= ramp_end
+
+
+async def _make_plans(planner: Planner, plans: asyncio.Queue[SessionPlan]) -> None:
+    """In a thread: making speech must not delay packets."""
+    while True:
+        plan = await asyncio.to_thread(planner.next)
+        await plans.put(plan)
+
+
+async def _slot(
+    trial: Trial,
+    plans: asyncio.Queue[SessionPlan],
+    session: RunSession,
+    target: Target,
+    begin: float,
+) -> None:
+    dice = random.Random(begin)
+    await asyncio.sleep(max(0.0, begin - time.monotonic()))
+    while True:
+        record = Record(await plans.get(), trial.load.packet_ms / 1000, time.monotonic())
+        trial.records.append(record)
+        try:
+            await session(target, record)
+            record.outcome = "done"
+        except Refused as error:
+            record.outcome, record.reason = "refused", str(error)
+            record.retry_after = error.retry_after
+        except Failed as error:
+            record.outcome, record.reason = "failed", str(error)
+        record.ended = time.monotonic()
+        # Who was refused comes again when told to; others after a breath.
+        await asyncio.sleep(record.retry_after or dice.uniform(0.05, 0.5))

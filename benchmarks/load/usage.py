@@ -1,0 +1,98 @@
+"""What a server's processes use while a block runs: CPU seconds and memory, by component."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import psutil
+
+
+@dataclass
+class Usage:
+    """CPU seconds by process name; memory (PSS, MiB) of all of them together over time."""
+
+    cpu_seconds: Counter[str] = field(default_factory=Counter)
+    memory: list[tuple[float, float]] = field(default_factory=list)  # (seconds, MiB)
+    seconds: float = 0.0
+
+    @property
+    def total_cpu_seconds(self) -> float:
+        """Of all processes."""
+        return sum(self.cpu_seconds.values())
+
+    @property
+    def peak_mib(self) -> float:
+        """Of the samples taken."""
+        return max((mib for _, mib in self.memory), default=0.0)
+
+
+def process_name(process: psutil.Process) -> str:
+    """The component of our graph, or what the command is known by."""
+    command = process.cmdline()
+    for at, part in enumerate(command):
+        if part == "component" and at + 1 < len(command):
+            return command[at + 1]
+    joined = " ".join([process.name(), *command])
+    for part, name in (
+        ("EngineCore", "vLLM engine"),
+        ("VLLM::Worker", "vLLM engine worker"),
+        ("resource_tracker", "resource tracker"),
+        ("forkserver", "forkserver"),
+        ("auricle serve", "launcher"),
+    ):
+        if part in joined:
+            return name
+    return next((c.rpartition(".")[2] for c in command if c.startswith("benchmarks.")), "other")
+
+
+def _family(root: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _cpu(root: psutil.Process) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for process in _family(root):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total[process_name(process)] += times.user + times.system
+    return total
+
+
+def memory_mib(root: psutil.Process) -> float:
+    """Proportional set size: memory that processes share counts once."""
+    total = 0
+    for process in _family(root):
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total / 2**20
+
+
+@contextlib.contextmanager
+def measured(root: psutil.Process, memory_every: float = 5.0) -> Iterator[Usage]:
+    """Of `root` and everything below it; complete when the block has ended."""
+    usage, ended, began = Usage(), threading.Event(), time.monotonic()
+    before = _cpu(root)
+
+    def sample() -> None:
+        while True:
+            usage.memory.append((time.monotonic() - began, memory_mib(root)))
+            if ended.wait(memory_every):
+                return
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield usage
+    finally:
+        ended.set()
+        thread.join()
+        usage.seconds = time.monotonic() - began
+        usage.cpu_seconds = _cpu(root)
+        usage.cpu_seconds.subtract(before)

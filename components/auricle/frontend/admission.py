@@ -1,0 +1,56 @@
+"""Whether a client is let in: by this frontend's own bound, then by a processor."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from auricle.errors import DeadlineExceeded, Overloaded, WorkerUnavailable
+from auricle.messages import AdmitSession, Admitted
+from auricle.runtime import RemoteEndpoint
+
+_ANSWER_SECONDS = 2.0
+_ASKED = 3  # processors, before a client is refused: they share their workers
+
+
+class FrontDoor:
+    """Counts this frontend's live sessions, and asks processors about new ones."""
+
+    def __init__(self, processors: RemoteEndpoint, max_sessions: int) -> None:
+        self._processors = processors
+        self._max_sessions = max_sessions
+        self.open = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """One live session of this frontend. Raises Overloaded if there is no room."""
+        if self.open >= self._max_sessions:
+            raise Overloaded(f"all {self._max_sessions} sessions are in use")
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    async def stretch(self, tenant: str) -> int:
+        """What a new session's cadence is multiplied by. Raises Overloaded.
+
+        Where no processor answers the session is let in: it waits for one.
+        """
+        refused: Overloaded | None = None
+        instances = await self._processors.instances()
+        for instance in random.sample(instances, min(_ASKED, len(instances))):
+            try:
+                reply: Admitted = await self._processors.call(
+                    AdmitSession(tenant), Admitted, instance, _ANSWER_SECONDS
+                )
+            except Overloaded as error:
+                refused = error
+            except (WorkerUnavailable, DeadlineExceeded):
+                continue
+            else:
+                return reply.stretch
+        if refused is not None:
+            raise refused
+        return 1
