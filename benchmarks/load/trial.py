@@ -41,6 +41,7 @@ class Trial:
     load: Load
     records: list[Record] = field(default_factory=list)
     seconds: float = 0.0
+    open_seconds: float = 0.0  # of all sessions, together
 
     @property
     def valid(self) -> bool:
@@ -86,7 +87,9 @@ async def run_trial(load: Load, planner: Planner, session: RunSession, target: T
     for result in results:
         if isinstance(result, Exception):
             raise result
-    trial.seconds = time.monotonic() - began
+    now = time.monotonic()
+    trial.seconds = now - began
+    trial.open_seconds = sum((r.ended or now) - r.began for r in trial.records)
     trial.records = [r for r in trial.records if _counts(r, began + ramp)]
     return trial
 

@@ -26,6 +26,57 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
         raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
 
 
+class Patience:
+    """`within` for waits that follow each other many times a second, with one timer for all.
+
+    A timer of its own for each packet of a session would be the larger part of receiving it.
+    """
+
+    _LOOK_SECONDS = 1.0  # how late a deadline may be noticed
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._expired = False
+
+    async def wait(self, seconds: float, awaitable: Awaitable[T], what: str) -> T:
+        """Await with a deadline; raises DeadlineExceeded. One wait at a time."""
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + seconds
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        if self._timer is None:
+            self._timer = loop.call_at(self._until, self._look)
+        elif self._timer.when() > self._until:
+            self._timer.cancel()
+            self._timer = loop.call_at(self._until, self._look)
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            # As in asyncio.Timeout: ours, unless somebody else cancelled the task too.
+            if self._expired and task.uncancel() <= cancelling:
+                raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
+            raise
+        finally:
+            self._until, self._expired = None, False
+
+    def close(self) -> None:
+        """No more waits will come."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._until is not None and now >= self._until and self._task is not None:
+            self._expired = True
+            self._task.cancel()
+        following = now + self._LOOK_SECONDS if self._until is None else self._until
+        self._timer = loop.call_at(max(following, now + self._LOOK_SECONDS), self._look)
+
+
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of `work`, or None if `event` is set before: `work` is then cancelled."""
     task = asyncio.create_task(work)

@@ -84,7 +84,7 @@ def piece(start: int, count: int) -> Piece:
 
 
 def link(processors: Processors) -> ProcessorLink:
-    endpoints = ProcessorEndpoints(processors, processors, processors)  # type: ignore[arg-type]
+    endpoints = ProcessorEndpoints(processors, processors, processors, processors)  # type: ignore[arg-type]
     return ProcessorLink(endpoints, OPENED, deadline_seconds=5, patience_seconds=5)
 
 

@@ -7,6 +7,7 @@ Prompt: `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_s
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from transformers import Qwen2Tokenizer
@@ -31,6 +32,10 @@ class PromptFormat:
         self.stop_tokens = tuple(self._special(token) for token in _STOPS)
         self.audio_token = self._special(_AUDIO_PAD)
         self._mark = self._special(_TEXT_MARK)
+        # Templates are few and asked for at every decode.
+        self._ids = lru_cache(maxsize=256)(self._tokenized)
+        # A segment's context is that of all its decodes.
+        self._plain_ids = lru_cache(maxsize=1024)(self._tokenized_plain)
         if self.audio_token != checkpoint.geometry.audio_token_id:
             raise CheckpointError(
                 f"the tokenizer's {_AUDIO_PAD} is {self.audio_token}, but config.json's "
@@ -95,10 +100,10 @@ class PromptFormat:
         """Whether `tokens` do not end inside a UTF-8 character."""
         return not self._tokenizer.decode(list(tokens)).endswith(_BROKEN_CHARACTER)
 
-    def _ids(self, template: str) -> tuple[int, ...]:
+    def _tokenized(self, template: str) -> tuple[int, ...]:
         return tuple(self._tokenizer(template, add_special_tokens=False).input_ids)
 
-    def _plain_ids(self, text: str) -> tuple[int, ...]:
+    def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Client text must not be able to open or close turns."""
         if not text:
             return ()

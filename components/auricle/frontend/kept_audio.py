@@ -1,4 +1,8 @@
-"""The audio of a session whose text is not final yet, and what of it has been sent. Pure."""
+"""The audio of a session whose text is not final yet, and what of it has been sent. Pure.
+
+The processor decodes at points of a grid that begins with each segment. Audio short of the
+next point would only cost a request, so it waits here until it reaches one, or its end.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,15 @@ _LARGEST = 10 * SAMPLE_RATE  # samples of one push
 class KeptAudio:
     """Pieces in order; those before `_next` were sent to the processor that has the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, grid: int = 1) -> None:
+        """`grid`: samples between two decodes."""
         self._pieces: list[Piece | FeaturePiece] = []
         self._next = 0
+        self._grid = grid
+        # As far as is known: a processor may have cut the segment meanwhile. Then one push
+        # or two come up to a chunk late.
+        self._segment_start = 0
+        self._between = True  # nothing added yet, or the last piece was an endpoint
 
     @property
     def unsent(self) -> int:
@@ -24,6 +34,9 @@ class KeptAudio:
 
     def add(self, piece: Piece | FeaturePiece) -> None:
         """The next piece; a large one is cut to what one push may carry."""
+        if self._between:
+            self._segment_start = piece.start
+        self._between = piece.boundary == "endpoint"
         if isinstance(piece, FeaturePiece):
             self._pieces.append(piece)
             return
@@ -33,9 +46,23 @@ class KeptAudio:
             pcm = piece.pcm[at : at + _LARGEST]
             self._pieces.append(Piece(piece.start + at, pcm, boundary))
 
-    def next(self) -> Piece | FeaturePiece | None:
-        """What to send now: small pieces that wait are sent together."""
-        if self._next == len(self._pieces):
+    @property
+    def ready(self) -> bool:
+        """Whether what waits is worth sending now."""
+        waiting = self._pieces[self._next :]
+        if not waiting:
+            return False
+        if any(isinstance(p, FeaturePiece) or p.boundary != "none" for p in waiting):
+            return True
+        since, until = (at - self._segment_start for at in (waiting[0].start, waiting[-1].end))
+        return since // self._grid < until // self._grid
+
+    def next(self, *, all_of_it: bool = True) -> Piece | FeaturePiece | None:
+        """What to send now: pieces that wait are sent together.
+
+        Without `all_of_it` only what is `ready`.
+        """
+        if self._next == len(self._pieces) or not (all_of_it or self.ready):
             return None
         if isinstance(first := self._pieces[self._next], FeaturePiece):
             return first
@@ -67,6 +94,7 @@ class KeptAudio:
 
     def forget_before(self, sample: int) -> None:
         """Text up to `sample` is final. What was not sent yet stays, boundaries included."""
+        self._segment_start = max(self._segment_start, sample)
         gone = 0
         while gone < self._next and self._pieces[gone].end <= sample:
             gone += 1

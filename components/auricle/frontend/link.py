@@ -92,7 +92,7 @@ class ProcessorLink:
         self._patience = patience_seconds
         self._instance: int | None = None
         self._session = opened.session
-        self._kept = KeptAudio()
+        self._kept = KeptAudio(opened.chunk_ms * SAMPLE_RATE // 1000)
         self._total: int | None = None
         self._connected = asyncio.Event()
         self._work = asyncio.Event()
@@ -106,12 +106,14 @@ class ProcessorLink:
 
     async def add(self, piece: Piece | FeaturePiece) -> None:
         """Hand over audio; waits while the processor is behind."""
-        await within(self._deadline, self._room.wait(), "room for more audio")
+        if not self._room.is_set():
+            await within(self._deadline, self._room.wait(), "room for more audio")
         self._kept.add(piece)
         for observer in self._observers:
             observer.heard(piece)
         self._update_room()
-        self._work.set()
+        if self._kept.ready:
+            self._work.set()
 
     def finish(self, total_samples: int) -> None:
         """No more audio; the session has `total_samples`, silence included."""
@@ -160,6 +162,8 @@ class ProcessorLink:
                 elif isinstance(event, Partial | Final):
                     self._opened = replace(self._opened, resume=event.resume)
                     self._kept.forget_before(event.resume.segment_start)
+                    if self._kept.ready:
+                        self._work.set()
                 yield event
 
     # ── audio ───────────────────────────────────────────────────────────────
@@ -191,7 +195,7 @@ class ProcessorLink:
                 await asyncio.sleep(_PUSH_PAUSE_SECONDS)
 
     async def _send_next(self, session: str, instance: int) -> None:
-        piece = self._kept.next()
+        piece = self._kept.next(all_of_it=self._total is not None)
         tenant = self._opened.tenant
         if piece is not None:
             message = _push(session, tenant, piece)

@@ -38,6 +38,12 @@ class FrontendMetrics:
             ["transport"],
             registry=registry,
         )
+        # Looked up once: this is counted for every packet.
+        self._received = self._audio.labels("received")
+        self._speech = self._audio.labels("speech")
+        self._by_transport = {
+            name: self._bytes.labels(name) for name in ("websocket", "http", "request_plane")
+        }
         limit = Gauge(
             "auricle_frontend_sessions_limit", "sessions that may be open", registry=registry
         )
@@ -74,12 +80,14 @@ class FrontendMetrics:
 
     def audio(self, *, received: float = 0.0, speech: float = 0.0) -> None:
         """Seconds of a live session."""
-        self._audio.labels("received").inc(received)
-        self._audio.labels("speech").inc(speech)
+        if received:
+            self._received.inc(received)
+        if speech:
+            self._speech.inc(speech)
 
     def bytes(self, transport: str, size: int) -> None:
         """Audio arrived over `websocket`, `http` or `request_plane`."""
-        self._bytes.labels(transport).inc(size)
+        self._by_transport[transport].inc(size)
 
     def recording_ended(self, result: str) -> None:
         """A transcription request ended."""

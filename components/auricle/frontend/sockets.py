@@ -15,7 +15,7 @@ from auricle.frontend.access.limits import Client
 from auricle.frontend.backend import Backend
 from auricle.frontend.http_errors import error_response
 from auricle.logs import about
-from auricle.tasks import within
+from auricle.tasks import Patience, within
 from auricle.tracing import NO_TRACE
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class ClientSocket:
         self.stretch = stretch
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
+        self._patience = Patience()
 
     @property
     def query(self) -> dict[str, str]:
@@ -62,7 +63,7 @@ class ClientSocket:
 
     async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
         """(text, b"") or (None, binary). Raises DeadlineExceeded."""
-        message = await within(seconds, self._socket.receive(), what)
+        message = await self._patience.wait(seconds, self._socket.receive(), what)
         if message["type"] == "websocket.disconnect":
             raise ClientGone
         text = message.get("text")
@@ -84,6 +85,7 @@ class ClientSocket:
 
     async def close(self, code: int, reason: str = "") -> None:
         """The connection is over, whatever the client makes of it."""
+        self._patience.close()
         try:
             # A control frame has room for 123 bytes.
             short = reason.encode()[:120].decode(errors="ignore")

@@ -11,9 +11,12 @@ from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivityModel, 
 from auricle.errors import AuricleError, Overloaded
 from auricle.tasks import within
 
-_DETECT_SECONDS = 30.0
+_TICK_DEADLINE_SECONDS = 30.0
 # Frames of one stream per tick (1 s): a recorded file must not hold up live sessions.
 _TICK_FRAMES = SAMPLE_RATE // VAD_FRAME + 1
+# From one tick's begin to the next: streams that come meanwhile share a call of the model,
+# which costs little more for thirty than for one.
+_TICK_SECONDS = 0.02
 
 
 @dataclass
@@ -53,13 +56,16 @@ class VoiceDetector:
         result: asyncio.Future[list[float]] = asyncio.get_running_loop().create_future()
         self._jobs.append(_Job(state, frames, [], result))
         self._arrived.set()
-        return await within(_DETECT_SECONDS, result, "voice activity")
+        return await result  # `run` ends it, at the latest when a tick takes too long
 
     async def run(self) -> None:
         """The loop; its owner cancels it. If the model fails, so do all that wait."""
+        loop, following = asyncio.get_running_loop(), 0.0
         try:
             while True:
                 await self._arrived.wait()
+                await asyncio.sleep(max(0.0, following - loop.time()))
+                following = loop.time() + _TICK_SECONDS
                 self._jobs = [job for job in self._jobs if not job.result.done()]
                 if not self._jobs:
                     self._arrived.clear()
@@ -76,7 +82,8 @@ class VoiceDetector:
             raise RuntimeError("load() comes before run()")
         batch = [(job.state, job.frames[:_TICK_FRAMES]) for job in jobs]
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._thread, self._model.probabilities, batch)
+        ticking = loop.run_in_executor(self._thread, self._model.probabilities, batch)
+        found = await within(_TICK_DEADLINE_SECONDS, ticking, "voice activity")
         for job, values in zip(jobs, found, strict=True):
             job.found += values.tolist()
             job.frames = job.frames[len(values) :]

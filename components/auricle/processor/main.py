@@ -48,9 +48,9 @@ async def run(settings: ProcessorSettings) -> None:
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
-        Route("admit", AdmitSession, unary=service.admit),
-        Route("push", PushAudio, unary=service.push),
-        Route("end", EndAudio, unary=service.end),
+        Route("admit", AdmitSession, unary=service.admit, brief=True),
+        Route("push", PushAudio, unary=service.push, brief=True),
+        Route("end", EndAudio, unary=service.end, brief=True),
         Route("open", OpenSession, streamed=service.open),
     ]
     try:

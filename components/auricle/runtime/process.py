@@ -37,12 +37,16 @@ Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
 
 @dataclass(frozen=True)
 class Route:
-    """An endpoint of this process: its name, request type and handler (one of the two)."""
+    """An endpoint of this process: its name, request type and handler (one of the two).
+
+    `brief` handlers end soon by themselves and are not watched for their caller leaving.
+    """
 
     name: str
     request: type[msgspec.Struct]
     unary: Unary | None = None
     streamed: Streamed | None = None
+    brief: bool = False
 
 
 class Runtime:
@@ -151,7 +155,8 @@ def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
             ids = {name: getattr(request, name, None) for name in ("session", "request")}
             if route.unary is not None:
                 with about(**ids):
-                    reply = await until_stopped(route.unary(request), context)
+                    work = route.unary(request)
+                    reply = await (work if route.brief else until_stopped(work, context))
                 yield to_wire(reply)
             elif route.streamed is not None:
                 with about(**ids):

@@ -51,7 +51,8 @@ class Client:
 
     async def charge(self, seconds: float) -> None:
         """So much live audio was heard; waits until the client's rate allows more."""
-        await asyncio.sleep(self.spend(seconds))
+        if (wait := self.spend(seconds)) > 0:
+            await asyncio.sleep(wait)
 
     def spend(self, seconds: float) -> float:
         """So much audio was heard; returns for how many seconds the rate is exceeded."""

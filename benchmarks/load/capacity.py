@@ -1,0 +1,152 @@
+"""The largest number of sessions that a server carries inside the SLO."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from benchmarks.load.metrics import Slo
+from benchmarks.load.plan import Planner, SpeechStyle
+from benchmarks.load.subjects import Running, Subject
+from benchmarks.load.trial import Load, Trial, run_trial
+from benchmarks.load.usage import Usage, measured
+
+CARRIED_SHARE = 0.99
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What all subjects of a comparison are offered alike."""
+
+    chunk_ms: int
+    lengths: tuple[float, float]
+    seconds: float  # of one trial
+    stop_seconds: float = 0.5
+
+    @property
+    def slo(self) -> Slo:
+        """At this cadence."""
+        return Slo(self.chunk_ms / 1000, self.stop_seconds)
+
+    def __str__(self) -> str:
+        low, high = self.lengths
+        return f"{self.chunk_ms} ms chunks, sessions of {low:g} to {high:g} s"
+
+
+@dataclass
+class Point:
+    """One number of sessions, tried once or more."""
+
+    sessions: int
+    trials: list[Trial] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
+
+    @property
+    def carried(self) -> bool:
+        """By most of its trials."""
+        return statistics.median(carried(t) for t in self.trials) > 0.5
+
+    def figures(self) -> dict[str, float]:
+        """Medians over trials."""
+        rows = [
+            trial.figures()
+            | {
+                "cpu_per_audio_second": usage.total_cpu_seconds / max(1e-9, _audio(trial)),
+                "cores": usage.total_cpu_seconds / usage.seconds,
+                "peak_mib": usage.peak_mib,
+            }
+            for trial, usage in zip(self.trials, self.usages, strict=True)
+        ]
+        return {"carried": float(self.carried)} | {
+            name: statistics.median(row[name] for row in rows) for name in rows[0]
+        }
+
+
+def _audio(trial: Trial) -> float:
+    """Seconds of audio offered while CPU was counted: every slot speaks nearly all the time."""
+    return trial.load.sessions * trial.seconds
+
+
+def carried(trial: Trial) -> bool:
+    """99% of sessions inside the SLO, none refused, and the load as it claims to be."""
+    refused = any(record.outcome == "refused" for record in trial.records)
+    return trial.valid and not refused and trial.slo_share >= CARRIED_SHARE
+
+
+@dataclass
+class Search:
+    """What was tried of one subject; `capacity` is the largest number carried."""
+
+    condition: Condition
+    points: dict[int, Point] = field(default_factory=dict)
+
+    @property
+    def capacity(self) -> int:
+        """0 if not even one session is carried."""
+        return max((n for n, point in self.points.items() if point.carried), default=0)
+
+    def plain(self) -> list[dict[str, float]]:
+        """For JSON: the curve."""
+        return [
+            {"sessions_offered": n, **point.figures()} for n, point in sorted(self.points.items())
+        ]
+
+
+class CapacitySearch:
+    """Doubles or halves from a first guess, then bisects down to a resolution."""
+
+    def __init__(
+        self, subject: Subject, server: Running, condition: Condition, *, repeats: int,
+        told: Callable[[str], None] = lambda _line: None,
+    ) -> None:  # fmt: skip
+        self._subject, self._server, self._repeats, self._told = subject, server, repeats, told
+        self.search = Search(condition)
+
+    def run(self, first: int, *, most: int = 256, resolution: float = 0.1) -> Search:
+        """Capacity to about `resolution` of itself, at least to one session."""
+        low, high = 0, most + 1
+        sessions = first
+        while True:
+            if self.tried(sessions).carried:
+                low = sessions
+            else:
+                high = sessions
+            if high - low <= max(1, int(resolution * low)):
+                return self.search
+            if high > most:
+                sessions = min(most, low * 2)
+            elif low == 0:
+                sessions = high // 2
+            else:
+                sessions = (low + high) // 2
+
+    def tried(self, sessions: int) -> Point:
+        """`repeats` trials, or fewer where the first two agree."""
+        point = Point(sessions)
+        while len(point.trials) < self._repeats:
+            trial, usage = self._trial(sessions, len(point.trials))
+            point.trials.append(trial)
+            point.usages.append(usage)
+            verdicts = [carried(t) for t in point.trials]
+            if len(verdicts) >= (self._repeats + 1) // 2 and len(set(verdicts)) == 1:
+                break
+        self.search.points[sessions] = point
+        self._told(
+            f"{self._subject.name} {self._subject.model} {sessions}: "
+            + ("carried" if point.carried else "not carried")
+            + f" ({point.trials[-1].slo_share:.1%} inside)"
+        )
+        return point
+
+    def _trial(self, sessions: int, repeat: int) -> tuple[Trial, Usage]:
+        condition = self.search.condition
+        load = Load(sessions, condition.seconds, slo=condition.slo)
+        planner = Planner(SpeechStyle(condition.lengths), seed=1000 * sessions + repeat)
+        with measured(self._server.process) as usage:
+            target = self._server.target(condition.chunk_ms)
+            trial = asyncio.run(run_trial(load, planner, self._subject.session, target))
+        time.sleep(1.0)  # what was abandoned at the end is let go
+        return trial, usage

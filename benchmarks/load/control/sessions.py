@@ -1,0 +1,116 @@
+"""How many sessions the frontend and processor carry per core.
+
+    python -m benchmarks.load.control.sessions [--sessions 50] [--seconds 30]
+
+20 ms packets, voice activity on; from the CPU seconds of the two processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import httpx
+import psutil
+
+from benchmarks.baselines.client import ROOT, end
+from benchmarks.load.metrics import Slo
+from benchmarks.load.plan import Planner, SpeechStyle
+from benchmarks.load.protocols import Target, protocol
+from benchmarks.load.trial import Load, lift_priority, run_trial
+from benchmarks.load.usage import measured
+from tests.server import free_port
+
+ENCODE_MS, DECODE_MS = 5.0, 40.0  # as a GPU has them
+_STYLE = SpeechStyle((20.0, 60.0))
+_READY_SECONDS = 120.0
+
+
+@contextlib.contextmanager
+def control_plane(*overrides: str) -> Iterator[tuple[str, dict[str, psutil.Process]]]:
+    """Address and processes of a real frontend and processor between workers that only wait."""
+    port = free_port()
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "DYN_LOG": "error"}
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+
+        def start(name: str, *command: str) -> psutil.Process:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command], cwd=ROOT, env=environment,
+                stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            stack.callback(end, process)
+            return psutil.Process(process.pid)
+
+        workers = "benchmarks.load.control.workers"
+        for name, milliseconds in (("encode_worker", ENCODE_MS), ("pd_worker", DECODE_MS)):
+            start(name, workers, name, f"--discovery={directory}", f"--milliseconds={milliseconds}")
+        common = ("-f", "configs/demo.yaml", f"--Common.discovery_path={directory}")
+        most = ("--Processor.max_sessions=1000", "--Processor.assured_sessions=1000")
+        processes = {
+            "Processor": start("Processor", "auricle", "component", "Processor", *common, *most,
+                               *overrides),
+            "Frontend": start("Frontend", "auricle", "component", "Frontend", *common,
+                              f"--Frontend.port={port}", "--Frontend.max_sessions=1000"),
+        }  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+        _wait(url)
+        yield url, processes
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
+                return
+        time.sleep(0.2)
+    raise RuntimeError("the control plane did not become ready")
+
+
+def measure(counts: list[int], seconds: float, packet_ms: int = 20) -> dict[int, dict[str, float]]:
+    """For each number of sessions: sessions per core, by process, and what clients saw."""
+    rows: dict[int, dict[str, float]] = {}
+    with control_plane() as (url, processes):
+        target = Target(url, "demo")
+        session = protocol("stream")
+        asyncio.run(run_trial(Load(4, 8.0), Planner(SpeechStyle((3.0, 5.0)), 0), session, target))
+        for count in counts:
+            with contextlib.ExitStack() as stack:
+                usages = {
+                    name: stack.enter_context(measured(process, memory_every=1e9))
+                    for name, process in processes.items()
+                }
+                load = Load(count, seconds, packet_ms, Slo())
+                trial = asyncio.run(run_trial(load, Planner(_STYLE, count), session, target))
+            cores = {n: u.total_cpu_seconds / u.seconds for n, u in usages.items()}
+            # During the ramp fewer sessions are open than the load says.
+            average = trial.open_seconds / trial.seconds
+            rows[count] = {
+                "sessions_per_core": average / sum(cores.values()),
+                "sessions_open": average,
+                **{f"cores_{name.lower()}": value for name, value in cores.items()},
+                **trial.figures(),
+            }
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, nargs="+", default=[50])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--packet-ms", type=int, default=20)
+    arguments = parser.parse_args()
+    lift_priority()
+    for count, row in measure(arguments.sessions, arguments.seconds, arguments.packet_ms).items():
+        print(count, {name: round(value, 3) for name, value in row.items()})
+
+
+if __name__ == "__main__":
+    main()

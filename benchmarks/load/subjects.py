@@ -1,0 +1,148 @@
+"""The servers that are put under load, each started for a block and gone after it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+from benchmarks.baselines.client import PYTHON, ROOT, SITE, end
+from benchmarks.checkpoints import TOKENS_PER_SECOND
+from benchmarks.load.plan import Planner, SpeechStyle
+from benchmarks.load.protocols import RunSession, Target, protocol
+from benchmarks.load.trial import Load, run_trial
+from tests.server import free_port, serving
+
+_READY_SECONDS = 240.0
+_WARM_UP = SpeechStyle((3.0, 6.0))
+MODELS = {"demo": ROOT / "models/demo", "60m": ROOT / "build/checkpoints/60m"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kind of server; `name` is `ours`, a baseline (`a`, `b`, with `-segmented`), or
+    `vllm-realtime`."""
+
+    name: str
+    model: str
+
+    @property
+    def session(self) -> RunSession:
+        """How a client talks to it."""
+        return protocol("vllm-realtime" if self.name == "vllm-realtime" else "stream")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that is ready."""
+
+    url: str
+    model: str
+    process: psutil.Process
+
+    def target(self, chunk_ms: int) -> Target:
+        """To be driven at that cadence."""
+        return Target(self.url, self.model, chunk_ms)
+
+
+@contextlib.contextmanager
+def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
+    """Ready and warm; `overrides` are for `auricle serve`."""
+    if subject.name == "ours":
+        with serving(*our_options(subject.model), *overrides, environment=_ONE_THREAD) as server:
+            ours = Running(
+                server.url, MODELS[subject.model].name, psutil.Process(server.process.pid)
+            )
+            _warm_up(subject, ours)
+            yield ours
+        return
+    with _process(_command(subject), work / f"{subject.name}-{subject.model}.log") as theirs:
+        _warm_up(subject, theirs)
+        yield theirs
+
+
+# The serving processes' own threads are set by `threads`; this is for what else counts cores.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
+
+def our_options(model: str) -> list[str]:
+    """The demo's configuration; with random weights the amount of text is fixed."""
+    if model == "demo":
+        return []
+    return [
+        f"--Common.model={MODELS[model]}",
+        f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
+        "--Processor.min_new_tokens=1",
+    ]
+
+
+def _command(subject: Subject) -> list[str]:
+    model = str(MODELS[subject.model])
+    if subject.name == "vllm-realtime":
+        return [
+            *("vllm.entrypoints.openai.api_server", f"--model={model}", "--dtype=float32"),
+            *("--max-model-len=4096", "--enforce-eager", "--skip-mm-profiling"),
+            '--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}',
+            "--host=127.0.0.1",
+        ]
+    engine, _, segmented = subject.name.partition("-")
+    command = ["benchmarks.baselines.live", f"--engine={engine}", f"--model={model}"]
+    if segmented:
+        command.append("--segmented")
+    if subject.model != "demo":
+        command += [f"--tokens-per-second={TOKENS_PER_SECOND}", "--least-tokens=1"]
+    return command
+
+
+@contextlib.contextmanager
+def _process(command: list[str], log: Path) -> Iterator[Running]:
+    """In the baselines' environment, with all cores as threads."""
+    if not PYTHON.exists():
+        raise SystemExit("the baselines' environment is missing; run `make bench-env`")
+    port = free_port()
+    environment = os.environ | {
+        "PYTHONPATH": f"{SITE}:{ROOT}:{ROOT / 'components'}",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "2",
+    }
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [str(PYTHON), "-m", *command, f"--port={port}"],
+            cwd=ROOT, env=environment, stdout=output, stderr=output,
+        )  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait(url, process, log)
+            model = next((c[8:] for c in command if c.startswith("--model=")), "")
+            yield Running(url, model, psutil.Process(process.pid))
+        finally:
+            end(process)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}; see {log}")
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"the server did not become ready; see {log}")
+
+
+def _warm_up(subject: Subject, server: Running) -> None:
+    """First contact, kernels of all shapes: nobody's figures."""
+    load = Load(sessions=1, seconds=9.0)
+    asyncio.run(run_trial(load, Planner(_WARM_UP, seed=0), subject.session, server.target(640)))
