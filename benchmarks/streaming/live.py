@@ -22,6 +22,7 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.frontend.endpointing import EndpointingOptions, Piece, SpeechGate
 from auricle.messages import DecodeReply, Final, OpenSession, Partial
+from auricle.processor.load import ChunkLoad
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.segments import next_decode
@@ -33,6 +34,7 @@ from auricle.settings import FrontendSettings, ProcessorSettings
 from benchmarks.streaming.feed import CHUNK_MS
 
 _SETTLE_SECONDS = 60.0
+_NEVER_SLOW = 1e9  # no chunk is skipped, however long it takes
 _POLL_SECONDS = 0.001
 _PACKET = 1_600  # 100 ms, as a microphone sends them
 
@@ -160,7 +162,11 @@ async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
     pcm, voice = to_int16(samples), VoiceState()
     recognizer = bench.recognizer(name, "benchmark")
     session = Session(
-        OpenSession(name, "benchmark", None, "", CHUNK_MS), bench.settings, bench.view, recognizer
+        OpenSession(name, "benchmark", None, "", CHUNK_MS),
+        bench.settings,
+        bench.view,
+        recognizer,
+        ChunkLoad(_NEVER_SLOW),
     )
     run = _Run(session, recognizer, pcm)
     events = session.events()

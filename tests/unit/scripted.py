@@ -19,6 +19,7 @@ from auricle.messages import (
     ResumePoint,
     WindowRef,
 )
+from auricle.processor.load import ChunkLoad
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session import CheckpointView, Session
@@ -43,7 +44,6 @@ class ScriptedWorkers:
         self.encodes: list[EncodeRequest] = []
         self.decodes: list[DecodeRequest] = []
         self.faults: list[AuricleError] = []
-        self.load = 0.0
         self.asked = asyncio.Event()  # for a decode
         self.hold: asyncio.Event | None = None  # partial decodes wait for it
         self.used: list[int] = []
@@ -70,11 +70,14 @@ class ScriptedWorkers:
             await self.hold.wait()
         answer = ids(self.says(message))
         forced = len(message.tail) - len(PROMPT.tail(None))
-        return DecodeReply(answer[forced:], "stop", 100, 50, 10, load=self.load)
+        return DecodeReply(answer[forced:], "stop", 100, 50, 10)
 
 
 def session(
-    workers: ScriptedWorkers, resume: ResumePoint | None = None, **settings: object
+    workers: ScriptedWorkers,
+    resume: ResumePoint | None = None,
+    load: ChunkLoad | None = None,
+    **settings: object,
 ) -> Session:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
     configured = ProcessorSettings(**values)  # type: ignore[arg-type]
@@ -85,7 +88,7 @@ def session(
         PdPool(workers, 1.0, 3),  # type: ignore[arg-type]
     )
     opened = OpenSession("s", "t", None, "", 640, resume=resume or ResumePoint())
-    return Session(opened, configured, VIEW, recognizer)
+    return Session(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0))
 
 
 def noise(samples: int, seed: int = 0) -> bytes:

@@ -80,3 +80,47 @@ def test_unsent_counts_samples_waiting() -> None:
     kept.next()
     kept.sent()
     assert kept.unsent == 7
+
+
+def test_audio_waits_for_the_next_decode_of_its_segment() -> None:
+    kept = KeptAudio(grid=100)
+    for start in (30, 60, 90):
+        kept.add(piece(start, 30))
+        assert not kept.ready
+        assert kept.next(all_of_it=False) is None
+    kept.add(piece(120, 30))
+    assert kept.ready  # the segment began at 30
+    following = kept.next(all_of_it=False)
+    assert following is not None
+    assert (following.start, following.end) == (30, 150)
+
+
+def test_audio_at_a_boundary_or_the_end_waits_for_nothing() -> None:
+    for boundary in ("pause", "endpoint"):
+        kept = KeptAudio(grid=100)
+        kept.add(piece(0, 30, boundary))  # type: ignore[arg-type]
+        assert kept.ready
+    kept = KeptAudio(grid=100)
+    kept.add(piece(0, 30))
+    assert sent(kept) == [(0, 30, "none")]
+
+
+def test_the_grid_moves_with_a_cut() -> None:
+    kept = KeptAudio(grid=100)
+    kept.add(piece(0, 230))
+    sent(kept)
+    kept.forget_before(180)
+    kept.add(piece(230, 40))
+    assert not kept.ready
+    kept.add(piece(270, 20))
+    assert kept.ready  # 180 + 100
+
+
+def test_another_processor_gets_all_there_is_at_once() -> None:
+    kept = KeptAudio(grid=100)
+    kept.add(piece(0, 50))
+    kept.send_again()
+    assert kept.ready
+    sent(kept)
+    kept.add(piece(50, 10))
+    assert not kept.ready

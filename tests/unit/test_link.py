@@ -136,7 +136,7 @@ async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
     pump = asyncio.create_task(subject.pump())
     events = subject.events()
     await anext(events)
-    await subject.add(piece(0, 10))
+    await subject.add(piece(0, 10_240))
     with pytest.raises(ProtocolError, match="no such session"):
         await pump
     await events.aclose()

@@ -9,6 +9,7 @@ import pytest
 from auricle.errors import Overloaded
 from auricle.messages import Done, Final, Partial
 from auricle.processor import pools
+from auricle.processor.load import ChunkLoad
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
 pytestmark = pytest.mark.unit
@@ -140,15 +141,21 @@ async def test_a_partial_that_finds_no_room_is_skipped_and_the_cadence_stretches
     await events.aclose()
 
 
-async def test_a_busy_worker_stretches_the_cadence() -> None:
+async def test_slow_chunks_stretch_the_cadence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auricle.processor.load._FRESH_SECONDS", 0.0)
     workers = ScriptedWorkers(counting)
-    workers.load = 0.8
-    subject = session(workers)
+    load = ChunkLoad(1e-6)  # whatever a chunk takes is too long
+    subject = session(workers, load=load)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(GRID), 1.0)
-    await anext(events)
-    assert subject._pacing.stride == 3
+    for number in range(5):
+        await subject.inbox.push(number * GRID, noise(GRID), 1.0)
+        await anext(events)
+    await subject.inbox.push(5 * GRID, noise(5 * GRID), 1.0)
+    event = await anext(events)
+    assert isinstance(event, Partial)
+    assert event.audio_ms == 10 * 640
+    assert subject._pacing.stride == 4
     await events.aclose()
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from auricle.errors import DeadlineExceeded
-from auricle.tasks import first_failure_or, within
+from auricle.tasks import Patience, first_failure_or, within
 
 pytestmark = pytest.mark.unit
 
@@ -46,3 +46,26 @@ async def test_a_failure_of_any_ends_all() -> None:
     with pytest.raises(ValueError, match="no"):
         await first_failure_or(main, [failing])
     assert main.cancelled()
+
+
+async def test_many_waits_share_one_timer_and_each_has_its_deadline() -> None:
+    patience = Patience()
+    for number in range(100):
+        ready = asyncio.get_running_loop().create_future()
+        ready.set_result(number)
+        assert await patience.wait(10, ready, "a packet") == number
+    with pytest.raises(DeadlineExceeded, match="the next packet took longer"):
+        await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
+    with pytest.raises(DeadlineExceeded):
+        await patience.wait(0.01, asyncio.Event().wait(), "the one after")
+    patience.close()
+
+
+async def test_a_patient_task_can_be_cancelled() -> None:
+    patience = Patience()
+    task = asyncio.create_task(patience.wait(10, asyncio.Event().wait(), "nothing"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    patience.close()

@@ -26,6 +26,7 @@ class KeptAudio:
         # or two come up to a chunk late.
         self._segment_start = 0
         self._between = True  # nothing added yet, or the last piece was an endpoint
+        self._again = False  # another processor is to get what there is
 
     @property
     def unsent(self) -> int:
@@ -52,7 +53,7 @@ class KeptAudio:
         waiting = self._pieces[self._next :]
         if not waiting:
             return False
-        if any(isinstance(p, FeaturePiece) or p.boundary != "none" for p in waiting):
+        if self._again or any(isinstance(p, FeaturePiece) or p.boundary != "none" for p in waiting):
             return True
         since, until = (at - self._segment_start for at in (waiting[0].start, waiting[-1].end))
         return since // self._grid < until // self._grid
@@ -91,6 +92,7 @@ class KeptAudio:
     def sent(self) -> None:
         """The piece `next` returned has arrived."""
         self._next += 1
+        self._again = self._again and self._next < len(self._pieces)
 
     def forget_before(self, sample: int) -> None:
         """Text up to `sample` is final. What was not sent yet stays, boundaries included."""
@@ -109,3 +111,4 @@ class KeptAudio:
     def send_again(self) -> None:
         """Another processor has the session: everything kept is news to it."""
         self._next = 0
+        self._again = True
