@@ -54,7 +54,9 @@ async def measure(reads: int) -> list[float]:
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None and process.stdin is not None
-    told = json.loads(await process.stdout.readline())
+    while not (line := await process.stdout.readline()).startswith(b"{"):
+        pass  # NIXL's own lines
+    told = json.loads(line)
     layout = _layout()
     slab = HostSlab.private(layout, 1)
     endpoint = NixlEndpoint("hop-reader", slab.region)

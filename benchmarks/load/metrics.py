@@ -89,6 +89,15 @@ def _covers(event: TextEvent, seconds: float) -> bool:
     return event.covered is not None and event.covered + _ROUNDING_SECONDS >= seconds
 
 
+def partial_latencies(record: Record) -> list[float]:
+    """For each partial: from the packet that completed its audio to its text."""
+    return [
+        event.at - record.due(event.covered)
+        for event in record.events
+        if event.covered is not None and not event.final
+    ]
+
+
 def first_partial(record: Record) -> float | None:
     """From the packet that made the first text possible to that text."""
     for event in record.events:

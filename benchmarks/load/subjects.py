@@ -28,8 +28,8 @@ MODELS = {"demo": ROOT / "models/demo", "60m": ROOT / "build/checkpoints/60m"}
 
 @dataclass(frozen=True)
 class Subject:
-    """A kind of server; `name` is `ours`, a baseline (`a`, `b`, with `-segmented`), or
-    `vllm-realtime`."""
+    """A kind of server; `name` is `ours`, a baseline (`a`, `b`, with `-segmented`), `vllm-realtime`
+    or, for recordings, `vllm-openai`."""
 
     name: str
     model: str
@@ -86,13 +86,15 @@ def our_options(model: str) -> list[str]:
 
 def _command(subject: Subject) -> list[str]:
     model = str(MODELS[subject.model])
-    if subject.name == "vllm-realtime":
-        return [
+    if subject.name in ("vllm-realtime", "vllm-openai"):
+        command = [
             *("vllm.entrypoints.openai.api_server", f"--model={model}", "--dtype=float32"),
             *("--max-model-len=4096", "--enforce-eager", "--skip-mm-profiling"),
-            '--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}',
             "--host=127.0.0.1",
         ]
+        if subject.name == "vllm-realtime":
+            command.append('--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}')
+        return command
     engine, _, segmented = subject.name.partition("-")
     command = ["benchmarks.baselines.live", f"--engine={engine}", f"--model={model}"]
     if segmented:
@@ -144,5 +146,7 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def _warm_up(subject: Subject, server: Running) -> None:
     """First contact, kernels of all shapes: nobody's figures."""
+    if subject.name == "vllm-openai":
+        return
     load = Load(sessions=1, seconds=9.0)
     asyncio.run(run_trial(load, Planner(_WARM_UP, seed=0), subject.session, server.target(640)))

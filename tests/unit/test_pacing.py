@@ -1,5 +1,7 @@
 """What load does to cadence and to newcomers."""
 
+from contextlib import ExitStack, suppress
+
 import pytest
 
 from auricle.errors import Overloaded
@@ -91,7 +93,7 @@ def test_newcomers_are_slowed_before_they_are_refused_and_others_slowed_last() -
     for seconds in (0.1, 0.23, 0.27, 0.4):
         loaded.take(seconds)
         try:
-            admission.admit(10)
+            admission.admit()
             seen.append((admission.stretch, pacing.stride))
         except Overloaded:
             seen.append((0, pacing.stride))
@@ -102,35 +104,60 @@ def test_a_refusal_says_why_and_when_to_come_again() -> None:
     loaded = Loaded()
     loaded.take(0.29)
     with pytest.raises(Overloaded, match="95% of chunks take up to 290 ms") as refused:
-        loaded.admission().admit(10)
+        loaded.admission().admit()
     assert refused.value.retry_after_seconds > 0
 
 
+def crowd(admission: Admission, stack: ExitStack, size: int = 30) -> int:
+    """So many come at once; returns how many are let in, each of which begins."""
+    let_in = 0
+    for _ in range(size):
+        with suppress(Overloaded):
+            admission.admit()
+            stack.enter_context(admission.live())
+            let_in += 1
+    return let_in
+
+
 def test_beyond_the_assured_sessions_they_are_let_in_by_and_by() -> None:
-    """A burst must not get in before the first of it are felt."""
+    """A crowd must not get in before the first of it are felt."""
     loaded = Loaded()
     admission = loaded.admission(assured=8)
-    let_in = 0
-    for _ in range(30):
-        try:
-            admission.admit(let_in)
-            let_in += 1
-        except Overloaded:
-            pass
-    assert let_in == 8
-    loaded.take(0.01)
-    for _ in range(30):
-        try:
-            admission.admit(let_in)
-            let_in += 1
-        except Overloaded:
-            pass
-    assert let_in == 11  # a quarter more; near the limit it would be a tenth
+    with ExitStack() as stack:
+        assert crowd(admission, stack) == 8
+        loaded.take(0.01)
+        assert crowd(admission, stack) == 2  # a quarter more
+        loaded.take(0.2)
+        assert crowd(admission, stack) == 1  # near the limit, a tenth more
+
+
+def test_who_was_let_in_counts_before_it_has_begun() -> None:
+    loaded = Loaded()
+    admission = loaded.admission(assured=3)
+    for _ in range(3):
+        admission.admit()
+    with pytest.raises(Overloaded, match="of 3 sessions only 0 are felt yet"):
+        admission.admit()
+    loaded.clock.now += 3.0  # they do not come
+    admission.admit()
+
+
+def test_who_leaves_may_be_followed_at_once() -> None:
+    loaded = Loaded()
+    admission = loaded.admission(assured=2)
+    sessions = [admission.live() for _ in range(10)]
+    for session in sessions:
+        session.__enter__()
+    loaded.take(0.2)
+    for session in sessions:
+        session.__exit__(None, None, None)
+    with ExitStack() as stack:
+        assert crowd(admission, stack) == 11
 
 
 def test_there_is_an_end_to_sessions_whatever_they_cost() -> None:
-    admission = Loaded().admission(most=3)
+    admission = Loaded().admission(most=3, assured=9)
     with pytest.raises(Overloaded, match="all 3 sessions are in use"):
         admission.check_room(3)
-    with pytest.raises(Overloaded, match="all 3 sessions are in use"):
-        admission.admit(3)
+    with ExitStack() as stack:
+        assert crowd(admission, stack) == 3

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from auricle.errors import Overloaded
@@ -23,8 +24,12 @@ _REFUSE = 0.85
 _STRIDES = ((3.0, 4), (2.0, 3), (1.25, 2))
 # A session is felt in full once it has had several chunks in `ChunkLoad`'s window.
 _FELT_AFTER_SECONDS = 4.0
-# Sessions let in within that time, as a share of those there are: far from the limit, near it.
+# As many sessions as lately have been borne: who leaves may be followed by another.
+_REMEMBERED_SECONDS = 30.0
+# Sessions not felt yet, as a share of those that are: far from the limit, near it.
 _GROWTH = (0.25, 0.1)
+# Who was let in and has not begun by then does not come.
+_COMING_SECONDS = 2.0
 
 
 class Pacing:
@@ -57,14 +62,17 @@ class Pacing:
 
 @dataclass(frozen=True)
 class AdmissionLimits:
-    """`most` sessions, live or not; of live ones `assured` may begin as fast as they like."""
+    """`most` sessions of any kind; of live ones `assured` may begin as fast as they like."""
 
     most: int
     assured: int
 
 
 class Admission:
-    """Whether one more live session can be served without spoiling those there are."""
+    """Whether one more live session can be served without spoiling those there are.
+
+    It is told of every live session's begin and end.
+    """
 
     def __init__(
         self,
@@ -75,33 +83,58 @@ class Admission:
         self._limits = limits
         self._load = load
         self._clock = clock
-        self._lately: deque[float] = deque()
+        self._live = 0
+        self._coming: deque[float] = deque()  # when let in; not begun yet
+        self._counts: deque[tuple[float, int]] = deque()  # (when, live sessions from then on)
 
     def check_room(self, sessions: int) -> None:
-        """Raise Overloaded if there are as many sessions as there may be."""
+        """Raise Overloaded if there are as many sessions of any kind as there may be."""
         if sessions >= self._limits.most:
             raise Overloaded(f"all {self._limits.most} sessions are in use; try again")
 
-    def admit(self, sessions: int) -> None:
-        """One more beside so many. Raises Overloaded saying why, and when to come again."""
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """A live session, from its begin to its end."""
+        if self._coming:
+            self._coming.popleft()
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def admit(self) -> None:
+        """Let one more live session in. Raises Overloaded saying why, and when to come again."""
+        now, level = self._clock(), self._load.level
+        while self._coming and self._coming[0] < now - _COMING_SECONDS:
+            self._coming.popleft()
+        sessions = self._live + len(self._coming)
         self.check_room(sessions)
-        level, now = self._load.level, self._clock()
-        while self._lately and self._lately[0] < now - _FELT_AFTER_SECONDS:
-            self._lately.popleft()
         if level >= _REFUSE:
             raise Overloaded(
                 f"95% of chunks take up to {self._load.seconds * 1000:.0f} ms; "
                 "one more session would spoil those that are running",
                 _FELT_AFTER_SECONDS,
             )
+        felt = self._felt(now)
         growth = _GROWTH[level >= _REFUSE / 2]
-        if sessions >= self._limits.assured and len(self._lately) >= max(1, growth * sessions):
+        if sessions >= max(self._limits.assured, felt + max(1, int(growth * felt))):
             raise Overloaded(
-                f"{len(self._lately)} sessions beside {sessions} began just now; "
+                f"of {sessions} sessions only {felt} are felt yet; "
                 "whether there is room for more is known in a moment",
                 _FELT_AFTER_SECONDS / 2,
             )
-        self._lately.append(now)
+        self._coming.append(now)
+
+    def _count(self, change: int) -> None:
+        self._live += change
+        self._counts.append((self._clock(), self._live))
+
+    def _felt(self, now: float) -> int:
+        """The most live sessions there have been at a time, long enough to show in the load."""
+        while len(self._counts) > 1 and self._counts[1][0] < now - _REMEMBERED_SECONDS:
+            self._counts.popleft()
+        return max((n for when, n in self._counts if when <= now - _FELT_AFTER_SECONDS), default=0)
 
     @property
     def stretch(self) -> int:

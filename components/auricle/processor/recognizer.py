@@ -18,6 +18,7 @@ from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
+from auricle.tracing import OFF, Tracer
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,12 @@ class Recognizer:
         pd_pool: PdPool,
         *,
         background: bool = False,
+        tracer: Tracer = OFF,
     ) -> None:
         self._session = session
         self._tenant = tenant
         self._background = background
+        self._tracer = tracer
         self._encode_pool = encode_pool
         self._pd_pool = pd_pool
         self._encoder = Placement(encode_pool)
@@ -75,7 +78,8 @@ class Recognizer:
         self, audio: SegmentAudio, samples: int, task: DecodeTask, usage: UsageMeter
     ) -> DecodeReply:
         """Greedy answer tokens for the segment's first `samples` samples."""
-        windows = await asyncio.to_thread(audio.windows, samples)
+        with self._tracer.span("mel", task.trace):
+            windows = await asyncio.to_thread(audio.windows, samples)
 
         async def once() -> DecodeReply:
             refs = await self._encode_missing(windows, usage, task)

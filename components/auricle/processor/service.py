@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
@@ -59,7 +59,7 @@ class ProcessorService:
     async def admit(self, _request: AdmitSession) -> Admitted:
         """Before a client's session; recordings and moved sessions are not asked about."""
         try:
-            self._admission.admit(len(self._sessions))
+            self._admission.admit()
         except Overloaded:
             self._metrics.refused.inc()
             raise
@@ -80,17 +80,20 @@ class ProcessorService:
             self._encode_pool,
             self._pd_pool,
             background=request.background,
+            tracer=self._tracer,
         )
         session = Session(
             request, self._settings, self._checkpoint, recognizer, self._load, self._tracer
         )
         self._sessions[request.session] = session
         start_ms = milliseconds(request.resume.segment_start)
+        live = nullcontext() if request.background else self._admission.live()
         try:
-            async with aclosing(session.events()) as events:
-                async for event in events:
-                    self._metrics.event(event, start_ms)
-                    yield event
+            with live:
+                async with aclosing(session.events()) as events:
+                    async for event in events:
+                        self._metrics.event(event, start_ms)
+                        yield event
         finally:
             del self._sessions[request.session]
 

@@ -1,0 +1,47 @@
+"""All figures of the load suite into one file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.load.groups import GROUPS, NOT_QUICK, Suite
+from benchmarks.load.plots import draw
+from benchmarks.streaming.environment import environment
+
+# Minutes of each group on two cores: for the estimate of when it ends, and nothing else.
+_MINUTES = {"control": 1.5, "demo": 8, "time": 1.5, "60m": 5, "recorded": 4, "soak": 31}
+
+
+def run_suite(out: Path, *, quick: bool, only: str | None) -> None:
+    """Figures of other groups already in the file are kept where `only` is given."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = {"figures": {}, "details": {}}
+    if only and out.exists():
+        result = json.loads(out.read_text())
+    result["environment"] = environment()
+    names = [n for n in GROUPS if (n == only if only else not (quick and n in NOT_QUICK))]
+    if not names:
+        raise SystemExit(f"unknown group {only!r}; known: {', '.join(GROUPS)}")
+    left = sum(_MINUTES[name] * (1 if quick else 4) for name in names)
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*Progress.get_default_columns()[1:2], *columns) as progress:
+        bar = progress.add_task("", total=left)
+        for name in names:
+            progress.update(bar, description=f"{name}, about {left:.0f} minutes left")
+            suite = Suite(quick, out.parent, progress.console.print)
+            suite.figures, suite.details = result["figures"], result["details"]
+            began = time.monotonic()
+            GROUPS[name](suite)
+            result["figures"][f"seconds_{name}"] = time.monotonic() - began
+            out.write_text(json.dumps(result, indent=1) + "\n")
+            step = _MINUTES[name] * (1 if quick else 4)
+            left -= step
+            progress.advance(bar, step)
+    draw(result["details"], out.parent)
+    for figure, value in sorted(result["figures"].items()):
+        print(f"{figure:36} {value:.6g}")
