@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.load import protocols
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
-from benchmarks.load.trial import Load, lift_priority, run_trial
+from benchmarks.load.trial import Load, run_trial
 from benchmarks.streaming.environment import environment
 
 
@@ -42,7 +42,6 @@ def main() -> None:
     suite.add_argument("--quick", action="store_true", help="under 15 minutes, without the soak")
     suite.add_argument("--only", metavar="GROUP")
     arguments = parser.parse_args()
-    lift_priority()
     if arguments.suite:
         from benchmarks.load.suite import run_suite
 

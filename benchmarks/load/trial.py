@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.load.metrics import Slo, figures, late_share
@@ -59,14 +60,26 @@ class Trial:
         return figures(self.records, self.load.slo)
 
 
-def lift_priority() -> None:
+@contextlib.contextmanager
+def before_others() -> Iterator[None]:
     """The generator must not wait behind the server it drives; ignored where not allowed."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -10)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 async def run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
     """Offer the load; sessions under way at the end are abandoned."""
+    with before_others():
+        return await _run_trial(load, planner, session, target)
+
+
+async def _run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
     trial = Trial(load)
     plans: asyncio.Queue[SessionPlan] = asyncio.Queue(_PLANS_AHEAD + load.sessions)
     for _ in range(load.sessions + _PLANS_AHEAD):

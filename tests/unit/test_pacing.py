@@ -126,7 +126,7 @@ def test_beyond_the_assured_sessions_they_are_let_in_by_and_by() -> None:
     with ExitStack() as stack:
         assert crowd(admission, stack) == 8
         loaded.take(0.01)
-        assert crowd(admission, stack) == 2  # a quarter more
+        assert crowd(admission, stack) == 4  # half as many again
         loaded.take(0.2)
         assert crowd(admission, stack) == 1  # near the limit, a tenth more
 

@@ -24,7 +24,7 @@ from benchmarks.baselines.client import ROOT, end
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
-from benchmarks.load.trial import Load, lift_priority, run_trial
+from benchmarks.load.trial import Load, run_trial
 from benchmarks.load.usage import measured
 from tests.server import free_port
 
@@ -107,7 +107,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--packet-ms", type=int, default=20)
     arguments = parser.parse_args()
-    lift_priority()
     for count, row in measure(arguments.sessions, arguments.seconds, arguments.packet_ms).items():
         print(count, {name: round(value, 3) for name, value in row.items()})
 

@@ -27,7 +27,7 @@ _FELT_AFTER_SECONDS = 4.0
 # As many sessions as lately have been borne: who leaves may be followed by another.
 _REMEMBERED_SECONDS = 30.0
 # Sessions not felt yet, as a share of those that are: far from the limit, near it.
-_GROWTH = (0.25, 0.1)
+_GROWTH = (0.5, 0.1)
 # Who was let in and has not begun by then does not come.
 _COMING_SECONDS = 2.0
 
