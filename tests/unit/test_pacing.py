@@ -49,6 +49,22 @@ def test_the_load_is_the_95th_percentile_of_the_last_seconds() -> None:
     assert loaded.load.seconds == 0.0
 
 
+def test_what_a_chunk_takes_by_itself_is_no_load() -> None:
+    loaded = Loaded()
+    loaded.take(0.14)
+    assert loaded.load.level == 0
+    loaded.take(0.22)
+    assert loaded.load.level == pytest.approx(0.5, abs=0.01)
+    loaded.take(0.3)
+    assert loaded.load.level == pytest.approx(1)
+
+
+def test_a_slow_start_is_not_taken_for_what_a_chunk_takes() -> None:
+    loaded = Loaded()
+    loaded.take(1.0)
+    assert loaded.load.level > 3
+
+
 def test_chunks_that_nobody_answers_are_load_too() -> None:
     loaded = Loaded()
     waiting = [loaded.load.chunk(loaded.clock.now) for _ in range(10)]
@@ -72,7 +88,7 @@ def test_cadence_stretches_with_load_and_comes_back() -> None:
     loaded = Loaded()
     pacing = Pacing(loaded.load)
     strides = []
-    for seconds in (0.1, 0.3, 0.4, 0.7, 1.0, 0.1):
+    for seconds in (0.1, 0.3, 0.4, 0.6, 1.0, 0.1):
         loaded.take(seconds)
         strides.append(pacing.stride)
     assert strides == [1, 1, 2, 3, 4, 1]
@@ -90,7 +106,7 @@ def test_newcomers_are_slowed_before_they_are_refused_and_others_slowed_last() -
     loaded = Loaded()
     admission, pacing = loaded.admission(), Pacing(loaded.load)
     seen = []
-    for seconds in (0.1, 0.23, 0.27, 0.4):
+    for seconds in (0.1, 0.25, 0.28, 0.4):
         loaded.take(seconds)
         try:
             admission.admit()
@@ -148,6 +164,8 @@ def test_who_leaves_may_be_followed_at_once() -> None:
     sessions = [admission.live() for _ in range(10)]
     for session in sessions:
         session.__enter__()
+    loaded.take(0.01)
+    assert loaded.load.level == 0
     loaded.take(0.2)
     for session in sessions:
         session.__exit__(None, None, None)

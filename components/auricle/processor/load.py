@@ -13,6 +13,10 @@ _WINDOW_SECONDS = 5.0
 _FRESH_SECONDS = 0.25  # the percentile is computed no more often
 _SHARE = 0.95
 _FEWEST = 5  # of fewer chunks the 95th percentile says nothing
+# At most so much of the target is what a chunk takes by itself; the rest is for load.
+_MOST_BY_ITSELF = 0.5
+# A fast moment is forgotten over minutes: a quieter machine must not be expected for ever.
+_FORGOTTEN_PER_LOOK = 0.0005
 
 
 class ChunkLoad:
@@ -31,6 +35,7 @@ class ChunkLoad:
         self._next = 0
         self._computed_at = float("-inf")
         self._percentile = 0.0
+        self._by_itself: float | None = None  # seconds of a chunk when little else went on
 
     @contextmanager
     def chunk(self, arrived: float) -> Iterator[None]:
@@ -57,9 +62,22 @@ class ChunkLoad:
             values += [now - arrived for arrived in self._begun.values()]
             enough = len(values) >= _FEWEST
             self._percentile = float(np.quantile(values, _SHARE)) if enough else 0.0
+            if enough:
+                self._learn(float(np.median(values)))
         return self._percentile
+
+    def _learn(self, median: float) -> None:
+        known = median if self._by_itself is None else self._by_itself
+        known += (median - known) * _FORGOTTEN_PER_LOOK
+        self._by_itself = min(known, median, _MOST_BY_ITSELF * self._target)
 
     @property
     def level(self) -> float:
-        """`seconds` as a share of the target: 1 is as much as can be borne."""
-        return self.seconds / self._target
+        """0 where chunks take what they take by themselves, 1 where they take the target.
+
+        With a large checkpoint, or a slow machine, a single session's chunks come near the
+        target without any load.
+        """
+        seconds = self.seconds
+        by_itself = self._by_itself or 0.0
+        return max(0.0, (seconds - by_itself) / (self._target - by_itself))
