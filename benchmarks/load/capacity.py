@@ -71,9 +71,10 @@ def _audio(trial: Trial) -> float:
 
 
 def carried(trial: Trial) -> bool:
-    """99% of sessions inside the SLO, none refused, and the load as it claims to be."""
-    refused = any(record.outcome == "refused" for record in trial.records)
-    return trial.valid and not refused and trial.slo_share >= CARRIED_SHARE
+    """99% of sessions inside the SLO, none refused or stretched, and a load that was real."""
+    slo = trial.load.slo
+    less = any(r.outcome == "refused" or slo.stretched(r) for r in trial.records)
+    return trial.valid and not less and trial.slo_share >= CARRIED_SHARE
 
 
 @dataclass

@@ -41,9 +41,14 @@ class Slo:
         if record.outcome != "done":
             return False
         lags = partial_lags(record)
+        longer = (record.chunk_seconds or self.chunk_seconds) - self.chunk_seconds
         return stop_to_final(record) <= self.stop_seconds and (
-            not lags or percentile(lags, 0.95) <= self.lag_seconds
+            not lags or percentile(lags, 0.95) <= self.lag_seconds + max(0.0, longer)
         )
+
+    def stretched(self, record: Record) -> bool:
+        """Whether the server promised this session less than it asked for."""
+        return record.chunk_seconds is not None and record.chunk_seconds > self.chunk_seconds
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -206,6 +211,7 @@ def figures(records: Sequence[Record], slo: Slo) -> dict[str, float]:
     return {
         "sessions": len(tried),
         "sessions_refused": len(records) - len(tried),
+        "sessions_stretched": sum(slo.stretched(r) for r in tried),
         "sessions_failed": sum(r.outcome != "done" for r in tried),
         "slo_share": kept / len(tried) if tried else math.nan,
         "late_packet_share": late_share(records),

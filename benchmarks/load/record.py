@@ -45,6 +45,8 @@ class Record:
     sent_at: list[float] = field(default_factory=list)
     events: list[TextEvent] = field(default_factory=list)
     text: str = ""
+    # The cadence the server promised when the session began, if it said so.
+    chunk_seconds: float | None = None
 
     def due(self, seconds: float) -> float:
         """When the packet with that second of audio was due to be sent.

@@ -125,6 +125,10 @@ def test_a_number_of_sessions_is_carried_if_nobody_suffers_and_the_load_was_real
     assert trial(*[served()] * 100, *[served(stop=1.0)])
     assert not trial(*[served()] * 98, *[served(stop=1.0)] * 2)
     assert not trial(*[served()] * 100, record(outcome="refused"))
+    slowed = served(lag=0.95)
+    slowed.chunk_seconds = 1.28
+    assert Slo().kept(slowed)
+    assert not trial(*[served()] * 100, slowed)
     late = served()
     late.sent_at = [at + 0.06 for at in late.sent_at]
     assert not trial(*[served()] * 10, late)

@@ -106,7 +106,7 @@ def test_newcomers_are_slowed_before_they_are_refused_and_others_slowed_last() -
     loaded = Loaded()
     admission, pacing = loaded.admission(), Pacing(loaded.load)
     seen = []
-    for seconds in (0.1, 0.25, 0.28, 0.4):
+    for seconds in (0.1, 0.21, 0.25, 0.4):
         loaded.take(seconds)
         try:
             admission.admit()
@@ -142,8 +142,8 @@ def test_beyond_the_assured_sessions_they_are_let_in_by_and_by() -> None:
     with ExitStack() as stack:
         assert crowd(admission, stack) == 8
         loaded.take(0.01)
-        assert crowd(admission, stack) == 4  # half as many again
-        loaded.take(0.2)
+        assert crowd(admission, stack) == 2  # a quarter more
+        loaded.take(0.15)
         assert crowd(admission, stack) == 1  # near the limit, a tenth more
 
 
@@ -166,7 +166,7 @@ def test_who_leaves_may_be_followed_at_once() -> None:
         session.__enter__()
     loaded.take(0.01)
     assert loaded.load.level == 0
-    loaded.take(0.2)
+    loaded.take(0.15)
     for session in sessions:
         session.__exit__(None, None, None)
     with ExitStack() as stack:

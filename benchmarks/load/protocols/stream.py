@@ -55,7 +55,9 @@ async def run(target: Target, record: Record) -> None:
             return False
 
         await socket.send(json.dumps(start))
-        _check(await receive(socket, OPEN_SECONDS))
+        ready = await receive(socket, OPEN_SECONDS)
+        _check(ready)
+        record.chunk_seconds = ready["chunk_ms"] / 1000
         await converse(record, socket, send, hear)
 
 

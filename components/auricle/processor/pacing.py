@@ -17,9 +17,9 @@ from auricle.errors import Overloaded
 from auricle.processor.load import ChunkLoad
 
 # Levels of `ChunkLoad`. Newcomers cost less from here on …
-_STRETCH_NEWCOMERS = 0.7
+_STRETCH_NEWCOMERS = 0.5
 # … and are refused from here on: what was let in lately is not felt in full yet.
-_REFUSE = 0.85
+_REFUSE = 0.65
 # (level, grid points between two decodes) of running sessions from there on.
 _STRIDES = ((3.0, 4), (2.0, 3), (1.25, 2))
 # A session is felt in full once it has had several chunks in `ChunkLoad`'s window.
@@ -27,7 +27,7 @@ _FELT_AFTER_SECONDS = 4.0
 # As many sessions as lately have been borne: who leaves may be followed by another.
 _REMEMBERED_SECONDS = 30.0
 # Sessions not felt yet, as a share of those that are: far from the limit, near it.
-_GROWTH = (0.5, 0.1)
+_GROWTH = (0.25, 0.1)
 # Who was let in and has not begun by then does not come.
 _COMING_SECONDS = 2.0
 
