@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
+import sys
 from pathlib import Path
 
 from benchmarks.load import protocols
@@ -42,6 +44,8 @@ def main() -> None:
     suite.add_argument("--quick", action="store_true", help="under 15 minutes, without the soak")
     suite.add_argument("--only", metavar="GROUP")
     arguments = parser.parse_args()
+    # So that servers under load end with us, however we are told to.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if arguments.suite:
         from benchmarks.load.suite import run_suite
 

@@ -16,6 +16,7 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.messages import Final, OpenSession, Partial, SessionReady
+from auricle.processor.load import ChunkLoad
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.session import CheckpointView, Session
@@ -108,7 +109,11 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
     bytes_before = server.metric("PdWorker", "auricle_pd_worker_received_bytes_total")
     opened = OpenSession("minute", "minute", None, "", 640)
     session = Session(
-        opened, processor.settings, processor.view, processor.recognizer("minute", "minute")
+        opened,
+        processor.settings,
+        processor.view,
+        processor.recognizer("minute", "minute"),
+        ChunkLoad(60.0),
     )
     events = session.events()
     assert isinstance(await anext(events), SessionReady)
@@ -162,7 +167,9 @@ def _new_lengths(frames: int) -> list[int]:
 async def test_finished_text_starts_with_all_that_was_committed(processor: Processor) -> None:
     pcm = to_int16(recordings.samples("kitchen"))
     opened = OpenSession("grow", "test", None, "", 640)
-    session = Session(opened, processor.settings, processor.view, processor.recognizer("grow"))
+    session = Session(
+        opened, processor.settings, processor.view, processor.recognizer("grow"), ChunkLoad(60.0)
+    )
     events = session.events()
     await anext(events)
     committed = ""

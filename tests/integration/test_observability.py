@@ -120,6 +120,7 @@ def _one_trace(spans: list[tuple[str, Any]], decodes: int) -> None:
     assert where == {
         "session": "Frontend",
         "chunk": "Processor",
+        "mel": "Processor",
         "encode": "EncodeWorker",
         "decode": "PdWorker",
         "fetch": "PdWorker",
@@ -130,6 +131,7 @@ def _one_trace(spans: list[tuple[str, Any]], decodes: int) -> None:
     }
     assert parents == {
         "chunk": "session",
+        "mel": "chunk",
         "encode": "chunk",
         "decode": "chunk",
         "fetch": "decode",
