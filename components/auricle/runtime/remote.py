@@ -67,12 +67,11 @@ class RemoteEndpoint:
 
         context = Context()
         received: Any = None
-        ended = False
+        ended, replies = False, None
         try:
             async with asyncio.timeout(seconds):
                 client = await self._connected()
-                wire = to_wire(message)
-                replies = await client.direct(wire, instance, annotated=False, context=context)
+                replies = await _opened(client, to_wire(message), instance, context)
                 # To the end: leaving earlier would tell the other side to stop.
                 async for data in replies:
                     received = data
@@ -88,7 +87,7 @@ class RemoteEndpoint:
         except Exception as error:
             raise self._unavailable(instance, error) from None
         finally:
-            if not ended:
+            if replies is not None and not ended:
                 context.stop_generating()
 
     async def stream(
@@ -98,12 +97,10 @@ class RemoteEndpoint:
         from dynamo.runtime import Context
 
         context = Context()
-        ended = False
+        ended, replies = False, None
         try:
             client = await self._connected()
-            replies = await client.direct(
-                to_wire(message), instance, annotated=False, context=context
-            )
+            replies = await _opened(client, to_wire(message), instance, context)
             async for data in replies:
                 yield self._decoded(data, reply)
             ended = True
@@ -112,7 +109,7 @@ class RemoteEndpoint:
         except Exception as error:
             raise self._unavailable(instance, error) from None
         finally:
-            if not ended:
+            if replies is not None and not ended:
                 context.stop_generating()
 
     def _decoded(self, data: Any, reply: Any) -> Any:
@@ -136,3 +133,22 @@ class RemoteEndpoint:
         log.warning("call to instance %x failed: %s", instance, error)
         self._quarantined[instance] = time.monotonic() + _QUARANTINE_SECONDS
         return WorkerUnavailable(str(error))
+
+
+async def _opened(client: Any, wire: dict[str, Any], instance: int, context: Any) -> Any:
+    """The stream of replies.
+
+    A request that is given up while it is being opened is opened all the same and then
+    stopped: dropped half-way, the other side would never hear that its caller has gone.
+    """
+    opening = asyncio.ensure_future(client.direct(wire, instance, annotated=False, context=context))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: _stop(done, context))
+        raise
+
+
+def _stop(opened: asyncio.Future[Any], context: Any) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        context.stop_generating()
