@@ -73,8 +73,11 @@ class Patience:
         if self._until is not None and now >= self._until and self._task is not None:
             self._expired = True
             self._task.cancel()
-        following = now + self._LOOK_SECONDS if self._until is None else self._until
-        self._timer = loop.call_at(max(following, now + self._LOOK_SECONDS), self._look)
+        if self._until is None:
+            # Nobody waits now, and perhaps never will again: the next wait sets a timer.
+            self._timer = None
+        else:
+            self._timer = loop.call_at(max(self._until, now + self._LOOK_SECONDS), self._look)
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -61,6 +61,21 @@ async def test_many_waits_share_one_timer_and_each_has_its_deadline() -> None:
     patience.close()
 
 
+async def test_a_timer_nobody_waits_for_ends_by_itself() -> None:
+    """Whoever leaves without closing must not be looked after for ever."""
+    patience = Patience()
+    ready = asyncio.get_running_loop().create_future()
+    ready.set_result(None)
+    await patience.wait(10, ready, "a packet")
+    assert patience._timer is not None
+    patience._timer.cancel()
+    patience._look()  # as the timer would
+    assert patience._timer is None
+    with pytest.raises(DeadlineExceeded):
+        await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
+    patience.close()
+
+
 async def test_a_patient_task_can_be_cancelled() -> None:
     patience = Patience()
     task = asyncio.create_task(patience.wait(10, asyncio.Event().wait(), "nothing"))
