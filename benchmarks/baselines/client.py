@@ -8,11 +8,13 @@ import os
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from benchmarks.baselines.protocol import DecodeJob, DecodeResult
@@ -86,6 +88,19 @@ def end(process: subprocess.Popen[Any]) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
     process.wait()
+
+
+def wait_until_healthy(url: str, process: subprocess.Popen[Any], log: Path) -> None:
+    """Until /health answers; raises RuntimeError if the server ended or takes too long."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}; see {log}")
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"the server did not become ready; see {log}")
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:

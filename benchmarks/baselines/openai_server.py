@@ -13,10 +13,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.baselines.client import PYTHON, ROOT, SITE, end
+from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
 from benchmarks.baselines.protocol import cpu_seconds
 
-_READY_SECONDS = 240.0
 _REQUEST_SECONDS = 300.0
 
 
@@ -73,19 +72,7 @@ def openai_server(model: Path, port: int, log: Path, threads: int = 1) -> Iterat
         )
         url = f"http://127.0.0.1:{port}"
         try:
-            _wait(url, process)
+            wait_until_healthy(url, process, log)
             yield OpenAiServer(url, psutil.Process(process.pid), str(model))
         finally:
             end(process)
-
-
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the OpenAI server ended with {process.returncode}")
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
-                return
-        time.sleep(0.5)
-    raise RuntimeError("the OpenAI server did not become ready")

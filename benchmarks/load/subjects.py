@@ -6,22 +6,19 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import psutil
 
-from benchmarks.baselines.client import PYTHON, ROOT, SITE, end
+from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import RunSession, Target, protocol
 from benchmarks.load.trial import Load, run_trial
 from tests.server import free_port, serving
 
-_READY_SECONDS = 240.0
 _WARM_UP = SpeechStyle((3.0, 6.0))
 MODELS = {"demo": ROOT / "models/demo", "60m": ROOT / "build/checkpoints/60m"}
 
@@ -125,23 +122,11 @@ def _process(command: list[str], log: Path) -> Iterator[Running]:
         )  # fmt: skip
         url = f"http://127.0.0.1:{port}"
         try:
-            _wait(url, process, log)
+            wait_until_healthy(url, process, log)
             model = next((c[8:] for c in command if c.startswith("--model=")), "")
             yield Running(url, model, psutil.Process(process.pid))
         finally:
             end(process)
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended with {process.returncode}; see {log}")
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
-                return
-        time.sleep(0.5)
-    raise RuntimeError(f"the server did not become ready; see {log}")
 
 
 def _warm_up(subject: Subject, server: Running) -> None:
