@@ -32,6 +32,7 @@ class PcmStream:
         check_rate(sample_rate)
         self._odd = b""
         self._table = g711_table(_G711[encoding]) if encoding in _G711 else None
+        self.sample_bytes = 2 if self._table is None else 1
         self._resampler = (
             None
             if sample_rate == SAMPLE_RATE

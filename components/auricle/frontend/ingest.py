@@ -6,21 +6,25 @@ import asyncio
 
 import numpy as np
 
+from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import Int16, PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
 from auricle.frontend.endpointing import EndpointingOptions, GateEvent, OpenGate, SpeechGate
 from auricle.frontend.voice import VoiceDetector
 
-# Packets of 20 ms would cost five times as many calls as packets of 100 ms: two frames of
-# voice activity are looked at together.
-_HELD = 2 * VAD_FRAME
+# Packets of 20 ms would cost five times as many calls as packets of 100 ms: bytes are looked
+# at once they are enough for two frames of voice activity.
+_HELD_SECONDS = 2 * VAD_FRAME / SAMPLE_RATE
 # More bytes than a live packet has are converted in a worker thread; for fewer the way
 # there and back takes longer than the work (0.1 ms for 100 ms of audio resampled).
 _LIVE_BYTES = 1 << 15
 
 
 class Ingest:
-    """One session's audio; calls must not overlap. `total_samples` counts all 16 kHz samples."""
+    """One session's audio; calls must not overlap.
+
+    `total_samples` counts the 16 kHz samples looked at: all of them after `end` or `drop`.
+    """
 
     def __init__(
         self,
@@ -35,33 +39,46 @@ class Ingest:
         self._voice = VoiceState()
         self._gate = None if options is None else SpeechGate(options)
         self._open_gate = OpenGate()
-        self._held: list[Int16] = []
-        self._held_samples = 0
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        held_seconds = 0.0 if options is None else _HELD_SECONDS
+        self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
         self.total_samples = 0
 
     async def push(self, data: bytes) -> list[GateEvent]:
-        """The next bytes, any number of them."""
-        if len(data) <= _LIVE_BYTES:
-            return await self._through_gate(self._pcm.push(data))
-        return await self._through_gate(await asyncio.to_thread(self._pcm.push, data))
+        """The next bytes, any number of them; a few may have to wait for more."""
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes < self._enough_bytes:
+            return []
+        return await self._through_gate(await self._convert(self._take_held()))
 
     async def end(self) -> list[GateEvent]:
         """No more bytes. Raises ProtocolError on half a sample."""
-        events = await self._through_gate(self._pcm.end(), last=True)
+        pcm = await self._convert(self._take_held())
+        events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
         if self._gate is None:
             return events
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
         return events + self._gate.finish(await self._detector.detect(self._voice, frames))
 
-    async def _through_gate(self, pcm: Int16, *, last: bool = False) -> list[GateEvent]:
+    def drop(self) -> None:
+        """No more bytes, and nobody wants to know what those that wait were."""
+        self.total_samples += len(self._pcm.push(self._take_held()))
+
+    def _take_held(self) -> bytes:
+        held = b"".join(self._held)
+        self._held, self._held_bytes = [], 0
+        return held
+
+    async def _convert(self, data: bytes) -> Int16:
+        if len(data) <= _LIVE_BYTES:
+            return self._pcm.push(data)
+        return await asyncio.to_thread(self._pcm.push, data)
+
+    async def _through_gate(self, pcm: Int16) -> list[GateEvent]:
         self.total_samples += len(pcm)
         if self._gate is None:
             return self._open_gate.push(pcm)
-        self._held.append(pcm)
-        self._held_samples += len(pcm)
-        if self._held_samples < _HELD and not last:
-            return []
-        pcm = np.concatenate(self._held)
-        self._held, self._held_samples = [], 0
         frames = self._voice.frames(pcm)
         return self._gate.push(pcm, await self._detector.detect(self._voice, frames))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import importlib
 import logging
 import os
 import signal
 import warnings
+
+import uvloop
 
 from auricle.logs import configure_logging
 from auricle.settings import CommonSettings
@@ -43,7 +44,8 @@ def run_component(name: str, settings: CommonSettings) -> None:
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
     main = importlib.import_module(_MAINS[name])
-    asyncio.run(main.run(settings))
+    # As Dynamo's own components do: packets and requests cost a good part less.
+    uvloop.run(main.run(settings))
 
 
 def _die_with_parent() -> None:

@@ -147,9 +147,13 @@ class RealtimeSession:
     async def _append(self, data: bytes) -> None:
         heard = self._ingest.total_samples
         await self._take(await self._ingest.push(data))
-        seconds = (self._ingest.total_samples - heard) / SAMPLE_RATE
-        self._backend.metrics.audio(received=seconds)
-        await self._charge(seconds)
+        await self._heard(self._ingest.total_samples - heard)
+
+    async def _heard(self, samples: int) -> None:
+        """Audio that was looked at: counted, and charged to the client's limits."""
+        if samples:
+            self._backend.metrics.audio(received=samples / SAMPLE_RATE)
+            await self._charge(samples / SAMPLE_RATE)
 
     async def _take(self, heard: list[GateEvent]) -> None:
         """Speech to the open turn; with turn detection, turns begin and end with it."""
@@ -174,8 +178,9 @@ class RealtimeSession:
 
     async def _commit(self) -> None:
         """The client ends the turn."""
-        ending = self._ingest
+        ending, heard = self._ingest, self._ingest.total_samples
         await self._take(await ending.end())
+        await self._heard(ending.total_samples - heard)
         self._start_ingest()
         if self._turn is not None:
             await self._end_turn(self._turn)
@@ -190,6 +195,7 @@ class RealtimeSession:
         if self._turn is not None:
             self._turn.drop()
             self._turn = None
+        self._ingest.drop()
         self._start_ingest()
         await self._emit(events.server_event("input_audio_buffer.cleared"))
 

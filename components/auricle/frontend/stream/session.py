@@ -77,20 +77,28 @@ class _Session:
         idle = self._settings.idle_timeout_seconds
         while True:
             text, data = await self._socket.receive(idle, "the next audio packet")
-            if text is not None:
-                protocol.parse_end(text)
-                await self._hand_over(await ingest.end(), link)
-                link.finish(ingest.total_samples)
-                break
             heard = ingest.total_samples
-            await self._hand_over(await ingest.push(data), link)
-            seconds = (ingest.total_samples - heard) / SAMPLE_RATE
-            self._backend.metrics.bytes("websocket", len(data))
-            self._backend.metrics.audio(received=seconds)
-            await self._socket.client.charge(seconds)
+            if text is None:
+                self._backend.metrics.bytes("websocket", len(data))
+                events = await ingest.push(data)
+            else:
+                protocol.parse_end(text)
+                events = await ingest.end()
+            await self._hand_over(events, link)
+            if text is not None:
+                link.finish(ingest.total_samples)
+            await self._heard(ingest.total_samples - heard)
+            if text is not None:
+                break
         # After `end` the client only listens; notice if it goes or goes on.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")
+
+    async def _heard(self, samples: int) -> None:
+        """Audio that was looked at: counted, and charged to the client's limits."""
+        if samples:
+            self._backend.metrics.audio(received=samples / SAMPLE_RATE)
+            await self._socket.client.charge(samples / SAMPLE_RATE)
 
     async def _hand_over(self, events: list[GateEvent], link: ProcessorLink) -> None:
         """Speech goes to the processor, when it started and stopped to the client."""
