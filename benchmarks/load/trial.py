@@ -132,8 +132,11 @@ async def _slot(
 ) -> None:
     dice = random.Random(begin)
     await asyncio.sleep(max(0.0, begin - time.monotonic()))
+    plan: SessionPlan | None = None
     while True:
-        record = Record(await plans.get(), trial.load.packet_ms / 1000, time.monotonic())
+        # Who was refused comes again with what it has to say; speech is not made in vain.
+        plan = plan or await plans.get()
+        record = Record(plan, trial.load.packet_ms / 1000, time.monotonic())
         trial.records.append(record)
         try:
             await session(target, record)
@@ -144,5 +147,6 @@ async def _slot(
         except Failed as error:
             record.outcome, record.reason = "failed", str(error)
         record.ended = time.monotonic()
+        plan = plan if record.outcome == "refused" else None
         # Who was refused comes again when told to; others after a breath.
         await asyncio.sleep(record.retry_after or dice.uniform(0.05, 0.5))

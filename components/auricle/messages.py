@@ -209,13 +209,14 @@ class WindowFeatures(msgspec.Struct, frozen=True):
 
 
 class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
-    """Processor → encode worker; answered by `EncodeReply`."""
+    """Processor → encode worker. `ahead`: only the conv stack, over blocks that are final."""
 
     session: str
     tenant: str
     windows: tuple[WindowFeatures, ...]
     background: bool = False
     trace: str = ""
+    ahead: bool = False
 
 
 class WindowRef(msgspec.Struct, frozen=True):

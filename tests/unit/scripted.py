@@ -45,6 +45,7 @@ class ScriptedWorkers:
         self.decodes: list[DecodeRequest] = []
         self.faults: list[AuricleError] = []
         self.asked = asyncio.Event()  # for a decode
+        self.asked_to_encode = asyncio.Event()
         self.hold: asyncio.Event | None = None  # partial decodes wait for it
         self.used: list[int] = []
 
@@ -55,6 +56,7 @@ class ScriptedWorkers:
         await asyncio.sleep(0)
         if isinstance(message, EncodeRequest):
             self.encodes.append(message)
+            self.asked_to_encode.set()
             refs = tuple(
                 WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "DRAM", 0, 1, 1)
                 for w in message.windows
@@ -77,6 +79,7 @@ def session(
     workers: ScriptedWorkers,
     resume: ResumePoint | None = None,
     load: ChunkLoad | None = None,
+    chunk_ms: int = 640,
     **settings: object,
 ) -> Session:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
@@ -87,7 +90,7 @@ def session(
         EncodePool(workers, 1.0, 3),  # type: ignore[arg-type]
         PdPool(workers, 1.0, 3),  # type: ignore[arg-type]
     )
-    opened = OpenSession("s", "t", None, "", 640, resume=resume or ResumePoint())
+    opened = OpenSession("s", "t", None, "", chunk_ms, resume=resume or ResumePoint())
     return Session(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0))
 
 

@@ -42,6 +42,28 @@ def test_a_large_piece_is_cut_and_keeps_its_boundary_at_the_end() -> None:
     ]
 
 
+def test_audio_waits_for_the_next_point_of_the_grid() -> None:
+    kept = KeptAudio(SECOND // 2)
+    kept.add(piece(0, SECOND // 2 - 1))
+    assert not kept.ready
+    kept.add(piece(SECOND // 2 - 1, 1))
+    assert kept.ready
+
+
+def test_where_points_are_far_apart_finished_seconds_go_ahead() -> None:
+    """A second is finished 40 samples after its end: its last frame is then final."""
+    kept = KeptAudio(2 * SECOND)
+    kept.add(piece(0, SECOND + 39))
+    assert not kept.ready
+    kept.add(piece(SECOND + 39, 1))
+    assert kept.ready
+    assert sent(kept) == [(0, SECOND + 40, "none")]
+    kept.add(piece(SECOND + 40, SECOND - 41))
+    assert not kept.ready
+    kept.add(piece(2 * SECOND - 1, 1))
+    assert kept.ready
+
+
 def test_after_a_move_only_audio_without_final_text_is_sent_again() -> None:
     kept = KeptAudio()
     kept.add(piece(0, 10, "endpoint"))

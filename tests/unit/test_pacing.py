@@ -29,7 +29,7 @@ class Loaded:
 
     def take(self, seconds: float, count: int = 20) -> None:
         """The last seconds' chunks all took so long."""
-        self.clock.now += 10.0
+        self.clock.now += 15.0
         for _ in range(count):
             with self.load.chunk(self.clock.now - seconds):
                 pass
@@ -45,7 +45,7 @@ def test_the_load_is_the_95th_percentile_of_the_last_seconds() -> None:
     with loaded.load.chunk(loaded.clock.now - 0.2):
         pass
     assert 0.1 <= loaded.load.seconds < 0.12
-    loaded.clock.now += 10.0
+    loaded.clock.now += 15.0
     assert loaded.load.seconds == 0.0
 
 
@@ -106,7 +106,7 @@ def test_newcomers_are_slowed_before_they_are_refused_and_others_slowed_last() -
     loaded = Loaded()
     admission, pacing = loaded.admission(), Pacing(loaded.load)
     seen = []
-    for seconds in (0.1, 0.21, 0.25, 0.4):
+    for seconds in (0.1, 0.22, 0.25, 0.4):
         loaded.take(seconds)
         try:
             admission.admit()
@@ -122,6 +122,23 @@ def test_a_refusal_says_why_and_when_to_come_again() -> None:
     with pytest.raises(Overloaded, match="95% of chunks take up to 290 ms") as refused:
         loaded.admission().admit()
     assert refused.value.retry_after_seconds > 0
+
+
+def test_the_more_are_refused_the_later_they_are_to_come_again() -> None:
+    """Handshakes of those who wait cost those who are served."""
+    loaded = Loaded()
+    loaded.take(0.29)
+    admission = loaded.admission()
+    waits = []
+    for _ in range(100):
+        with pytest.raises(Overloaded) as refused:
+            admission.admit()
+        waits.append(refused.value.retry_after_seconds)
+    assert waits[0] < waits[20] < waits[-1] == 30.0
+    loaded.take(0.29)
+    with pytest.raises(Overloaded) as refused:
+        admission.admit()
+    assert refused.value.retry_after_seconds == waits[0]
 
 
 def crowd(admission: Admission, stack: ExitStack, size: int = 30) -> int:

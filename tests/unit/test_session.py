@@ -52,6 +52,32 @@ async def test_only_the_growing_window_is_encoded_again() -> None:
     assert all(r.windows[0].supersedes for r in workers.encodes[1:] if len(r.windows) == 1)
 
 
+async def test_seconds_finished_between_two_decodes_are_encoded_ahead() -> None:
+    workers = ScriptedWorkers(counting)
+    subject = session(workers, chunk_ms=2_000)
+    events, data = subject.events(), noise(33_000)
+    await anext(events)
+    following = asyncio.ensure_future(anext(events))
+    await subject.inbox.push(0, data[: 2 * 16_100], 1.0)
+    await workers.asked_to_encode.wait()
+    await subject.inbox.push(16_100, data[2 * 16_100 :], 1.0)
+    assert isinstance(await following, Partial)
+    await events.aclose()
+    ahead, decode = workers.encodes[0], workers.encodes[1]
+    assert [r.ahead for r in (ahead, decode)] == [True, False]
+    (finished,) = ahead.windows[0].blocks
+    assert finished.final and finished.log_mel is not None
+    first, second = decode.windows[0].blocks
+    assert first.key == finished.key and first.log_mel is None
+    assert second.log_mel is not None
+
+
+async def test_at_a_short_cadence_nothing_is_encoded_ahead() -> None:
+    workers = ScriptedWorkers(counting)
+    await feed(session(workers), 6 * GRID)
+    assert not any(request.ahead for request in workers.encodes)
+
+
 async def test_a_grid_point_passed_during_a_decode_is_skipped() -> None:
     workers = ScriptedWorkers(counting)
     subject = session(workers)

@@ -21,6 +21,8 @@ from transformers.audio_utils import mel_filter_bank
 SAMPLE_RATE = 16_000
 HOP = 160
 FFT = 400
+# So many samples after a second's end its last frame is final.
+SETTLED = FFT // 2 - HOP
 BINS = 128
 CLAMP_RANGE = 8.0
 _HALF = FFT // 2

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +32,19 @@ from auricle.settings import EncodeWorkerSettings
 from auricle.tracing import OFF, Tracer
 
 Payload = npt.NDArray[np.uint8]
+_NOTHING = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A window and, for each of its blocks, the conv output if it is here."""
+    """A window and, for each of its blocks, the conv output if it is here.
+
+    One that does not attend is for the conv stack only.
+    """
 
     window: WindowFeatures
     outputs: list[torch.Tensor | None]
+    attends: bool = True
 
 
 class EncodeWorker:
@@ -92,6 +97,8 @@ class EncodeWorker:
     async def _encode(self, request: EncodeRequest) -> EncodeReply:
         for window in request.windows:
             self._check(window)
+        if request.ahead:
+            return await self._convolve_ahead(request.windows)
         now = time.monotonic()
         found = [self._store.reuse(w.key, self._identity, now) for w in request.windows]
         todo = [w for w, ref in zip(request.windows, found, strict=True) if ref is None]
@@ -110,6 +117,16 @@ class EncodeWorker:
             for w, ref in zip(request.windows, found, strict=True)
         )
         return EncodeReply(windows=refs, encoded=len(todo), convolved=convolved)
+
+    async def _convolve_ahead(self, windows: Sequence[WindowFeatures]) -> EncodeReply:
+        """Blocks into the conv cache, behind whatever somebody waits for."""
+        for block in (block for window in windows for block in window.blocks):
+            if not block.final:
+                raise BadRequest(f"block {block.key} may still change: it cannot come ahead")
+        jobs = [replace(j, attends=False) for j in self._jobs(windows) if None in j.outputs]
+        convolved = sum(output is None for job in jobs for output in job.outputs)
+        await asyncio.gather(*(self._batcher.submit(job, background=True) for job in jobs))
+        return EncodeReply((), encoded=0, convolved=convolved)
 
     def _check(self, window: WindowFeatures) -> None:
         limit = self._geometry.window_frames
@@ -181,11 +198,12 @@ class EncodeWorker:
         frames = {b.key: b.frames for job in jobs for b in job.window.blocks}
         final = {b.key for job in jobs for b in job.window.blocks if b.final}
         self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)
+        windows = [job.window for job in jobs if job.attends]
         self._metrics.batch(
-            [job.window for job in jobs],
+            windows,
             convolved=len(convolved),
             flops=self._cost.convs([frames[key] for key in convolved])
-            + sum(self._cost.window(self._geometry.embeddings(j.window.frames)) for j in jobs),
+            + sum(self._cost.window(self._geometry.embeddings(w.frames)) for w in windows),
         )
         return payloads
 
@@ -209,8 +227,10 @@ class EncodeWorker:
                 for block, output in zip(job.window.blocks, job.outputs, strict=True)
             ]
             for job in jobs
+            if job.attends
         ]
-        return [_payload(embeddings) for embeddings in self._encoder.attend(windows)], convolved
+        attended = iter(self._encoder.attend(windows) if windows else ())
+        return [_payload(next(attended)) if j.attends else _NOTHING for j in jobs], convolved
 
 
 def _payload(embeddings: torch.Tensor) -> Payload:

@@ -1,14 +1,15 @@
 """The audio of a session whose text is not final yet, and what of it has been sent. Pure.
 
 The processor decodes at points of a grid that begins with each segment. Audio short of the
-next point would only cost a request, so it waits here until it reaches one, or its end.
+next point would only cost a request, so it waits here until it reaches one, or its end; or,
+where points are far apart, until a second is finished that can be encoded ahead.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.mel import SAMPLE_RATE, SETTLED
 from auricle.frontend.endpointing import FeaturePiece, Piece
 
 _LARGEST = 10 * SAMPLE_RATE  # samples of one push
@@ -56,7 +57,11 @@ class KeptAudio:
         if self._again or any(isinstance(p, FeaturePiece) or p.boundary != "none" for p in waiting):
             return True
         since, until = (at - self._segment_start for at in (waiting[0].start, waiting[-1].end))
-        return since // self._grid < until // self._grid
+        if self._grid > SAMPLE_RATE and _passes(
+            max(since - SETTLED, 0), until - SETTLED, SAMPLE_RATE
+        ):
+            return True
+        return _passes(since, until, self._grid)
 
     def next(self, *, all_of_it: bool = True) -> Piece | FeaturePiece | None:
         """What to send now: pieces that wait are sent together.
@@ -112,3 +117,8 @@ class KeptAudio:
         """Another processor has the session: everything kept is news to it."""
         self._next = 0
         self._again = True
+
+
+def _passes(since: int, until: int, grid: int) -> bool:
+    """Whether a point of the grid lies after `since`, up to `until`."""
+    return since // grid < until // grid

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-_WINDOW_SECONDS = 5.0
+_WINDOW_SECONDS = 10.0
 _FRESH_SECONDS = 0.25  # the percentile is computed no more often
 _SHARE = 0.95
 _FEWEST = 5  # of fewer chunks the 95th percentile says nothing

@@ -12,7 +12,10 @@ from auricle.processor.windows import KeyScheme, SegmentAudio
 
 
 class OpenSegment:
-    """`passed` is the last grid point decoded or skipped, in samples of the segment."""
+    """`passed` is the last grid point decoded or skipped, in samples of the segment.
+
+    `ahead` is up to where finished seconds have been encoded ahead of a decode.
+    """
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class OpenSegment:
         self.marks: list[Mark] = []
         self.stability = stability or Stability()
         self.passed = 0
+        self.ahead = 0
         # Ends of what was added (samples of the segment), growing, and when it arrived.
         self._ends: list[int] = []
         self._arrived: list[float] = []

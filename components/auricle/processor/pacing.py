@@ -17,7 +17,7 @@ from auricle.errors import Overloaded
 from auricle.processor.load import ChunkLoad
 
 # Levels of `ChunkLoad`. Newcomers cost less from here on …
-_STRETCH_NEWCOMERS = 0.5
+_STRETCH_NEWCOMERS = 0.55
 # … and are refused from here on: what was let in lately is not felt in full yet.
 _REFUSE = 0.65
 # (level, grid points between two decodes) of running sessions from there on.
@@ -26,8 +26,14 @@ _STRIDES = ((3.0, 4), (2.0, 3), (1.25, 2))
 _FELT_AFTER_SECONDS = 4.0
 # As many sessions as lately have been borne: who leaves may be followed by another.
 _REMEMBERED_SECONDS = 30.0
-# Sessions not felt yet, as a share of those that are: far from the limit, near it.
-_GROWTH = (0.25, 0.1)
+# (level, sessions not felt yet as a share of those that are) from there on: a crowd comes
+# in faster far from the limit than near it.
+_GROWTH = ((0.25, 0.1), (0.0, 0.25))
+# Who is refused is told to come again so late that a crowd asks about so often (per second):
+# each asking costs a handshake, which those that are running would pay for.
+_ASKING_PER_SECOND = 2.0
+_ASKED_WITHIN_SECONDS = 10.0
+_LONGEST_RETRY_SECONDS = 30.0
 # Who was let in and has not begun by then does not come.
 _COMING_SECONDS = 2.0
 
@@ -86,6 +92,7 @@ class Admission:
         self._live = 0
         self._coming: deque[float] = deque()  # when let in; not begun yet
         self._counts: deque[tuple[float, int]] = deque()  # (when, live sessions from then on)
+        self._refusals: deque[float] = deque()  # when
 
     def check_room(self, sessions: int) -> None:
         """Raise Overloaded if there are as many sessions of any kind as there may be."""
@@ -111,20 +118,27 @@ class Admission:
         sessions = self._live + len(self._coming)
         self.check_room(sessions)
         if level >= _REFUSE:
-            raise Overloaded(
+            raise self._refused(
                 f"95% of chunks take up to {self._load.seconds * 1000:.0f} ms; "
                 "one more session would spoil those that are running",
-                _FELT_AFTER_SECONDS,
             )
         felt = self._felt(now)
-        growth = _GROWTH[level >= _REFUSE / 2]
+        growth = next(share for from_level, share in _GROWTH if level >= from_level)
         if sessions >= max(self._limits.assured, felt + max(1, int(growth * felt))):
-            raise Overloaded(
+            raise self._refused(
                 f"of {sessions} sessions only {felt} are felt yet; "
                 "whether there is room for more is known in a moment",
-                _FELT_AFTER_SECONDS / 2,
             )
         self._coming.append(now)
+
+    def _refused(self, reason: str) -> Overloaded:
+        """With the time to come again: the longer, the more were refused lately."""
+        now = self._clock()
+        self._refusals.append(now)
+        while self._refusals[0] < now - _ASKED_WITHIN_SECONDS:
+            self._refusals.popleft()
+        crowd = len(self._refusals) / _ASKING_PER_SECOND
+        return Overloaded(reason, min(max(_FELT_AFTER_SECONDS / 2, crowd), _LONGEST_RETRY_SECONDS))
 
     def _count(self, change: int) -> None:
         self._live += change

@@ -154,6 +154,13 @@ class EncodePool(Pool):
 
         return await self.attempt(once, wait_for_room=wait_for_room)
 
+    async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
+        """One try, wherever the session is placed: nobody waits for it yet."""
+        reply: EncodeReply = await self._endpoint.call(
+            request, EncodeReply, instance, self._deadline
+        )
+        return reply
+
 
 class PdPool(Pool):
     """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auricle.errors import AuricleError, Overloaded, WindowsMissing
 from auricle.messages import (
@@ -19,6 +20,8 @@ from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
 from auricle.tracing import OFF, Tracer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,31 @@ class Recognizer:
         self._on_pd_worker.update(w.key for w in windows if not w.partial)
         usage.decoded(reply)
         return reply
+
+    async def encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
+        """Have finished seconds convolved before the next decode asks for them.
+
+        Where this fails the decode does it.
+        """
+        windows = await asyncio.to_thread(audio.windows, audio.samples)
+        instance = await self._encoder.instance()
+        finished = (replace(w, blocks=tuple(b for b in w.blocks if b.final)) for w in windows)
+        ahead = [w for w in finished if not self._sent.knows(instance, w)]
+        if not ahead:
+            return
+        request = EncodeRequest(
+            session=self._session,
+            tenant=self._tenant,
+            windows=tuple(self._sent.features(instance, w, supersedes=None) for w in ahead),
+            ahead=True,
+        )
+        try:
+            reply = await self._encode_pool.encode_ahead(instance, request)
+        except AuricleError as error:
+            log.debug("encoding ahead failed: %s", error)
+            return
+        self._sent.arrived(instance, ahead)
+        usage.encoded(reply)
 
     async def _encode_missing(
         self, windows: tuple[Window, ...], usage: UsageMeter, task: DecodeTask

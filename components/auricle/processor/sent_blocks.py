@@ -26,8 +26,12 @@ class SentBlocks:
             supersedes=supersedes,
         )
 
+    def knows(self, instance: int, window: Window) -> bool:
+        """Whether `instance` has been sent all blocks of the window."""
+        return self._on[instance].issuperset(block.key for block in window.blocks)
+
     def arrived(self, instance: int, windows: Sequence[Window]) -> None:
-        """`instance` has encoded these windows."""
+        """`instance` has these windows, or the blocks of them that are final."""
         self._on[instance].update(b.key for w in windows for b in w.blocks if b.final)
 
     def forget(self, instance: int) -> None:

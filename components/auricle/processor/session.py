@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.mel import SAMPLE_RATE, SETTLED
 from auricle.audio.pcm import milliseconds
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
@@ -119,6 +119,8 @@ class Session:
                 self._take_audio()
                 async for event in self._decode_available(partials=not ended):
                     yield event
+                if not ended:
+                    await self._encode_ahead()
                 if ended:
                     async for event in self._finish():
                         yield event
@@ -158,6 +160,15 @@ class Session:
                 yield event
             # Audio may have arrived meanwhile: a grid point already passed is skipped.
             self._take_audio()
+
+    async def _encode_ahead(self) -> None:
+        """Seconds that are finished long before the next decode."""
+        segment = self._segment
+        finished = segment.audio.samples - SETTLED
+        far = self._policy.grid > SAMPLE_RATE and self._opened.partials
+        if far and finished // SAMPLE_RATE > segment.ahead // SAMPLE_RATE:
+            segment.ahead = finished
+            await self._recognizer.encode_ahead(segment.audio, self.usage)
 
     async def _decode_partial(self, offset: int) -> Partial | None:
         """None if the grid point was skipped: no room, or the segment's end came first."""
