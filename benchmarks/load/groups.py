@@ -18,7 +18,7 @@ from benchmarks.load.control import sessions as control
 from benchmarks.load.metrics import partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.soak import drift
-from benchmarks.load.spans import collecting, control_share, waterfall
+from benchmarks.load.spans import collecting, waterfall
 from benchmarks.load.subjects import Running, Subject, running
 from benchmarks.load.trial import Load, Trial, run_trial
 from benchmarks.load.usage import measured
@@ -147,7 +147,7 @@ def where_time_goes(suite: Suite) -> None:
         latencies = [s for r in trial.records for s in partial_latencies(r)]
     found = waterfall(spans, latencies)
     suite.details["waterfall_ms"] = {name: 1000 * value for name, value in found.items()}
-    suite.figures["control_share_half"] = control_share(found)
+    suite.figures["control_share_half"] = found["control"] / found["total"]
 
 
 def control_plane(suite: Suite) -> None:

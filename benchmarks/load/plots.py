@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-_STEPS = ("frontend", "mel", "between", "encode", "fetch", "generate")
+from benchmarks.load.spans import ORDER
 
 
 def draw(details: dict[str, Any], directory: Path) -> None:
@@ -41,11 +41,11 @@ def _latencies(curves: dict[str, Any], path: Path, model: str) -> None:
 
 
 def _waterfall(found: dict[str, float], path: Path) -> None:
-    figure, axis = plt.subplots(figsize=(8, 2.6))
+    figure, axis = plt.subplots(figsize=(8, 3.6))
     at = 0.0
-    for step in _STEPS:
-        axis.barh(step, found[step], left=at)
-        at += found[step]
+    for step in ORDER:
+        axis.barh(step.replace("_", " "), found.get(step, 0.0), left=at)
+        at += found.get(step, 0.0)
     axis.invert_yaxis()
     axis.set_xlabel("milliseconds, medians")
     figure.tight_layout()

@@ -69,36 +69,46 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
                 )  # fmt: skip
 
 
-# Steps below `chunk`, in the order in which they happen.
-STEPS = ("mel", "encode", "fetch", "generate")
+# Steps of a chunk in the order in which they happen; of those at the frontend each is one
+# of many of its session, not of this chunk alone.
+FRONTEND_STEPS = ("voice_activity", "push", "send")
+CHUNK_STEPS = (
+    "mel", "encode_queue", "encode_pass", "fetch", "decode_queue", "prefill", "decode_steps"
+)  # fmt: skip
+ORDER = ("receive", "voice_activity", "push", "calls", *CHUNK_STEPS, "send")
+_WORKERS = ("encode", "fetch", "generate")
 
 
 def waterfall(spans: Sequence[Span], latencies: Sequence[float]) -> dict[str, float]:
-    """Median seconds of each step of a partial decode, and of what lies between them.
+    """Median seconds of each step of a partial decode, and `control` of all together.
 
-    `latencies` are the clients': from a chunk's last packet to its text. `frontend` is what
-    of them is not spent in the processor: receiving, voice activity, pushing and sending.
+    `latencies` are the clients': from a chunk's last packet to its text, whose median is
+    `total`. `calls` is what lies between the steps of the processor and its workers;
+    `receive` what is left: the network, the sockets, and events on their way.
+    `control` is what of the total is neither encoder, transfer nor decoder.
     """
     below: dict[bytes, list[Span]] = defaultdict(list)
     for span in spans:
         below[span.parent].append(span)
     rows: dict[str, list[float]] = defaultdict(list)
     for chunk in spans:
-        if chunk.name != "chunk" or chunk.final:
+        found = {s.name: s.seconds for s in _all_below(chunk, below)}
+        if chunk.name != "chunk" or chunk.final or "decode_steps" not in found:
             continue
-        found = {s.name: s for s in _all_below(chunk, below)}
-        if "generate" not in found:
-            continue
-        for step in STEPS:
-            rows[step].append(found[step].seconds if step in found else 0.0)
-        rows["between"].append(chunk.seconds - sum(rows[step][-1] for step in STEPS))
+        for step in CHUNK_STEPS:
+            rows[step].append(found.get(step, 0.0))
+        rows["calls"].append(chunk.seconds - sum(rows[step][-1] for step in CHUNK_STEPS))
         rows["chunk"].append(chunk.seconds)
+        rows["workers"].append(sum(found.get(step, 0.0) for step in _WORKERS))
     if not rows:
         return {}
-    medians = {name: statistics.median(values) for name, values in rows.items()}
-    total = statistics.median(latencies)
-    medians["total"] = total
-    medians["frontend"] = max(0.0, total - medians["chunk"])
+    for step in FRONTEND_STEPS:
+        rows[step] = [s.seconds for s in spans if s.name == step]
+    medians = {name: statistics.median(values) for name, values in rows.items() if values}
+    medians["total"] = statistics.median(latencies)
+    around = medians["chunk"] + sum(medians.get(step, 0.0) for step in FRONTEND_STEPS)
+    medians["receive"] = max(0.0, medians["total"] - around)
+    medians["control"] = medians["total"] - medians.pop("workers")
     return medians
 
 
@@ -106,8 +116,3 @@ def _all_below(span: Span, below: dict[bytes, list[Span]]) -> Iterator[Span]:
     for child in below[span.id]:
         yield child
         yield from _all_below(child, below)
-
-
-def control_share(found: dict[str, float]) -> float:
-    """What of a chunk's latency is neither encoder, transfer nor decoder."""
-    return 1 - sum(found[step] for step in ("encode", "fetch", "generate")) / found["total"]

@@ -6,6 +6,7 @@ an endpoint nothing is recorded and nothing is imported.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,7 +45,7 @@ class Tracer:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         propagator = TraceContextTextMapPropagator()
-        context = propagator.extract({"traceparent": parent}) if parent else None
+        context = _context(parent) if parent else None
         named = {f"auricle.{key}": value for key, value in attributes.items()}
         # Not as the current span of this task: parents are always named, never found.
         with self._tracer.start_as_current_span(name, context=context, attributes=named):
@@ -52,11 +53,26 @@ class Tracer:
             propagator.inject(carrier)
             yield carrier["traceparent"]
 
+    def record(self, name: str, parent: str, began: float, ended: float) -> None:
+        """A span that is over already; times in seconds of the monotonic clock."""
+        if self._provider is None or not parent:
+            return
+        to_wall = time.time_ns() - time.monotonic_ns()
+        at = [round(seconds * 1e9) + to_wall for seconds in (began, ended)]
+        context = _context(parent)
+        self._tracer.start_span(name, context=context, start_time=at[0]).end(at[1])
+
     def close(self) -> None:
         """Send what is left; takes a second or two if the collector does not answer."""
         if self._provider is not None:
             self._provider.force_flush(2_000)
             self._provider.shutdown()
+
+
+def _context(parent: str) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": parent})
 
 
 OFF = Tracer("", "")

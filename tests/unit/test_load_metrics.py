@@ -23,7 +23,7 @@ from benchmarks.load.metrics import (
 from benchmarks.load.plan import SessionPlan
 from benchmarks.load.record import Record, TextEvent
 from benchmarks.load.soak import drift
-from benchmarks.load.spans import Span, control_share, waterfall
+from benchmarks.load.spans import Span, waterfall
 from benchmarks.load.trial import Load, Trial
 from benchmarks.streaming.audio import Word
 
@@ -153,14 +153,19 @@ def test_a_chunks_time_is_told_apart_by_its_spans() -> None:
         return Span(name, bytes([number]), bytes([parent]), start, end, False)
 
     spans = [
+        span("voice_activity", 9, 0, -0.02, 0.0),
         span("chunk", 1, 0, 0.0, 0.1),
         span("mel", 2, 1, 0.0, 0.01),
         span("encode", 3, 1, 0.01, 0.04),
+        span("encode_pass", 7, 3, 0.015, 0.035),
         span("decode", 4, 1, 0.04, 0.1),
         span("fetch", 5, 4, 0.04, 0.05),
         span("generate", 6, 4, 0.05, 0.09),
+        span("prefill", 8, 6, 0.05, 0.06),
+        span("decode_steps", 10, 6, 0.06, 0.09),
     ]
     found = waterfall(spans, [0.16])
-    assert found["between"] == pytest.approx(0.01)
-    assert found["frontend"] == pytest.approx(0.06)
-    assert control_share(found) == pytest.approx(0.5)
+    assert found["encode_pass"] == pytest.approx(0.02)
+    assert found["calls"] == pytest.approx(0.1 - 0.01 - 0.02 - 0.01 - 0.01 - 0.03)
+    assert found["receive"] == pytest.approx(0.16 - 0.1 - 0.02)
+    assert found["control"] == pytest.approx(0.16 - 0.03 - 0.01 - 0.04)

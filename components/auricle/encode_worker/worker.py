@@ -45,6 +45,8 @@ class _Job:
     window: WindowFeatures
     outputs: list[torch.Tensor | None]
     attends: bool = True
+    trace: str = ""
+    submitted: float = 0.0  # monotonic
 
 
 class EncodeWorker:
@@ -91,10 +93,10 @@ class EncodeWorker:
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
         """Leased refs in the order of the request. Raises BadRequest, Overloaded."""
-        with self._tracer.span("encode", request.trace, windows=len(request.windows)):
-            return await self._encode(request)
+        with self._tracer.span("encode", request.trace, windows=len(request.windows)) as trace:
+            return await self._encode(request, trace)
 
-    async def _encode(self, request: EncodeRequest) -> EncodeReply:
+    async def _encode(self, request: EncodeRequest, trace: str) -> EncodeReply:
         for window in request.windows:
             self._check(window)
         if request.ahead:
@@ -104,7 +106,7 @@ class EncodeWorker:
         todo = [w for w, ref in zip(request.windows, found, strict=True) if ref is None]
         self._metrics.found.inc(len(request.windows) - len(todo))
         self._metrics.received(request.windows)
-        jobs = self._jobs(todo)
+        jobs = self._jobs(todo, trace)
         convolved = sum(output is None for job in jobs for output in job.outputs)
         futures = [self._submit(job, background=request.background) for job in jobs]
         fresh: dict[str, WindowRef] = {}
@@ -153,9 +155,14 @@ class EncodeWorker:
         if not np.isfinite(np.frombuffer(block.log_mel, np.float32)).all():
             raise BadRequest(f"block {block.key} contains values that are not finite")
 
-    def _jobs(self, windows: Sequence[WindowFeatures]) -> list[_Job]:
+    def _jobs(self, windows: Sequence[WindowFeatures], trace: str = "") -> list[_Job]:
         """Windows with the conv outputs that are here; raises FeaturesMissing."""
-        jobs = [_Job(w, [self._conv_cache.find(b.key) for b in w.blocks]) for w in windows]
+        found = ([self._conv_cache.find(block.key) for block in w.blocks] for w in windows)
+        now = time.monotonic()
+        jobs = [
+            _Job(window, outputs, trace=trace, submitted=now)
+            for window, outputs in zip(windows, found, strict=True)
+        ]
         missing = tuple(
             block.key
             for job in jobs
@@ -193,8 +200,12 @@ class EncodeWorker:
         )
 
     async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Payload]:
-        loop = asyncio.get_running_loop()
+        loop, began = asyncio.get_running_loop(), time.monotonic()
         payloads, convolved = await loop.run_in_executor(self._device_thread, self._forward, jobs)
+        ended = time.monotonic()
+        for job in jobs:
+            self._tracer.record("encode_queue", job.trace, job.submitted, began)
+            self._tracer.record("encode_pass", job.trace, began, ended)
         frames = {b.key: b.frames for job in jobs for b in job.window.blocks}
         final = {b.key for job in jobs for b in job.window.blocks if b.final}
         self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)

@@ -69,6 +69,7 @@ class Backend:
             opened,
             start=start,
             observers=observers,
+            tracer=self.tracer,
             deadline_seconds=self.settings.request_deadline_seconds,
             patience_seconds=self.settings.processor_deadline_seconds,
         )

@@ -36,6 +36,7 @@ from auricle.messages import (
 )
 from auricle.runtime import RemoteEndpoint
 from auricle.tasks import within
+from auricle.tracing import OFF, Tracer
 
 log = logging.getLogger(__name__)
 _AHEAD = 40 * SAMPLE_RATE  # samples that may wait to be pushed before the client is held back
@@ -79,6 +80,7 @@ class ProcessorLink:
         patience_seconds: float,
         start: ResumePoint | None = None,
         observers: Sequence[LinkObserver] = (),
+        tracer: Tracer = OFF,
     ) -> None:
         """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
 
@@ -86,6 +88,7 @@ class ProcessorLink:
         are told of all audio and events, and must not wait.
         """
         self._observers = observers
+        self._tracer = tracer
         self._endpoints = endpoints
         self._opened = opened if start is None else replace(opened, resume=start)
         self._deadline = deadline_seconds
@@ -199,7 +202,8 @@ class ProcessorLink:
         tenant = self._opened.tenant
         if piece is not None:
             message = _push(session, tenant, piece)
-            await self._endpoints.push.call(message, Accepted, instance, self._deadline)
+            with self._tracer.span("push", self._opened.trace):
+                await self._endpoints.push.call(message, Accepted, instance, self._deadline)
             if session == self._session:
                 self._kept.sent()
             self._update_room()

@@ -86,6 +86,7 @@ def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> Engin
         draft_tokens=settings.draft_tokens,
         limit_reuse=settings.limit_reuse,
         kv_blocks=settings.kv_blocks,
+        timings=bool(settings.otlp_endpoint),
     )
 
 

@@ -71,8 +71,9 @@ class PdWorker:
             with self._tracer.span("fetch", trace):
                 pinned = self._fetcher.pinned(request.windows)
                 fetched = await stack.enter_async_context(pinned)
-            with self._tracer.span("generate", trace):
+            with self._tracer.span("generate", trace) as generate:
                 decoded = await self._generate(request, fetched)
+            self._record(decoded, generate)
         reply = DecodeReply(
             tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
             finish=decoded.finish,
@@ -83,6 +84,14 @@ class PdWorker:
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
+
+    def _record(self, decoded: Decoded, trace: str) -> None:
+        """What vLLM's engine did when."""
+        if (at := decoded.timings) is None:
+            return
+        self._tracer.record("decode_queue", trace, at.queued, at.scheduled)
+        self._tracer.record("prefill", trace, at.scheduled, at.first_token)
+        self._tracer.record("decode_steps", trace, at.first_token, at.last_token)
 
     async def _generate(self, request: DecodeRequest, fetched: Fetched) -> Decoded:
         return await self._engine.generate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import aclosing
 
 from auricle.audio.mel import SAMPLE_RATE
@@ -80,7 +81,7 @@ class _Session:
             heard = ingest.total_samples
             if text is None:
                 self._backend.metrics.bytes("websocket", len(data))
-                events = await ingest.push(data)
+                events = await self._push(ingest, data)
             else:
                 protocol.parse_end(text)
                 events = await ingest.end()
@@ -93,6 +94,15 @@ class _Session:
         # After `end` the client only listens; notice if it goes or goes on.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")
+
+    async def _push(self, ingest: Ingest | FeatureIngest, data: bytes) -> list[GateEvent]:
+        began, heard = time.monotonic(), ingest.total_samples
+        events = await ingest.push(data)
+        if ingest.total_samples != heard:  # not only held until there is more
+            self._backend.tracer.record(
+                "voice_activity", self._socket.trace, began, time.monotonic()
+            )
+        return events
 
     async def _heard(self, samples: int) -> None:
         """Audio that was looked at: counted, and charged to the client's limits."""
@@ -117,7 +127,8 @@ class _Session:
                 if isinstance(event, SessionReady):
                     await self._send(protocol.ReadyReply(self._name, self._backend.model, chunk_ms))
                 elif isinstance(event, Partial):
-                    await self._send(protocol.partial_reply(event))
+                    with self._backend.tracer.span("send", self._socket.trace):
+                        await self._send(protocol.partial_reply(event))
                 elif isinstance(event, Final):
                     if event.text:
                         self._texts.append(event.text)

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from auricle.embeddings.memory import HostSlab
 from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing
@@ -24,7 +25,8 @@ class EngineOptions:
 
     `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
     overrides both. `draft_tokens` is how many are verified in one pass, 0 for none.
-    With `limit_reuse` only KV up to the last finished window can be found again.
+    With `limit_reuse` only KV up to the last finished window can be found again; with
+    `timings` vLLM notes when it does what.
     """
 
     model: str
@@ -40,6 +42,7 @@ class EngineOptions:
     limit_reuse: bool = True
     kv_blocks: int | None = None
     enable_prefix_caching: bool = True
+    timings: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,16 @@ class PlacedWindow:
     slot: int
     generation: int
     length: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """When a request reached vLLM's scheduler, was scheduled, and gave tokens (monotonic)."""
+
+    queued: float
+    scheduled: float
+    first_token: float
+    last_token: float
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ class Decoded:
     steps: int
     draft_tokens: int
     accepted_tokens: int
+    timings: Timings | None = None
 
 
 class Engine:
@@ -110,7 +124,7 @@ class Engine:
             use_tqdm_on_load=False,
             limit_mm_per_prompt={"audio": options.max_model_len},
             ec_transfer_config=transfer,
-            disable_log_stats=True,
+            disable_log_stats=not options.timings,
             distributed_executor_backend=_EXECUTOR,
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
@@ -225,7 +239,14 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
         steps=len(completion.token_ids) - accepted,
         draft_tokens=drafts.num_draft_tokens if drafts else 0,
         accepted_tokens=accepted,
+        timings=_timings(output.metrics),  # type: ignore[attr-defined]
     )
+
+
+def _timings(noted: Any) -> Timings | None:
+    if noted is None:
+        return None
+    return Timings(noted.queued_ts, noted.scheduled_ts, noted.first_token_ts, noted.last_token_ts)
 
 
 def _speculation(options: EngineOptions) -> dict[str, object] | None:
