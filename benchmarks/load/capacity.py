@@ -97,7 +97,7 @@ class Search:
 
 
 class CapacitySearch:
-    """Doubles or halves from a first guess, then bisects down to a resolution."""
+    """Steps of a third from a first guess until it lies between, then bisection."""
 
     def __init__(
         self, subject: Subject, server: Running, condition: Condition, *, repeats: int,
@@ -118,9 +118,9 @@ class CapacitySearch:
             if high - low <= max(1, int(resolution * low)):
                 return self.search
             if high > most:
-                sessions = min(most, low * 2)
+                sessions = min(most, max(low + 1, low * 4 // 3))
             elif low == 0:
-                sessions = high // 2
+                sessions = min(high - 1, max(1, high * 3 // 4))
             else:
                 sessions = (low + high) // 2
 

@@ -19,6 +19,7 @@ _MINUTES = {
     "demo": 9,
     "half": 2.5,
     "time": 1.5,
+    "profiles": 1.5,
     "60m": 5,
     "recorded": 4,
     "soak": 31,
