@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +47,9 @@ class CommonSettings(BaseModel):
         "", description="traces by OTLP over HTTP, such as http://localhost:4318/v1/traces"
     )
     replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
+    gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="by number; each replica sees one of them, in turn. Without: all of them"
+    )
     threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
     pause_after_seconds: Seconds = Field(
         15.0, gt=1, description="a segment ends at a short pause from here"

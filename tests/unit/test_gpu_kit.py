@@ -1,0 +1,58 @@
+"""What benchmarks/gpu does, as far as it can be tried without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.serve import _environment
+from auricle.settings import EncodeWorkerSettings
+from benchmarks.gpu.encoder import IN_FLIGHT, Speech, measure
+from benchmarks.gpu.placement import Placement, placed
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+
+
+def test_a_single_gpu_is_shared_and_of_several_each_has_one_process() -> None:
+    assert placed(1) == Placement((0,), (0,))
+    assert placed(2) == Placement((0,), (1,))
+    assert placed(8) == Placement((0, 1), (2, 3, 4, 5, 6, 7))
+    with pytest.raises(ValueError, match="0 GPUs"):
+        placed(0)
+
+
+def test_the_configuration_for_eight_gpus_is_that_placement() -> None:
+    sections = load_config(ROOT / "configs/eight_gpus.yaml", [])
+    settings = {n: settings_for(n, sections, "file") for n in ("EncodeWorker", "PdWorker")}
+    assert placed(8) == Placement(settings["EncodeWorker"].gpus, settings["PdWorker"].gpus)
+    assert all(one.replicas == len(one.gpus) for one in settings.values())
+
+
+def test_the_overrides_of_a_placement_are_settings() -> None:
+    sections = load_config(None, placed(8).overrides())
+    encode = settings_for("EncodeWorker", sections, "here")
+    assert isinstance(encode, EncodeWorkerSettings)
+    assert (encode.replicas, encode.gpus) == (2, (0, 1))
+
+
+def test_each_replica_sees_one_gpu_in_turn() -> None:
+    seen = [_environment((4, 5), number)["CUDA_VISIBLE_DEVICES"] for number in (1, 2, 3)]
+    assert seen == ["4", "5", "4"]
+    assert "CUDA_VISIBLE_DEVICES" not in _environment((), 1)
+
+
+def test_finished_seconds_of_a_growing_window_travel_once() -> None:
+    windows = Speech(800, 100).growing()
+    carried = [block.key for w in windows for block in w.blocks if block.log_mel is not None]
+    assert len(carried) == len(set(carried))
+    assert [w.frames for w in windows] == [*range(64, 800, 64), 800]
+    assert windows[1].supersedes == windows[0].key
+
+
+async def test_the_encoder_figures_are_of_the_real_encoder() -> None:
+    found = await measure(ROOT / "models/demo", "float32", "cpu", 0.1)
+    assert found["embedding_error"] < 1e-5
+    for clients in IN_FLIGHT:
+        assert found[f"windows_per_s_{clients}"] > 0
+        assert found[f"chunks_p99_ms_{clients}"] >= found[f"chunks_p50_ms_{clients}"] > 0
