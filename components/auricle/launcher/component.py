@@ -41,6 +41,8 @@ def run_component(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
     os.environ.setdefault("DYN_LOG", _DYNAMO_LOG)
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
+    # Compute threads that wait must not spin: the other processes need the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
     main = importlib.import_module(_MAINS[name])

@@ -17,9 +17,9 @@ from auricle.errors import Overloaded
 from auricle.processor.load import ChunkLoad
 
 # Levels of `ChunkLoad`. Newcomers cost less from here on …
-_STRETCH_NEWCOMERS = 0.7
+_STRETCH_NEWCOMERS = 0.55
 # … and are refused from here on: what was let in lately is not felt in full yet.
-_REFUSE = 0.8
+_REFUSE = 0.65
 # (level, grid points between two decodes) of running sessions from there on.
 _STRIDES = ((3.0, 4), (2.0, 3), (1.25, 2))
 # A session is felt in full once it has had several chunks in `ChunkLoad`'s window.
