@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from auricle.errors import DeadlineExceeded
@@ -89,6 +90,23 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         return task.result() if task.done() else None
     finally:
         await cancelled([task, waiting])
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """`asyncio.to_thread`, whose thread has ended when this ends, cancelled or not.
+
+    A thread cannot be cancelled: left alone it would go on with what has one owner only.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # nobody waits for it any more
+        raise
 
 
 async def first_failure_or(main: asyncio.Task[T], others: list[asyncio.Task[None]]) -> T:

@@ -125,6 +125,14 @@ def _one_trace(spans: list[tuple[str, Any]], decodes: int) -> None:
         "decode": "PdWorker",
         "fetch": "PdWorker",
         "generate": "PdWorker",
+        "voice_activity": "Frontend",
+        "push": "Frontend",
+        "send": "Frontend",
+        "encode_queue": "EncodeWorker",
+        "encode_pass": "EncodeWorker",
+        "decode_queue": "PdWorker",
+        "prefill": "PdWorker",
+        "decode_steps": "PdWorker",
     }
     parents = {
         span.name: by_id[span.parent_span_id][1].name for _, span in spans if span.parent_span_id
@@ -136,6 +144,14 @@ def _one_trace(spans: list[tuple[str, Any]], decodes: int) -> None:
         "decode": "chunk",
         "fetch": "decode",
         "generate": "decode",
+        "voice_activity": "session",
+        "push": "session",
+        "send": "session",
+        "encode_queue": "encode",
+        "encode_pass": "encode",
+        "decode_queue": "generate",
+        "prefill": "generate",
+        "decode_steps": "generate",
     }
     assert len([span for _, span in spans if span.name == "chunk"]) >= decodes
 

@@ -84,6 +84,14 @@ def test_a_chunk_that_failed_does_not_count() -> None:
     assert loaded.load.seconds == 0.0
 
 
+def test_a_chunk_that_was_done_again_does_not_count() -> None:
+    loaded = Loaded()
+    for _ in range(20):
+        with loaded.load.chunk(loaded.clock.now - 5) as chunk:
+            chunk.counts = False
+    assert loaded.load.seconds == 0.0
+
+
 def test_cadence_stretches_with_load_and_comes_back() -> None:
     loaded = Loaded()
     pacing = Pacing(loaded.load)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from auricle.errors import DeadlineExceeded, WindowsMissing, WorkerUnavailable
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
+from auricle.processor.load import Chunk, ChunkLoad
 from tests.unit.scripted import (
     GRID,
     PROMPT,
@@ -100,6 +103,23 @@ async def test_a_dead_pd_worker_is_left_for_another() -> None:
     events = await feed(session(workers), 2 * GRID)
     assert isinstance(events[-1], Done)
     assert workers.used[0] != workers.used[1]
+
+
+async def test_what_a_dead_worker_cost_is_not_taken_for_load() -> None:
+    workers, load = ScriptedWorkers(counting), ChunkLoad(60.0)
+    workers.faults = [WorkerUnavailable("gone")]
+    counted: list[bool] = []
+    real = load.chunk
+
+    @contextmanager
+    def chunk(arrived: float) -> Iterator[Chunk]:
+        with real(arrived) as one:
+            yield one
+        counted.append(one.counts)
+
+    load.chunk = chunk  # type: ignore[method-assign]
+    await feed(session(workers, load=load), 3 * GRID)
+    assert counted == [False, True, True]
 
 
 async def test_a_silent_pd_worker_is_left_for_another() -> None:

@@ -1,11 +1,12 @@
 """Waits with a deadline, and tasks that end together."""
 
 import asyncio
+import threading
 
 import pytest
 
 from auricle.errors import DeadlineExceeded
-from auricle.tasks import Patience, first_failure_or, within
+from auricle.tasks import Patience, first_failure_or, in_thread, within
 
 pytestmark = pytest.mark.unit
 
@@ -23,6 +24,33 @@ async def test_a_cancellation_that_comes_with_the_result_is_not_lost() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_thread_has_ended_when_who_waited_for_it_was_cancelled() -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10)
+        ended.set()
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_what_a_thread_returns_or_raises_is_passed_on() -> None:
+    assert await in_thread(max, 1, 2) == 2
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(divmod, 1, 0)
 
 
 async def forever() -> None:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,13 @@ _FEWEST = 5  # of fewer chunks the 95th percentile says nothing
 _MOST_BY_ITSELF = 0.5
 # A fast moment is forgotten over minutes: a quieter machine must not be expected for ever.
 _FORGOTTEN_PER_LOOK = 0.0005
+
+
+@dataclass
+class Chunk:
+    """One that is worked on. What was lost with a worker and done again is no load."""
+
+    counts: bool = True
 
 
 class ChunkLoad:
@@ -38,14 +46,16 @@ class ChunkLoad:
         self._by_itself: float | None = None  # seconds of a chunk when little else went on
 
     @contextmanager
-    def chunk(self, arrived: float) -> Iterator[None]:
+    def chunk(self, arrived: float) -> Iterator[Chunk]:
         """A chunk whose audio arrived at that time is worked on; if it fails it does not count."""
         number, self._next = self._next, self._next + 1
         self._begun[number] = arrived
+        chunk = Chunk()
         try:
-            yield
+            yield chunk
             now = self._clock()
-            self._taken.append((now, now - arrived))
+            if chunk.counts:
+                self._taken.append((now, now - arrived))
         finally:
             del self._begun[number]
 

@@ -79,6 +79,7 @@ class Placement:
     """A session's hold on one instance of a pool, moved when that instance fails."""
 
     def __init__(self, pool: Pool) -> None:
+        self.failures = 0  # of workers that died or were silent
         self._pool = pool
         self._instance: int | None = None
         self._failed: set[int] = set()
@@ -118,7 +119,9 @@ async def _call_placed(
     except (WindowsMissing, FeaturesMissing):  # the worker is well
         raise
     except AuricleError as error:
-        if error.retryable and not (stay_when_full and isinstance(error, Overloaded)):
+        full = isinstance(error, Overloaded)
+        if error.retryable and not (stay_when_full and full):
+            placement.failures += not full
             placement.move()
         raise
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
+from auricle.tasks import in_thread
 from auricle.tracing import OFF, Tracer
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,11 @@ class Recognizer:
         self._last_tail_key: str | None = None
         self._sent = SentBlocks()
 
+    @property
+    def failures(self) -> int:
+        """How many workers died or were silent under this session's requests."""
+        return self._encoder.failures + self._decoder.failures
+
     def start_segment(self) -> None:
         """Placed anew by load, so scale-up and draining take effect here."""
         self._decoder.leave()
@@ -82,7 +87,7 @@ class Recognizer:
     ) -> DecodeReply:
         """Greedy answer tokens for the segment's first `samples` samples."""
         with self._tracer.span("mel", task.trace):
-            windows = await asyncio.to_thread(audio.windows, samples)
+            windows = await in_thread(audio.windows, samples)
 
         async def once() -> DecodeReply:
             refs = await self._encode_missing(windows, usage, task)
@@ -110,7 +115,7 @@ class Recognizer:
 
         Where this fails the decode does it.
         """
-        windows = await asyncio.to_thread(audio.windows, audio.samples)
+        windows = await in_thread(audio.windows, audio.samples)
         instance = await self._encoder.instance()
         finished = (replace(w, blocks=tuple(b for b in w.blocks if b.final)) for w in windows)
         ahead = [w for w in finished if not self._sent.knows(instance, w)]

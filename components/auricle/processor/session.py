@@ -175,8 +175,10 @@ class Session:
         segment = self._segment
         segment.passed = offset
         try:
-            with self._load.chunk(segment.arrived(offset)):
+            failures = self._recognizer.failures
+            with self._load.chunk(segment.arrived(offset)) as chunk:
                 decoded = await unless(self.inbox.closing, self._decode(offset, final=False))
+                chunk.counts = self._recognizer.failures == failures
         except Overloaded:
             self._pacing.refused()
             self.usage.skipped()
