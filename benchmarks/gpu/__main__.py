@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --gpus 8 --out build/gpu.json [--only encoder|graph]
 
 First the encode worker alone, one process per GPU at a time and all at once; then, where
-vLLM for GPUs is installed (`make setup TARGET=gpu`), the whole graph under paced load, with
+vLLM for GPUs is installed (`make setup-dev TARGET=gpu`), the whole graph under paced load, with
 one encode or PD process per GPU as configs/eight_gpus.yaml lays them out (one GPU is
 shared). Needs `python -m models.training.corpus build/demo-corpus` for the load. The JSON
 is that of `benchmarks.load`. Without a GPU, `--device cpu --only encoder` tries the kit out.

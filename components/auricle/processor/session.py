@@ -119,12 +119,11 @@ class Session:
                 self._take_audio()
                 async for event in self._decode_available(partials=not ended):
                     yield event
-                if not ended:
-                    await self._encode_ahead()
                 if ended:
                     async for event in self._finish():
                         yield event
                     return
+                await self._encode_ahead()
         except AuricleError as error:
             yield Failed(error.code, str(error))
         finally:
