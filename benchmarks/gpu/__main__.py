@@ -5,7 +5,7 @@
 
 First the encode worker alone, one process per GPU at a time and all at once; then, where
 vLLM for GPUs is installed (`make setup-dev TARGET=gpu`), the whole graph under paced load, with
-one encode or PD process per GPU as configs/eight_gpus.yaml lays them out (one GPU is
+one encode or PD process per GPU as configs/h100x8-0.6b.yaml lays them out (one GPU is
 shared). Needs `python -m models.training.corpus build/demo-corpus` for the load. The JSON
 is that of `benchmarks.load`. Without a GPU, `--device cpu --only encoder` tries the kit out.
 """

@@ -47,7 +47,7 @@ def graph(model: Path, placement: Placement) -> Iterator[Running]:
         f"--Frontend.max_sessions={_MOST}",
         *placement.overrides(),
     ]
-    config = "configs/one_gpu.yaml" if gpus == 1 else "configs/eight_gpus.yaml"
+    config = "configs/h100-0.6b.yaml" if gpus == 1 else "configs/h100x8-0.6b.yaml"
     with serving(*overrides, config=config) as server:
         yield Running(server.url, model.name, psutil.Process(server.process.pid))
 

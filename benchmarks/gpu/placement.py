@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# An encode worker feeds about three PD workers: configs/eight_gpus.yaml has 2 and 6.
+# An encode worker feeds about three PD workers: configs/h100x8-0.6b.yaml has 2 and 6.
 _GPUS_PER_ENCODER = 4
 
 

@@ -104,6 +104,27 @@ def transcribe(
     )
 
 
+@main.command(context_settings=_OVERRIDABLE)
+@click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="profile to write")
+@click.option(
+    "--audio",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="typical speech; by default the recordings the checkpoint brings",
+)
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
+def profile(
+    config: Path | None, out: Path, audio: tuple[Path, ...], overrides: tuple[str, ...]
+) -> None:
+    """Measure how much one worker of each pool carries on this machine, for the planner."""
+    from rich.console import Console
+
+    from auricle.profiling.run import profile as run
+
+    _run(lambda: run(config, overrides, out, audio, Console()))
+
+
 @main.command()
 @click.argument("name")
 def key(name: str) -> None:

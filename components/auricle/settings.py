@@ -47,6 +47,12 @@ class CommonSettings(BaseModel):
         "", description="traces by OTLP over HTTP, such as http://localhost:4318/v1/traces"
     )
     replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
+    load_report_seconds: Seconds = Field(
+        2.0, ge=0.1, le=60, description="between two reports of a process's load"
+    )
+    drain_seconds: Seconds = Field(
+        45.0, ge=0, description="a process told to go (SIGTERM) may still finish what it holds"
+    )
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="by number; each replica sees one of them, in turn. Without: all of them"
     )
@@ -213,10 +219,47 @@ class PdWorkerSettings(CommonSettings):
     enforce_eager: bool = True
 
 
+class PoolLimits(BaseModel):
+    """Of one pool, what a planner may do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    minimum: int = Field(1, ge=1, le=10_000)
+    maximum: int = Field(8, ge=1, le=10_000)
+    gpus: float = Field(1.0, gt=0, description="a replica takes of gpu_budget")
+
+
+class PlannerSettings(CommonSettings):
+    """Section `Planner`."""
+
+    replicas: int = Field(0, ge=0, le=2, description="1 to have the pools sized; 2 take turns")
+    connector: Literal["local", "kubernetes", "dry-run"] = Field(
+        "local", description="who starts and drains workers: the launcher, Kubernetes or nobody"
+    )
+    profile: Path | None = Field(None, description="capacities; `auricle profile` writes it")
+    encode: PoolLimits = PoolLimits.model_validate({})
+    pd: PoolLimits = PoolLimits.model_validate({})
+    gpu_budget: float | None = Field(None, gt=0, description="GPUs for both pools together")
+    step_seconds: Seconds = Field(30.0, ge=1, le=300, description="between two decisions")
+    target: float = Field(
+        1.0, gt=0.1, le=1, description="of what the profile says a worker carries, what it is given"
+    )
+    quantile: float = Field(
+        0.65, ge=0.5, lt=1, description="of the forecasts' errors, how many are provided for"
+    )
+    ebb_seconds: Seconds = Field(
+        30.0, ge=0, description="so long fewer workers must have been enough before any leaves"
+    )
+    settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed sooner")
+    deployment: str = Field("auricle", description="name of the DynamoGraphDeployment")
+    kubernetes_namespace: str = Field("", description="of the deployment; by default the pod's")
+
+
 SECTIONS: dict[str, type[CommonSettings]] = {
     "Frontend": FrontendSettings,
     "DynamoFrontend": DynamoFrontendSettings,
     "Processor": ProcessorSettings,
     "EncodeWorker": EncodeWorkerSettings,
     "PdWorker": PdWorkerSettings,
+    "Planner": PlannerSettings,
 }

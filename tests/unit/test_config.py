@@ -66,7 +66,7 @@ def test_every_config_in_the_repository_is_valid(path: Path) -> None:
 
 def test_the_default_graph_starts_callees_before_callers() -> None:
     order = load_graph("graphs.e_pd:Frontend").in_start_order()
-    assert order == ["EncodeWorker", "PdWorker", "Processor", "Frontend"]
+    assert order == ["EncodeWorker", "PdWorker", "Processor", "Planner", "Frontend"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from prometheus_client import CollectorRegistry
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transcript_bus import NatsBus
+from auricle.load_reporter import LoadGauges
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.planner.metrics import PlannerMetrics
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.settings import FrontendSettings
 from tests.server import ROOT
@@ -31,6 +33,9 @@ def exported() -> dict[str, set[str]]:
     ProcessorMetrics(registry)
     EncodeWorkerMetrics(registry, store)  # type: ignore[arg-type]
     PdWorkerMetrics(registry)
+    LoadGauges("encode_worker", registry)
+    LoadGauges("pd_worker", registry)
+    PlannerMetrics(registry)
     names: dict[str, set[str]] = {}
     for collector in registry._collector_to_names:
         labels = set(getattr(collector, "_labelnames", ()))

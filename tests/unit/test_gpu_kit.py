@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from auricle.launcher.config import load_config, settings_for
-from auricle.launcher.serve import _environment
-from auricle.settings import EncodeWorkerSettings
+from auricle.launcher.processes import ProcessFactory
+from auricle.settings import EncodeWorkerSettings, PdWorkerSettings
 from benchmarks.gpu.encoder import IN_FLIGHT, Speech, measure
 from benchmarks.gpu.placement import Placement, placed
 from tests.server import ROOT
@@ -23,7 +23,7 @@ def test_a_single_gpu_is_shared_and_of_several_each_has_one_process() -> None:
 
 
 def test_the_configuration_for_eight_gpus_is_that_placement() -> None:
-    sections = load_config(ROOT / "configs/eight_gpus.yaml", [])
+    sections = load_config(ROOT / "configs/h100x8-0.6b.yaml", [])
     settings = {n: settings_for(n, sections, "file") for n in ("EncodeWorker", "PdWorker")}
     assert placed(8) == Placement(settings["EncodeWorker"].gpus, settings["PdWorker"].gpus)
     assert all(one.replicas == len(one.gpus) for one in settings.values())
@@ -37,9 +37,21 @@ def test_the_overrides_of_a_placement_are_settings() -> None:
 
 
 def test_each_replica_sees_one_gpu_in_turn() -> None:
-    seen = [_environment((4, 5), number)["CUDA_VISIBLE_DEVICES"] for number in (1, 2, 3)]
-    assert seen == ["4", "5", "4"]
-    assert "CUDA_VISIBLE_DEVICES" not in _environment((), 1)
+    settings = {"PdWorker": PdWorkerSettings(replicas=3, gpus=(4, 5), system_port=9100)}
+    factory = ProcessFactory(settings, ["-f", "x.yaml"], {"A": "1"})
+    made = [factory.make("PdWorker", number) for number in (1, 2, 3)]
+    assert [p.environment["CUDA_VISIBLE_DEVICES"] for p in made] == ["4", "5", "4"]
+    assert [p.name for p in made] == ["PdWorker-1", "PdWorker-2", "PdWorker-3"]
+    # One port each: the first has the one that is set.
+    assert made[0].command[-1] == "x.yaml"
+    assert made[2].command[-1] == "--PdWorker.system_port=9102"
+
+
+def test_without_gpus_named_a_process_sees_them_all() -> None:
+    factory = ProcessFactory({"PdWorker": PdWorkerSettings()}, [], {})
+    only = factory.make("PdWorker", 1)
+    assert only.name == "PdWorker"
+    assert "CUDA_VISIBLE_DEVICES" not in only.environment
 
 
 def test_finished_seconds_of_a_growing_window_travel_once() -> None:

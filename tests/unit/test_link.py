@@ -10,7 +10,8 @@ import pytest
 
 from auricle.errors import ProtocolError, WorkerUnavailable
 from auricle.frontend.endpointing import Piece
-from auricle.frontend.link import ProcessorEndpoints, ProcessorLink
+from auricle.frontend.link import ProcessorLink
+from auricle.frontend.processors import ProcessorEndpoints
 from auricle.messages import (
     Accepted,
     Done,

@@ -13,7 +13,7 @@ from auricle.errors import Overloaded
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.fetch import Fetched
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Decoded
+from auricle.pd_worker.vllm.engine import Decoded, Timings
 from auricle.pd_worker.worker import PdWorker
 from auricle.settings import PdWorkerSettings
 from tests.unit.scripted import PROMPT
@@ -39,7 +39,7 @@ class Parts:
         self.reusable.append(reusable_windows)
         self.priorities.append(priority)
         await self.answer.wait()
-        return Decoded((1,), "stop", 10, 0, 1, 0, 0)
+        return Decoded((1,), "stop", 10, 0, 1, 0, 0, Timings(0.0, 0.0, 0.0, 0.0))
 
 
 def worker(parts: Parts) -> PdWorker:

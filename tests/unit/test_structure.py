@@ -13,7 +13,7 @@ from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
-COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker")
+COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner")
 FILES = sorted(PACKAGE.rglob("*.py"))
 STEPS = re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs/one_chunk.md").read_text())
 

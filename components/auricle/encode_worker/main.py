@@ -11,6 +11,7 @@ import numpy as np
 
 from auricle.audio.mel import BINS
 from auricle.checkpoint.files import open_checkpoint
+from auricle.draining import Drain
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
@@ -19,6 +20,7 @@ from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
+from auricle.load_reporter import LoadReporter, ReportedState
 from auricle.messages import EncodeRequest
 from auricle.metrics import Registry
 from auricle.runtime import Route, Runtime
@@ -71,8 +73,26 @@ async def run(settings: EncodeWorkerSettings) -> None:
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(_expire_leases(store), "lease expiry")
+        drain = Drain(
+            lambda: store.open_leases() + worker.meter.in_flight,
+            told_seconds=2 * settings.load_report_seconds,
+            deadline=settings.drain_seconds,
+        )
+        load = LoadReporter(
+            worker.meter,
+            ReportedState(
+                kind="encode_worker",
+                instance=runtime.instance("encode_worker", "generate"),
+                slots_total=settings.max_queued_windows,
+            ),
+            drain,
+            registry.registry,
+        )
+        runtime.publish_load("encode_worker", load.report, settings.load_report_seconds)
         await runtime.serve(
-            "encode_worker", [Route("generate", EncodeRequest, unary=worker.encode)]
+            "encode_worker",
+            [Route("generate", EncodeRequest, unary=worker.encode)],
+            drain=drain,
         )
     finally:
         worker.close()

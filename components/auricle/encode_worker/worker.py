@@ -30,6 +30,7 @@ from auricle.messages import (
 )
 from auricle.settings import EncodeWorkerSettings
 from auricle.tracing import OFF, Tracer
+from auricle.work_meter import WorkMeter
 
 Payload = npt.NDArray[np.uint8]
 _NOTHING = np.zeros(0, np.uint8)
@@ -64,13 +65,14 @@ class EncodeWorker:
         wake_reader: Callable[[], None],
         tracer: Tracer = OFF,
     ) -> None:
+        self.meter = WorkMeter()
         self._geometry = geometry
         self._encoder = encoder
         self._store = store
         self._identity = identity
         self._metrics = metrics
         self._tracer = tracer
-        metrics.queued.set_function(lambda: len(self._batcher))
+        metrics.queued.set_function(lambda: self.queued)
         self._wake_reader = wake_reader
         self._device_thread = ThreadPoolExecutor(1, "encoder")
         self._cost = cost
@@ -87,13 +89,20 @@ class EncodeWorker:
         """The batching loop; its owner cancels it."""
         await self._batcher.run()
 
+    @property
+    def queued(self) -> int:
+        """Windows waiting."""
+        return len(self._batcher)
+
     def close(self) -> None:
         """Stop the encoder's thread."""
         self._device_thread.shutdown(cancel_futures=True)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
         """Leased refs in the order of the request. Raises BadRequest, Overloaded."""
-        with self._tracer.span("encode", request.trace, windows=len(request.windows)) as trace:
+        windows = len(request.windows)
+        span = self._tracer.span("encode", request.trace, windows=windows)
+        with span as trace, self.meter.request():
             return await self._encode(request, trace)
 
     async def _encode(self, request: EncodeRequest, trace: str) -> EncodeReply:
@@ -204,18 +213,18 @@ class EncodeWorker:
         payloads, convolved = await loop.run_in_executor(self._device_thread, self._forward, jobs)
         ended = time.monotonic()
         for job in jobs:
+            self.meter.waited(began - job.submitted)
             self._tracer.record("encode_queue", job.trace, job.submitted, began)
             self._tracer.record("encode_pass", job.trace, began, ended)
         frames = {b.key: b.frames for job in jobs for b in job.window.blocks}
         final = {b.key for job in jobs for b in job.window.blocks if b.final}
         self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)
         windows = [job.window for job in jobs if job.attends]
-        self._metrics.batch(
-            windows,
-            convolved=len(convolved),
-            flops=self._cost.convs([frames[key] for key in convolved])
-            + sum(self._cost.window(self._geometry.embeddings(w.frames)) for w in windows),
+        flops = self._cost.convs([frames[key] for key in convolved]) + sum(
+            self._cost.window(self._geometry.embeddings(w.frames)) for w in windows
         )
+        self._metrics.batch(windows, convolved=len(convolved), flops=flops)
+        self.meter.did(windows=len(windows), gflops=flops / 1e9)
         return payloads
 
     def _forward(self, jobs: Sequence[_Job]) -> tuple[list[Payload], dict[str, torch.Tensor]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from auricle.errors import DeadlineExceeded, Overloaded, WorkerUnavailable
+from auricle.frontend.processors import ProcessorEndpoints
 from auricle.messages import AdmitSession, Admitted
-from auricle.runtime import RemoteEndpoint
 
 _ANSWER_SECONDS = 2.0
 _ASKED = 3  # processors, before a client is refused: they share their workers
@@ -17,7 +17,7 @@ _ASKED = 3  # processors, before a client is refused: they share their workers
 class FrontDoor:
     """Counts this frontend's live sessions, and asks processors about new ones."""
 
-    def __init__(self, processors: RemoteEndpoint, max_sessions: int) -> None:
+    def __init__(self, processors: ProcessorEndpoints, max_sessions: int) -> None:
         self._processors = processors
         self._max_sessions = max_sessions
         self.open = 0
@@ -39,10 +39,11 @@ class FrontDoor:
         Where no processor answers the session is let in: it waits for one.
         """
         refused: Overloaded | None = None
-        instances = await self._processors.instances()
+        found = await self._processors.admit.instances()
+        instances = self._processors.loads.staying(found)
         for instance in random.sample(instances, min(_ASKED, len(instances))):
             try:
-                reply: Admitted = await self._processors.call(
+                reply: Admitted = await self._processors.admit.call(
                     AdmitSession(tenant), Admitted, instance, _ANSWER_SECONDS
                 )
             except Overloaded as error:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from auricle.errors import UnknownModel
 from auricle.frontend.admission import FrontDoor
-from auricle.frontend.link import LinkObserver, ProcessorEndpoints, ProcessorLink
+from auricle.frontend.link import LinkObserver, ProcessorLink
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.processors import ProcessorEndpoints
 from auricle.frontend.timing import SessionTimer
 from auricle.frontend.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.transcript_log import TranscriptLog

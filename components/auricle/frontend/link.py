@@ -8,11 +8,10 @@ resume point and that audio is sent again.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -21,12 +20,14 @@ from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import Overloaded, ProtocolError, WorkerUnavailable
 from auricle.frontend.endpointing import FeaturePiece, Piece
 from auricle.frontend.kept_audio import KeptAudio
+from auricle.frontend.processors import ProcessorEndpoints
 from auricle.messages import (
     Accepted,
     Done,
     EndAudio,
     Failed,
     Final,
+    HandedOver,
     OpenSession,
     Partial,
     PushAudio,
@@ -34,26 +35,15 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
 )
-from auricle.runtime import RemoteEndpoint
 from auricle.tasks import within
 from auricle.tracing import OFF, Tracer
 
 log = logging.getLogger(__name__)
 _AHEAD = 40 * SAMPLE_RATE  # samples that may wait to be pushed before the client is held back
-_MOVES = 4
+_FAILURES = 4
 _MOVE_WAIT_SECONDS = 1.0
 _PUSH_TRIES = 100
 _PUSH_PAUSE_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class ProcessorEndpoints:
-    """The processor's endpoints; all calls of a session but the first go to one instance."""
-
-    admit: RemoteEndpoint
-    open: RemoteEndpoint
-    push: RemoteEndpoint
-    end: RemoteEndpoint
 
 
 class LinkObserver(Protocol):
@@ -128,10 +118,13 @@ class ProcessorLink:
     async def events(self) -> AsyncGenerator[SessionEvent, None]:
         """Events of the session, across processors; ends with Done or Failed."""
         announced = False
-        for move in range(_MOVES):
+        failures = 0
+        for move in itertools.count():
             try:
                 async with aclosing(self._events_of_one(move)) as events:
                     async for event in events:
+                        if isinstance(event, HandedOver):
+                            break
                         if isinstance(event, SessionReady):
                             if announced:
                                 continue
@@ -141,17 +134,21 @@ class ProcessorLink:
                         yield event
                         if isinstance(event, Done | Failed):
                             return
-                raise WorkerUnavailable("the processor ended the session without a result")
+                    else:
+                        raise WorkerUnavailable("the processor ended the session without a result")
+                self._connected.clear()
+                log.info("session %s is handed over to another processor", self._session)
             except (WorkerUnavailable, Overloaded) as error:
                 self._connected.clear()
-                if move + 1 == _MOVES:
+                failures += 1
+                if failures == _FAILURES:
                     raise
                 log.warning("session %s moves to another processor: %s", self._session, error)
-                await asyncio.sleep(_MOVE_WAIT_SECONDS * move)
+                await asyncio.sleep(_MOVE_WAIT_SECONDS * (failures - 1))
 
     async def _events_of_one(self, move: int) -> AsyncGenerator[SessionEvent, None]:
         avoid = frozenset() if self._instance is None else frozenset({self._instance})
-        self._instance = random.choice(await self._endpoints.open.usable(self._patience, avoid))
+        self._instance = await self._endpoints.choose(self._patience, avoid)
         # A new name: the old processor may still hold the session.
         self._session = f"{self._opened.session}.{move}" if move else self._opened.session
         opened = replace(self._opened, session=self._session)
@@ -162,7 +159,7 @@ class ProcessorLink:
                     self._kept.send_again()
                     self._work.set()
                     self._connected.set()
-                elif isinstance(event, Partial | Final):
+                elif isinstance(event, Partial | Final | HandedOver):
                     self._opened = replace(self._opened, resume=event.resume)
                     self._kept.forget_before(event.resume.segment_start)
                     if self._kept.ready:

@@ -14,8 +14,8 @@ from auricle.frontend.access.keys import load_keys
 from auricle.frontend.admission import FrontDoor
 from auricle.frontend.app import Services, create_app
 from auricle.frontend.backend import Backend
-from auricle.frontend.link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.processors import ProcessorEndpoints
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoders import Decoders, DecodingProcesses
@@ -25,6 +25,7 @@ from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcript_bus import NatsBus, NoBus, TranscriptBus
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.voice import VoiceDetector
+from auricle.load_reports import ProcessorLoad
 from auricle.metrics import Registry
 from auricle.runtime import RealtimeModel, Runtime
 from auricle.settings import FrontendSettings
@@ -64,6 +65,7 @@ async def run(settings: FrontendSettings) -> None:
         runtime.client("processor", "push"),
         runtime.client("processor", "end"),
     )
+    runtime.hear_load("processor", ProcessorLoad, endpoints.loads.heard)
     report_status("waiting for a processor")
     for endpoint in (endpoints.admit, endpoints.push, endpoints.end, endpoints.open):
         await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
@@ -78,7 +80,7 @@ async def run(settings: FrontendSettings) -> None:
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
     tracer = Tracer("Frontend", settings.otlp_endpoint)
-    front_door = FrontDoor(endpoints.admit, settings.max_sessions)
+    front_door = FrontDoor(endpoints, settings.max_sessions)
     metrics.sessions.set_function(lambda: front_door.open)
     backend = Backend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
     services = _services(backend, access, decoders, registry)

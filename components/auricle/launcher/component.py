@@ -20,6 +20,7 @@ _MAINS = {
     "Processor": "auricle.processor.main",
     "EncodeWorker": "auricle.encode_worker.main",
     "PdWorker": "auricle.pd_worker.main",
+    "Planner": "auricle.planner.main",
 }
 # Without what Dynamo says at every graceful shutdown: records removed already, watches ended.
 _DYNAMO_LOG = ",".join(
@@ -45,13 +46,15 @@ def run_component(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
+    # Until it serves, a process holds nothing: SIGINT may end it as abruptly as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     main = importlib.import_module(_MAINS[name])
     # As Dynamo's own components do: packets and requests cost a good part less.
     uvloop.run(main.run(settings))
 
 
 def _die_with_parent() -> None:
-    """Even a launcher that was killed leaves no orphan: the kernel then sends SIGTERM."""
+    """Even a launcher that was killed leaves no orphan: the kernel then sends SIGINT."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT) != 0:
         logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,9 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import load_graph
+from auricle.launcher.processes import Process, ProcessFactory
 from auricle.launcher.status import StatusBoard
-from auricle.launcher.supervisor import Process, Supervisor, component_command
+from auricle.launcher.supervisor import Supervisor
 
 _LISTENING = "listening at "
 
@@ -34,21 +37,21 @@ async def serve(
     names = load_graph(graph).in_start_order()
     source = str(config or "the command line")
     sections = load_config(config, overrides)
-    settings = {name: settings_for(name, sections, source) for name in names}
     overrides = list(overrides)
-    records: Path | None = None
+    settings = {name: settings_for(name, sections, source) for name in names}
+    work = Path(tempfile.mkdtemp(prefix="auricle-"))
     if "discovery_path" not in sections.get("Common", {}):
         # A directory per run: no stale records from another one, and none left behind.
-        records = Path(tempfile.mkdtemp(prefix="auricle-discovery-"))
-        overrides.append(f"--Common.discovery_path={records}")
-    arguments = [*(["-f", str(config)] if config else []), *overrides]
+        (work / "discovery").mkdir()
+        overrides.append(f"--Common.discovery_path={work / 'discovery'}")
+    control = work / "launcher.sock"
+    factory = ProcessFactory(
+        settings,
+        [*(["-f", str(config)] if config else []), *overrides],
+        {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1", SOCKET_VARIABLE: str(control)},
+    )
     processes = [
-        Process(
-            name=name if settings[name].replicas == 1 else f"{name}-{number}",
-            component=name,
-            command=component_command(name, arguments),
-            environment=_environment(settings[name].gpus, number),
-        )
+        factory.make(name, number)
         for name in names
         for number in range(1, settings[name].replicas + 1)
     ]
@@ -69,22 +72,19 @@ async def serve(
 
     board.start()
     try:
-        supervisor = Supervisor(processes, board, heard)
+        supervisor = Supervisor(processes, factory, board, heard)
         if on_supervisor is not None:
             on_supervisor(supervisor)
-        await supervisor.run(_start_groups(names, processes), ready)
+        server = ControlServer(supervisor, control)
+        serving = asyncio.create_task(server.run())
+        try:
+            await supervisor.run(_start_groups(names, processes), ready)
+        finally:
+            server.close()
+            await serving
     finally:
         board.stop()
-        if records is not None:
-            shutil.rmtree(records, ignore_errors=True)
-
-
-def _environment(gpus: Sequence[int], number: int) -> dict[str, str]:
-    """Of a component's `number`-th process, from 1."""
-    own = {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"}
-    if gpus:
-        own["CUDA_VISIBLE_DEVICES"] = str(gpus[(number - 1) % len(gpus)])
-    return own
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _start_groups(names: list[str], processes: list[Process]) -> list[list[str]]:

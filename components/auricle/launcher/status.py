@@ -47,10 +47,23 @@ class StatusBoard:
                 self._live.stop()
                 self._live = None
 
+    def add(self, name: str) -> None:
+        """One component more."""
+        with self._lock:
+            self._colours[name] = _COLOURS[len(self._states) % len(_COLOURS)]
+            self._since[name] = time.monotonic()
+            self._states[name] = "waiting"
+
+    def remove(self, name: str) -> None:
+        """One component less; what it still says is shown all the same."""
+        with self._lock:
+            self.set(name, "gone")
+            del self._states[name]
+
     def set(self, name: str, state: str) -> None:
         """A component's new state."""
         with self._lock:
-            if self._states[name] == state:
+            if self._states.get(name) == state:
                 return
             self._states[name] = state
             self._since[name] = time.monotonic()

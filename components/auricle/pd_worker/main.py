@@ -8,9 +8,11 @@ import uuid
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
+from auricle.draining import Drain
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.load_reporter import LoadReporter, ReportedState
 from auricle.messages import DecodeRequest
 from auricle.metrics import Registry
 from auricle.pd_worker.fetch import WindowFetcher
@@ -64,7 +66,23 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime = Runtime(settings)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         runtime.tasks.start(_watch(engine), "vLLM")
-        await runtime.serve("pd_worker", [Route("generate", DecodeRequest, unary=worker.decode)])
+        drain = Drain(
+            lambda: len(worker.segments) + worker.meter.in_flight,
+            told_seconds=2 * settings.load_report_seconds,
+            deadline=settings.drain_seconds,
+        )
+        state = engine.state
+        reported = ReportedState(
+            kind="pd_worker",
+            instance=runtime.instance("pd_worker", "generate"),
+            slots_total=settings.max_requests,
+            kv_usage=lambda: state.kv_usage,
+            step_seconds=lambda: state.step_seconds,
+        )
+        load = LoadReporter(worker.meter, reported, drain, registry.registry)
+        runtime.publish_load("pd_worker", load.report, settings.load_report_seconds)
+        routes = [Route("generate", DecodeRequest, unary=worker.decode)]
+        await runtime.serve("pd_worker", routes, drain=drain)
     finally:
         slab.unlink()
         endpoint.close()
@@ -86,7 +104,6 @@ def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> Engin
         draft_tokens=settings.draft_tokens,
         limit_reuse=settings.limit_reuse,
         kv_blocks=settings.kv_blocks,
-        timings=bool(settings.otlp_endpoint),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
@@ -10,9 +11,11 @@ from auricle.errors import BadRequest, Overloaded
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.fetch import Fetched, WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.open_segments import OpenSegments
 from auricle.pd_worker.vllm.engine import Decoded, Engine
 from auricle.settings import PdWorkerSettings
 from auricle.tracing import OFF, Tracer
+from auricle.work_meter import WorkMeter
 
 _FINALS_SHARE = 8  # one slot in so many is kept for finals
 _BACKGROUND_SHARE = 2  # background work may use one slot in so many
@@ -38,24 +41,24 @@ class PdWorker:
         self._engine = engine
         self._metrics = metrics
         self._tracer = tracer
-        self._in_flight = 0
-        metrics.in_flight.set_function(lambda: self._in_flight)
+        self.meter = WorkMeter()
+        self.segments = OpenSegments()
+        metrics.in_flight.set_function(lambda: self.meter.in_flight)
 
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Raises Overloaded, WindowsMissing or BadRequest; each is this request's alone."""
-        self._check(request)
-        self._in_flight += 1
-        try:
-            windows = len(request.windows)
+        others, windows = self.meter.in_flight, len(request.windows)
+        with self.meter.request():
+            self._check(request, others)
             with self._tracer.span("decode", request.trace, windows=windows) as trace:
-                return await self._decode(request, trace)
-        finally:
-            self._in_flight -= 1
+                reply = await self._decode(request, trace)
+            self.segments.decoded(request.session, final=request.final)
+            return reply
 
-    def _check(self, request: DecodeRequest) -> None:
+    def _check(self, request: DecodeRequest, others: int) -> None:
         slots = self._settings.max_requests
-        if self._in_flight >= _room(request, slots):
-            raise Overloaded(f"{self._in_flight} of {slots} request slots are in use; try again")
+        if others >= _room(request, slots):
+            raise Overloaded(f"{others} of {slots} request slots are in use; try again")
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:
@@ -67,13 +70,14 @@ class PdWorker:
             raise BadRequest("a decode needs at least one window and one output token")
 
     async def _decode(self, request: DecodeRequest, trace: str) -> DecodeReply:
+        began = time.monotonic()
         async with AsyncExitStack() as stack:
             with self._tracer.span("fetch", trace):
                 pinned = self._fetcher.pinned(request.windows)
                 fetched = await stack.enter_async_context(pinned)
             with self._tracer.span("generate", trace) as generate:
                 decoded = await self._generate(request, fetched)
-            self._record(decoded, generate)
+            self._record(decoded, generate, began)
         reply = DecodeReply(
             tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
             finish=decoded.finish,
@@ -85,10 +89,15 @@ class PdWorker:
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
 
-    def _record(self, decoded: Decoded, trace: str) -> None:
-        """What vLLM's engine did when."""
-        if (at := decoded.timings) is None:
-            return
+    def _record(self, decoded: Decoded, trace: str, began: float) -> None:
+        """What vLLM's engine did when, for a request that came at `began`."""
+        self.meter.did(
+            decodes=1,
+            prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
+            steps=decoded.steps,
+        )
+        at = decoded.timings
+        self.meter.waited(at.scheduled - began)
         self._tracer.record("decode_queue", trace, at.queued, at.scheduled)
         self._tracer.record("prefill", trace, at.scheduled, at.first_token)
         self._tracer.record("decode_steps", trace, at.first_token, at.last_token)

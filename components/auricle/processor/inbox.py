@@ -110,8 +110,12 @@ class AudioInbox:
         self._changed.set()
         return self.received
 
+    def wake(self) -> None:
+        """End the wait in `changed` though nothing came."""
+        self._changed.set()
+
     async def changed(self) -> None:
-        """Until audio or the end arrives that `take` has not returned."""
+        """Until audio or the end arrives that `take` has not returned, or `wake`."""
         await self._changed.wait()
 
     def take(self) -> list[Audio]:

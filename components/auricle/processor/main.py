@@ -8,6 +8,8 @@ import numpy as np
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
+from auricle.draining import Drain
+from auricle.load_reports import WorkerLoad
 from auricle.messages import AdmitSession, EndAudio, OpenSession, PushAudio
 from auricle.metrics import Registry
 from auricle.processor.metrics import ProcessorMetrics
@@ -39,6 +41,8 @@ async def run(settings: ProcessorSettings) -> None:
     pd_pool = PdPool(
         runtime.client("pd_worker", "generate"), settings.decode_deadline_seconds, settings.attempts
     )
+    for component, pool in (("encode_worker", encode_pool), ("pd_worker", pd_pool)):
+        runtime.hear_load(component, WorkerLoad, pool.loads.heard)
     report_status("waiting for workers")
     await encode_pool.ready(_WORKERS_SECONDS)
     await pd_pool.ready(_WORKERS_SECONDS)
@@ -53,8 +57,15 @@ async def run(settings: ProcessorSettings) -> None:
         Route("end", EndAudio, unary=service.end, brief=True),
         Route("open", OpenSession, streamed=service.open),
     ]
+    drain = Drain(
+        service.leave, told_seconds=settings.load_report_seconds, deadline=settings.drain_seconds
+    )
+    instance, every = runtime.instance("processor", "open"), settings.load_report_seconds
+    runtime.publish_load(
+        "processor", lambda: service.load(instance, every, draining=drain.started), every
+    )
     try:
-        await runtime.serve("processor", routes)
+        await runtime.serve("processor", routes, drain=drain)
     finally:
         await asyncio.to_thread(tracer.close)
 

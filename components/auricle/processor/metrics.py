@@ -15,6 +15,14 @@ class ProcessorMetrics:
             return Counter(f"auricle_processor_{name}", text, registry=registry)
 
         self.sessions = Gauge("auricle_processor_sessions", "open sessions", registry=registry)
+        self.speaking = Gauge(
+            "auricle_processor_sessions_speaking", "of them, with speech now", registry=registry
+        )
+        self.waiting = Gauge(
+            "auricle_processor_sessions_waiting",
+            "refused, and told to come again later",
+            registry=registry,
+        )
         self.chunk_seconds = Gauge(
             "auricle_processor_chunk_seconds_p95",
             "95th percentile of the last seconds: from a chunk's audio to its text",

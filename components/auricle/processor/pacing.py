@@ -93,6 +93,7 @@ class Admission:
         self._coming: deque[float] = deque()  # when let in; not begun yet
         self._counts: deque[tuple[float, int]] = deque()  # (when, live sessions from then on)
         self._refusals: deque[float] = deque()  # when
+        self._away: deque[float] = deque()  # when who was refused is to come again
 
     def check_room(self, sessions: int) -> None:
         """Raise Overloaded if there are as many sessions of any kind as there may be."""
@@ -138,7 +139,16 @@ class Admission:
         while self._refusals[0] < now - _ASKED_WITHIN_SECONDS:
             self._refusals.popleft()
         crowd = len(self._refusals) / _ASKING_PER_SECOND
-        return Overloaded(reason, min(max(_FELT_AFTER_SECONDS / 2, crowd), _LONGEST_RETRY_SECONDS))
+        retry = min(max(_FELT_AFTER_SECONDS / 2, crowd), _LONGEST_RETRY_SECONDS)
+        self._away.append(now + retry)
+        return Overloaded(reason, retry)
+
+    @property
+    def waiting(self) -> int:
+        """Clients that were refused and have not been told to come again yet."""
+        now = self._clock()
+        self._away = deque(at for at in self._away if at > now)
+        return len(self._away)
 
     def _count(self, change: int) -> None:
         self._live += change

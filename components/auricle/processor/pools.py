@@ -12,37 +12,49 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from auricle.errors import AuricleError, FeaturesMissing, Overloaded, WindowsMissing
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
-    EncodeReply,
-    EncodeRequest,
-)
+from auricle.messages import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
+from auricle.processor.worker_loads import WorkerLoads
 from auricle.runtime import RemoteEndpoint
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Long enough for a worker to be replaced by another attempt, short enough to stay live.
 _BACK_OFF_SECONDS = (0.0, 0.2, 0.6, 1.5)
+_AHEAD_SECONDS = 1.0
 
 
 class Pool:
-    """One component's instances; sessions are placed where this processor has fewest."""
+    """One component's instances; segments are placed where there is most room.
 
-    def __init__(self, endpoint: RemoteEndpoint, deadline_seconds: float, attempts: int) -> None:
+    Where reports say nothing (yet), that is where this processor has placed fewest.
+    """
+
+    # Whether a worker that is to go is left within a segment, or at its end.
+    leaves_at_once = False
+
+    def __init__(
+        self,
+        endpoint: RemoteEndpoint,
+        deadline_seconds: float,
+        attempts: int,
+        loads: WorkerLoads | None = None,
+    ) -> None:
+        """`loads` is what the pool's workers report."""
         self._endpoint = endpoint
         self._deadline = deadline_seconds
         self._attempts = attempts
         self._placed: Counter[int] = Counter()
+        self.loads = loads or WorkerLoads()
 
     async def ready(self, seconds: float) -> None:
         """Until the pool has an instance; raises DeadlineExceeded."""
         await self._endpoint.wait_for_instances(seconds)
 
     async def place(self, avoid: frozenset[int] = frozenset()) -> int:
-        """The instance with the fewest placements; `release` it when done."""
-        candidates = await self._endpoint.usable(self._deadline, avoid)
-        instance = min(candidates, key=lambda i: self._placed[i])
+        """The instance with the most room; `release` it when done."""
+        candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
+        instance = min(candidates, key=lambda i: (*self.loads.pressure(i), self._placed[i]))
+        self.loads.placed(instance)
         self._placed[instance] += 1
         return instance
 
@@ -51,6 +63,10 @@ class Pool:
         self._placed[instance] -= 1
         if self._placed[instance] <= 0:
             del self._placed[instance]
+
+    def left(self, instance: int) -> bool:
+        """Whether the instance is to be left now, as it is about to go."""
+        return self.leaves_at_once and self.loads.draining(instance)
 
     async def attempt(self, work: Callable[[], Awaitable[T]], *, wait_for_room: bool) -> T:
         """Run `work` until it succeeds, fails for good, or attempts run out.
@@ -86,6 +102,8 @@ class Placement:
 
     async def instance(self) -> int:
         """The instance held, placed now if there is none."""
+        if self._instance is not None and self._pool.left(self._instance):
+            self.leave()
         if self._instance is None:
             self._instance = await self._pool.place(frozenset(self._failed))
         return self._instance
@@ -129,6 +147,8 @@ async def _call_placed(
 class EncodePool(Pool):
     """Calls to encode workers."""
 
+    leaves_at_once = True  # another one only has to be sent the window
+
     async def encode(
         self,
         placement: Placement,
@@ -158,9 +178,10 @@ class EncodePool(Pool):
         return await self.attempt(once, wait_for_room=wait_for_room)
 
     async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
-        """One try, wherever the session is placed: nobody waits for it yet."""
+        """One short try, wherever the session is placed: nobody waits for it yet, and the
+        session's next decode must not wait for it long."""
         reply: EncodeReply = await self._endpoint.call(
-            request, EncodeReply, instance, self._deadline
+            request, EncodeReply, instance, min(_AHEAD_SECONDS, self._deadline)
         )
         return reply
 

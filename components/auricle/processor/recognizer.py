@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from auricle.errors import AuricleError, Overloaded, WindowsMissing
 from auricle.messages import (
@@ -40,7 +40,7 @@ class DecodeTask:
 
 
 class Recognizer:
-    """Decodes for one session. Sticky to an encode worker, and to a PD worker per segment."""
+    """Decodes for one session. Sticky to an encode worker and a PD worker per segment."""
 
     def __init__(
         self,
@@ -71,7 +71,11 @@ class Recognizer:
         return self._encoder.failures + self._decoder.failures
 
     def start_segment(self) -> None:
-        """Placed anew by load, so scale-up and draining take effect here."""
+        """Placed anew by load, so scale-up and draining take effect here.
+
+        Nothing of the last segment is of use to the next, on whichever worker it is.
+        """
+        self._encoder.leave()
         self._decoder.leave()
         self._on_pd_worker.clear()
         self._last_tail_key = None
@@ -117,8 +121,7 @@ class Recognizer:
         """
         windows = await in_thread(audio.windows, audio.samples)
         instance = await self._encoder.instance()
-        finished = (replace(w, blocks=tuple(b for b in w.blocks if b.final)) for w in windows)
-        ahead = [w for w in finished if not self._sent.knows(instance, w)]
+        ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
         if not ahead:
             return
         request = EncodeRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from auricle.messages import BlockFeatures, WindowFeatures
 from auricle.processor.windows import Block, Window
@@ -26,9 +27,11 @@ class SentBlocks:
             supersedes=supersedes,
         )
 
-    def knows(self, instance: int, window: Window) -> bool:
-        """Whether `instance` has been sent all blocks of the window."""
-        return self._on[instance].issuperset(block.key for block in window.blocks)
+    def news(self, instance: int, window: Window) -> Window:
+        """Of the window, the finished blocks that `instance` has not been sent."""
+        known = self._on[instance]
+        blocks = tuple(b for b in window.blocks if b.final and b.key not in known)
+        return replace(window, blocks=blocks)
 
     def arrived(self, instance: int, windows: Sequence[Window]) -> None:
         """`instance` has these windows, or the blocks of them that are final."""

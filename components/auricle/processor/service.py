@@ -7,7 +7,8 @@ from contextlib import aclosing, nullcontext
 
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
-from auricle.errors import BadRequest, Overloaded, ProtocolError
+from auricle.errors import BadRequest, Overloaded, ProtocolError, WorkerUnavailable
+from auricle.load_reports import ProcessorLoad
 from auricle.messages import (
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
@@ -50,14 +51,43 @@ class ProcessorService:
         self._metrics = metrics
         self._tracer = tracer
         self._sessions: dict[str, Session] = {}
+        self._leaving = False
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         limits = AdmissionLimits(settings.max_sessions, settings.assured_sessions)
         self._admission = Admission(limits, self._load)
         metrics.sessions.set_function(lambda: len(self._sessions))
+        metrics.speaking.set_function(lambda: self.speaking)
+        metrics.waiting.set_function(lambda: self._admission.waiting)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
+
+    def leave(self) -> int:
+        """Take no more sessions and give away those there are; how many are left."""
+        self._leaving = True
+        for session in self._sessions.values():
+            session.hand_over()
+        return len(self._sessions)
+
+    @property
+    def speaking(self) -> int:
+        """Sessions in which somebody speaks now."""
+        return sum(session.speaking for session in self._sessions.values())
+
+    def load(self, instance: int, seconds: float, *, draining: bool) -> ProcessorLoad:
+        """A report; `seconds` since the last one."""
+        return ProcessorLoad(
+            instance=instance,
+            seconds=seconds,
+            sessions=len(self._sessions),
+            speaking=self.speaking,
+            waiting=self._admission.waiting,
+            chunk_seconds=self._load.seconds,
+            draining=draining,
+        )
 
     async def admit(self, _request: AdmitSession) -> Admitted:
         """Before a client's session; recordings and moved sessions are not asked about."""
+        if self._leaving:
+            raise WorkerUnavailable("this processor is about to go")
         try:
             self._admission.admit()
         except Overloaded:
@@ -67,6 +97,8 @@ class ProcessorService:
 
     async def open(self, request: OpenSession) -> AsyncGenerator[SessionEvent, None]:
         """The session's events; it lives as long as they are taken."""
+        if self._leaving:
+            raise WorkerUnavailable("this processor is about to go")
         self._admission.check_room(len(self._sessions))
         if request.session in self._sessions:
             raise ProtocolError(f"session {request.session} is open already")

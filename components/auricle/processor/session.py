@@ -16,6 +16,7 @@ from auricle.messages import (
     Done,
     Failed,
     Final,
+    HandedOver,
     OpenSession,
     Partial,
     ResumePoint,
@@ -70,6 +71,7 @@ class Session:
             opened.resume.segment_start, settings.max_buffered_seconds + waiting
         )
         self.tenant = opened.tenant
+        self._handing_over = False
         self._opened = opened
         self._settings = settings
         self._prompt = checkpoint.prompt
@@ -109,6 +111,16 @@ class Session:
         """Answer tokens of the open segment that will not change."""
         return self._segment.stability.committed
 
+    @property
+    def speaking(self) -> bool:
+        """Whether there is speech whose text is not final; silence is never sent here."""
+        return self._segment.audio.samples > 0
+
+    def hand_over(self) -> None:
+        """End before the next decode: another processor goes on from the resume point."""
+        self._handing_over = True
+        self.inbox.wake()
+
     async def events(self) -> AsyncGenerator[SessionEvent, None]:
         """Ready, then partials and finals, then done or failed. Close it to end the session."""
         try:
@@ -116,6 +128,9 @@ class Session:
             while True:
                 await self.inbox.changed()
                 ended = self.inbox.total is not None
+                if self._handing_over and not ended:
+                    yield HandedOver(self._resume_point())
+                    return
                 self._take_audio()
                 async for event in self._decode_available(partials=not ended):
                     yield event

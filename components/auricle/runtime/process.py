@@ -10,28 +10,33 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from auricle.draining import Drain
 from auricle.errors import AuricleError, BadRequest
+from auricle.load_reports import LoadReport, ProcessorLoad, WorkerLoad
 from auricle.logs import about
 from auricle.messages import Refusal
 from auricle.runtime import realtime
 from auricle.runtime.cancellation import stream_until_stopped, until_stopped
+from auricle.runtime.load_plane import LoadPublisher, LoadSubscriber
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.wire import from_wire, to_wire
 from auricle.settings import CommonSettings
 from auricle.status import report_status
-from auricle.tasks import TaskOwner
+from auricle.tasks import TaskOwner, cancelled, unless
 
 log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
 # Requests go point to point; NATS, where configured, carries events only.
 _REQUEST_PLANE = "tcp"
 _LISTED_SECONDS = 30.0
+_LOAD = "load"  # the name that load reports go by, beside a component's endpoints
 
+R = TypeVar("R", WorkerLoad, ProcessorLoad)
 Unary = Callable[[Any], Awaitable[msgspec.Struct]]
 Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
 
@@ -63,6 +68,8 @@ class Runtime:
         )
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
+        self._closing: list[Callable[[], None]] = []
+        self._leave = asyncio.Event()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -85,20 +92,48 @@ class Runtime:
         handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
         handle.metrics.register_prometheus_expfmt_callback(expose)
 
+    def instance(self, component: str, endpoint: str) -> int:
+        """What others call this process by."""
+        path = f"{self._namespace}.{component}.{endpoint}"
+        return int(self._dynamo.endpoint(path).connection_id())
+
+    def publish_load(
+        self, component: str, report: Callable[[], LoadReport], every_seconds: float
+    ) -> None:
+        """Tell whoever wants to know of this process's load, from now on."""
+        endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{_LOAD}")
+        publisher = LoadPublisher(endpoint)
+        self._closing.append(publisher.close)
+
+        async def publish() -> None:
+            while True:
+                await asyncio.sleep(every_seconds)
+                publisher.publish(report())
+
+        self._tasks.start(publish(), "load reports")
+
+    def hear_load(self, component: str, kind: type[R], heard: Callable[[R], None]) -> None:
+        """Be told of the load of every process of a component, from now on."""
+        endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{_LOAD}")
+        self._closing.append(LoadSubscriber(endpoint, kind, heard).close)
+
     async def serve(
         self,
         component: str,
         routes: Sequence[Route],
         until: asyncio.Future[None] | None = None,
         model: RealtimeModel | None = None,
+        drain: Drain | None = None,
     ) -> None:
-        """Serve until SIGTERM, SIGINT or the end of `until`; then drain.
+        """Serve until SIGTERM, SIGINT or the end of `until`.
 
-        `model` is also announced to Dynamo's own frontend. Raises if an owned task died.
+        On SIGTERM `drain` comes first, while requests are still served; SIGINT, also during
+        it, ends that. `model` is also announced to Dynamo's own frontend. Raises if an
+        owned task died.
         """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGTERM, self._leave.set)
+        loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
         for route in routes:
             endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{route.name}")
@@ -119,18 +154,30 @@ class Runtime:
         gc.collect()
         gc.freeze()
         report_status("ready")
-        stop = asyncio.create_task(self._stop.wait())
-        watched = {stop, *serving} if until is None else {stop, *serving, until}
+        going = asyncio.create_task(self._until_going(drain))
+        watched = {going, *serving} if until is None else {going, *serving, until}
         done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        if not self._stop.is_set():
+        if not going.done():
             self._failure = next((t.exception() for t in done if t.exception()), None)
+        await cancelled([going])
         await self._close(serving)
         if self._failure is not None:
             raise self._failure
 
+    async def _until_going(self, drain: Drain | None) -> None:
+        """Until told to stop; or told to leave, and drained."""
+        if await unless(self._stop, self._left()) is None or drain is None:
+            return
+        report_status("draining")
+        await unless(self._stop, drain.run())
+
+    async def _left(self) -> bool:
+        return await self._leave.wait()
+
     def close(self) -> None:
         """For a process that only calls others (a test, a tool): leave the graph."""
+        for close in self._closing:
+            close()
         self._dynamo.shutdown()
 
     async def _wait_until_listed(self, component: str, endpoint: str) -> None:
@@ -149,6 +196,8 @@ class Runtime:
                 log.warning("requests still in flight after %g s are dropped", _DRAIN_SECONDS)
                 task.cancel()
         await self._tasks.aclose()
+        for close in self._closing:
+            await asyncio.to_thread(close)
 
 
 def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:

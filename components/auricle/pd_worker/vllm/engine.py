@@ -25,8 +25,7 @@ class EngineOptions:
 
     `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
     overrides both. `draft_tokens` is how many are verified in one pass, 0 for none.
-    With `limit_reuse` only KV up to the last finished window can be found again; with
-    `timings` vLLM notes when it does what.
+    With `limit_reuse` only KV up to the last finished window can be found again.
     """
 
     model: str
@@ -42,7 +41,6 @@ class EngineOptions:
     limit_reuse: bool = True
     kv_blocks: int | None = None
     enable_prefix_caching: bool = True
-    timings: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Decoded:
     steps: int
     draft_tokens: int
     accepted_tokens: int
-    timings: Timings | None = None
+    timings: Timings
 
 
 class Engine:
@@ -93,6 +91,7 @@ class Engine:
         from vllm.v1.engine.async_llm import AsyncLLM
 
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
+        from auricle.pd_worker.vllm.stats import EngineState, logger_into
 
         layout = slab.layout
         transfer = ECTransferConfig(
@@ -124,7 +123,8 @@ class Engine:
             use_tqdm_on_load=False,
             limit_mm_per_prompt={"audio": options.max_model_len},
             ec_transfer_config=transfer,
-            disable_log_stats=not options.timings,
+            # Those of `stats`; what vLLM would print is not wanted.
+            disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
@@ -134,7 +134,8 @@ class Engine:
         )
         self._limit_reuse = options.limit_reuse
         self._audio_token = audio_token
-        self._llm = AsyncLLM.from_engine_args(arguments)
+        self.state = EngineState()
+        self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=[logger_into(self.state)])
 
     async def generate(
         self,
@@ -243,9 +244,7 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
     )
 
 
-def _timings(noted: Any) -> Timings | None:
-    if noted is None:
-        return None
+def _timings(noted: Any) -> Timings:
     return Timings(noted.queued_ts, noted.scheduled_ts, noted.first_token_ts, noted.last_token_ts)
 
 

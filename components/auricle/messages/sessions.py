@@ -1,8 +1,4 @@
-"""Every message that crosses a process boundary, filed by receiver.
-
-A request is one message; its reply is a message of the named type or a
-`Refusal`. Embeddings are in none of them: they travel by NIXL.
-"""
+"""Messages between frontend and processor, filed by receiver."""
 
 from __future__ import annotations
 
@@ -14,15 +10,6 @@ from auricle.audio.features import FeaturePacket
 
 # Audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
-
-
-class Refusal(msgspec.Struct, frozen=True, tag=True):
-    """Any component, instead of its reply. `code` is an `AuricleError.code`."""
-
-    code: str
-    message: str
-    keys: tuple[str, ...] = ()
-    retry_after_seconds: float = 0.0
 
 
 # ── to the processor ────────────────────────────────────────────────────────
@@ -169,131 +156,10 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-SessionEvent = SessionReady | Partial | Final | Done | Failed
+class HandedOver(msgspec.Struct, frozen=True, tag=True):
+    """Last event of a session that another processor is to go on with, from `resume`."""
+
+    resume: ResumePoint
 
 
-# ── to the encode worker ────────────────────────────────────────────────────
-
-
-class BlockFeatures(msgspec.Struct, frozen=True):
-    """One second of a window, or its last rest: what the conv stack sees at once.
-
-    `log_mel` is float32 (frames, 128), C order, *unclamped* log10 mel energies; None
-    if this encode worker should still have the conv output of `key`. `final` blocks
-    will be asked for again while their window grows.
-    """
-
-    key: str
-    frames: int
-    final: bool
-    log_mel: bytes | None
-
-
-class WindowFeatures(msgspec.Struct, frozen=True):
-    """One window to encode.
-
-    Values below `floor` are raised to it where the window is encoded. `supersedes`
-    is the key of an earlier, shorter state of the same window.
-    """
-
-    key: str
-    floor: float
-    blocks: tuple[BlockFeatures, ...]
-    partial: bool
-    supersedes: str | None = None
-
-    @property
-    def frames(self) -> int:
-        """Mel frames of the whole window."""
-        return sum(block.frames for block in self.blocks)
-
-
-class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
-    """Processor → encode worker. `ahead`: only the conv stack, over blocks that are final."""
-
-    session: str
-    tenant: str
-    windows: tuple[WindowFeatures, ...]
-    background: bool = False
-    trace: str = ""
-    ahead: bool = False
-
-
-class WindowRef(msgspec.Struct, frozen=True):
-    """Where a window's embeddings can be read until its lease runs out.
-
-    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` and
-    `device` the memory (slot header included); `generation` the slot's content.
-    """
-
-    key: str
-    fingerprint: str
-    dtype: str
-    length: int
-    agent: str
-    agent_metadata: bytes
-    address: int
-    size: int
-    device: int
-    memory: str
-    slot: int
-    generation: int
-    lease: int
-
-
-class EncodeReply(msgspec.Struct, frozen=True, tag=True):
-    """Refs in the order of the request.
-
-    `encoded` counts windows not found in the cache, `convolved` blocks likewise.
-    """
-
-    windows: tuple[WindowRef, ...]
-    encoded: int
-    convolved: int = 0
-
-
-# ── to the PD worker ────────────────────────────────────────────────────────
-
-
-class DecodeWindow(msgspec.Struct, frozen=True):
-    """A window of the prompt; without `ref` it must be on the PD worker already."""
-
-    key: str
-    length: int
-    partial: bool
-    ref: WindowRef | None = None
-
-
-class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
-    """Processor → PD worker; answered by `DecodeReply`.
-
-    The prompt is `head`, one audio item per window, `tail` (template and the
-    forced transcript prefix). Decoding is greedy until end of turn. `draft` is what
-    the output will probably begin with; it is verified, and never changes the output.
-    """
-
-    session: str
-    tenant: str
-    request: str
-    head: tuple[int, ...]
-    windows: tuple[DecodeWindow, ...]
-    tail: tuple[int, ...]
-    max_tokens: int
-    final: bool
-    draft: tuple[int, ...] = ()
-    background: bool = False
-    trace: str = ""
-
-
-class DecodeReply(msgspec.Struct, frozen=True, tag=True):
-    """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request.
-
-    `steps` is how many forward passes gave output, one after the other.
-    """
-
-    tokens: tuple[int, ...]
-    finish: str
-    prompt_tokens: int
-    cached_tokens: int
-    embedding_bytes_read: int
-    steps: int = 0
+SessionEvent = SessionReady | Partial | Final | Done | Failed | HandedOver

@@ -1,0 +1,1 @@
+"""The planner against static sizing, a tuned HPA and a clairvoyant, on replayed arrivals."""

@@ -1,0 +1,119 @@
+"""The planner on simulated days, and on the local graph.
+
+    python -m benchmarks.planner --out FILE [--quick] [--local]
+
+Simulation takes a minute (`--quick`) to ten; `--local` adds the real burst: the local
+graph under paced speech, planner on and off (about ten minutes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from benchmarks.planner.figures import (
+    SLO,
+    Played,
+    best_hpa,
+    ours,
+    play,
+    ratio_error,
+    reversals,
+)
+from benchmarks.planner.plots import draw
+from benchmarks.planner.traces import SHAPES, make
+from benchmarks.streaming.environment import environment
+
+_SCALES, _QUICK_SCALES = (2, 16, 128, 1000), (2, 16, 128)
+_WRONG = (0.8, 1.2)
+_RATIO_SCALES = (32, 128, 1000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true", help="fewer sizes of the service")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    scales = _QUICK_SCALES if arguments.quick else _SCALES
+    played = [
+        play(make(name, gpus, seed=gpus), gpus) for name, gpus in _shown(_pairs(scales), "traces")
+    ]
+    figures = _figures(played)
+    wrong = [
+        ours(make(name, gpus, seed=gpus), gpus, real).slo
+        for (name, gpus), real in _shown(
+            [(pair, real) for pair in _pairs(scales) for real in _WRONG], "wrong profile"
+        )
+    ]
+    figures["slo_with_wrong_profile"] = min(wrong)
+    figures["seconds_simulated"] = time.monotonic() - began
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    result = {
+        "figures": figures,
+        "details": {"traces": [_row(p) for p in played], "hpa": best_hpa(played)},
+        "environment": environment(),
+    }
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    draw(played, best_hpa(played), arguments.out.parent)
+    for name, value in figures.items():
+        print(f"{name:32} {value:.4g}")
+
+
+def _pairs(scales: Iterable[int]) -> list[tuple[str, int]]:
+    return [(name, gpus) for name in SHAPES for gpus in scales]
+
+
+def _shown(items: list[Any], what: str) -> Iterable[Any]:
+    return track(items, description=what)
+
+
+def _figures(played: list[Played]) -> dict[str, float]:
+    hpa = best_hpa(played)
+    large = [p for p in played if p.gpus > 2]
+
+    def static(name: str) -> float:
+        return max(p.ours.gpu_hours / p.static_hours for p in large if p.trace.name == name)
+
+    return {
+        "gpu_hours_vs_clairvoyant": max(p.ours.gpu_hours / p.bound_hours for p in played),
+        "gpu_hours_vs_static_diurnal": static("diurnal"),
+        "gpu_hours_vs_static_flash": static("flash"),
+        "gpu_hours_vs_hpa": max(p.ours.gpu_hours / p.hpa[hpa].gpu_hours for p in large),
+        "slo_worst": min(p.ours.slo for p in played),
+        "slo_hpa_worst": min(p.hpa[hpa].slo for p in played),
+        "ratio_error_silence": _ratio(played, "silence_heavy"),
+        "ratio_error_speech": _ratio(played, "speech_heavy"),
+        "reversals": float(sum(reversals(p.ours) for p in played)),
+    }
+
+
+def _ratio(played: list[Played], name: str) -> float:
+    chosen = [p for p in played if p.trace.name == name and p.gpus in _RATIO_SCALES]
+    return max(error for p in chosen if (error := ratio_error(p)) is not None)
+
+
+def _row(played: Played) -> dict[str, Any]:
+    good = [r.gpu_hours for r in played.hpa.values() if r.slo >= min(SLO, played.ours.slo)]
+    return {
+        "trace": played.trace.name,
+        "gpus": played.gpus,
+        "slo": played.ours.slo,
+        "gpu_hours": played.ours.gpu_hours,
+        "clairvoyant_hours": played.bound_hours,
+        "static_hours": played.static_hours,
+        "hpa_hours_tuned_on_this_trace": min(good) if good else None,
+        "reversals": reversals(played.ours),
+    }
+
+
+if __name__ == "__main__":
+    main()

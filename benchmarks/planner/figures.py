@@ -1,0 +1,105 @@
+"""The figures of the planner's table, each from simulated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+
+from benchmarks.planner.cluster import POOLS, Run, run
+from benchmarks.planner.ours import Ours
+from benchmarks.planner.rivals import Hpa, clairvoyant_hours, peak_sizing
+from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Trace
+
+SLO = 0.99
+# What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
+HPA_GRID = tuple(product((0.1, 0.15, 0.2, 0.3, 0.45, 0.6), (60.0, 120.0, 300.0, 600.0)))
+_REVERSAL_SECONDS = 120.0
+_HOUR = round(3600 / STEP_SECONDS)
+_LARGE = 20
+
+
+@dataclass(frozen=True)
+class Played:
+    """One trace under everybody."""
+
+    trace: Trace
+    gpus: float
+    ours: Run
+    bound_hours: float
+    static_hours: float
+    hpa: Mapping[tuple[float, float], Run]
+
+
+def ours(trace: Trace, gpus: float, real_capacity: float = 1.0) -> Run:
+    """The trace under auricle's planner."""
+    return run(trace, Ours(maximum=round(4 * gpus) + 4), real_capacity=real_capacity)
+
+
+def play(trace: Trace, gpus: float) -> Played:
+    """The trace under the planner, every HPA of the grid, static sizing and clairvoyance."""
+    static = peak_sizing(trace)
+    hours = (len(trace.sessions) - SCORED_FROM) * STEP_SECONDS / 3600
+    return Played(
+        trace=trace,
+        gpus=gpus,
+        ours=ours(trace, gpus),
+        bound_hours=clairvoyant_hours(trace, SLO),
+        static_hours=sum(static.replicas.values()) * hours,
+        hpa={how: run(trace, Hpa(*how), step_seconds=20.0) for how in HPA_GRID},
+    )
+
+
+def best_hpa(played: Sequence[Played]) -> tuple[float, float]:
+    """The setting with the fewest GPU-hours of those that hold the SLO on all traces."""
+    good = [how for how in HPA_GRID if all(p.hpa[how].slo >= min(SLO, p.ours.slo) for p in played)]
+    # Of none that does, the one that comes nearest.
+    if not good:
+        return max(HPA_GRID, key=lambda how: min(p.hpa[how].slo for p in played))
+    return min(good, key=lambda how: sum(p.hpa[how].gpu_hours / p.bound_hours for p in played))
+
+
+def reversals(found: Run) -> int:
+    """Orders that go back on the one before within two minutes."""
+    return sum(
+        (after[1] > 0) != (before[1] > 0) and after[0] - before[0] < _REVERSAL_SECONDS
+        for orders in found.orders.values()
+        for before, after in pairwise(orders)
+    )
+
+
+def ratio_error(played: Played) -> float | None:
+    """Mean error of encode ÷ PD against the best by search, in hours of 20 replicas and more.
+
+    The best of an hour is the smallest pair of constant sizes that holds the SLO in it.
+    None if no hour has as many replicas.
+    """
+    errors = []
+    for begin in range(SCORED_FROM, len(played.trace.sessions), _HOUR):
+        hour = slice(begin, begin + _HOUR)
+        encode, pd = (float(played.ours.replicas[pool][hour].mean()) for pool in POOLS)
+        if encode + pd >= _LARGE:
+            best = _searched(played.trace, hour)
+            errors.append(abs(encode / pd / best - 1))
+    return float(np.mean(errors)) if errors else None
+
+
+def _searched(trace: Trace, hour: slice) -> float:
+    """encode ÷ PD of the cheapest pair of sizes that serves 99% of the hour's speech."""
+    encode, pd = trace.encode[hour], trace.pd[hour]
+    weight = trace.speaking[hour]
+    best: tuple[int, float, float] | None = None
+    low, high = (int(0.8 * x.mean()) for x in (encode, pd))
+    for e in range(max(1, low), int(encode.max()) + 2):
+        for p in range(max(1, high), int(pd.max()) + 2):
+            if best is not None and e + p > best[0]:
+                break
+            share = np.minimum(1, np.minimum(e / encode, p / pd))
+            served = float(np.average(share, weights=weight))
+            if served >= SLO and (best is None or (e + p, -served) < best[:2]):
+                best = (e + p, -served, e / p)
+    if best is None:
+        raise AssertionError("the search covers the largest demand")
+    return best[2]

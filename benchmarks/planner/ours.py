@@ -1,0 +1,36 @@
+"""auricle's planner as a controller of the simulated service: the product's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
+from auricle.planner.plan import Plan
+from auricle.planner.sizing import PoolSizing, pool_plan
+from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
+
+
+class Ours:
+    """With the defaults of section `Planner`; only the pool's start-up time is given."""
+
+    def __init__(self, maximum: int, gpu_budget: float | None = None) -> None:
+        self._plan = Plan(
+            [
+                pool_plan(
+                    PoolSizing(minimum=1, maximum=maximum),
+                    pool,
+                    start_seconds=START_SECONDS[pool],
+                    response_limit=RESPONSE_LIMIT[pool],
+                )
+                for pool in POOLS
+            ],
+            gpu_budget,
+        )
+        self.decisions: list[Decision] = []
+
+    def __call__(
+        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
+    ) -> Mapping[str, int]:
+        decided = self._plan.decide(seen, service)
+        self.decisions += [d for d in decided.values() if d.changes]
+        return {name: decision.replicas for name, decision in decided.items()}

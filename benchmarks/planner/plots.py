@@ -1,0 +1,44 @@
+"""Replicas and SLO against time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.planner.cluster import POOLS
+from benchmarks.planner.figures import Played
+from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS
+
+
+def draw(played: Sequence[Played], hpa: tuple[float, float], folder: Path) -> None:
+    """One PNG for each trace, at the largest size that was played."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    for name in dict.fromkeys(p.trace.name for p in played):
+        largest = max((p for p in played if p.trace.name == name), key=lambda p: p.gpus)
+        _draw_one(largest, hpa, folder / f"planner-{name}.png")
+
+
+def _draw_one(played: Played, hpa: tuple[float, float], file: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    hours = np.arange(len(played.trace.sessions))[SCORED_FROM:] * STEP_SECONDS / 3600
+    figure, axes = plt.subplots(3, 1, figsize=(11, 8), sharex=True)
+    for axis, pool in zip(axes, POOLS, strict=False):
+        axis.plot(hours, played.trace.demand(pool)[SCORED_FROM:], lw=0.5, label="needed")
+        axis.plot(hours, played.hpa[hpa].replicas[pool][SCORED_FROM:], lw=0.8, label="HPA")
+        axis.plot(hours, played.ours.replicas[pool][SCORED_FROM:], lw=1.0, label="auricle")
+        axis.set_ylabel(f"{pool} workers")
+        axis.legend(loc="upper right")
+    for run, label in ((played.hpa[hpa], "HPA"), (played.ours, "auricle")):
+        axes[2].plot(hours, run.share[SCORED_FROM:], lw=0.8, label=f"{label}: {run.slo:.4f}")
+    axes[2].set_ylabel("sessions inside the SLO")
+    axes[2].set_xlabel("hours")
+    axes[2].legend(loc="lower right")
+    figure.suptitle(f"{played.trace.name}, about {played.gpus:g} GPUs at the peak (simulated)")
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,128 @@
+"""What the planner is held against: static sizing, an HPA, and one who knows the trace."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from auricle.planner.observations import PoolObservation, ServiceObservation
+from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
+from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
+
+
+@dataclass(frozen=True)
+class Static:
+    """The same number at all times."""
+
+    replicas: Mapping[str, int]
+
+    def __call__(
+        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
+    ) -> Mapping[str, int]:
+        return self.replicas
+
+
+def peak_sizing(trace: Trace, capacity: float = 1.0) -> Static:
+    """As many as the largest minute of the scored days takes."""
+    minute = round(60 / STEP_SECONDS)
+    kernel = np.ones(minute) / minute
+    return Static(
+        {
+            pool: math.ceil(
+                np.convolve(trace.demand(pool)[SCORED_FROM:], kernel, "valid").max() / capacity
+            )
+            for pool in POOLS
+        }
+    )
+
+
+class Hpa:
+    """Kubernetes' HorizontalPodAutoscaler on the queue of each pool's workers.
+
+    Its algorithm: desired = ceil(replicas · metric ÷ target), nothing within 10%, pods that
+    are starting count as idle when scaling up, and of the wishes of the last
+    `window_seconds` the largest holds (https://kubernetes.io/docs/concepts/workloads/
+    autoscaling/horizontal-pod-autoscale/#algorithm-details).
+    """
+
+    _TOLERANCE = 0.1
+
+    def __init__(self, target: float, window_seconds: float) -> None:
+        """`target` is the queue wait aimed at, as a share of that at the knee."""
+        self._target = target
+        self._window = window_seconds
+        self._wishes: dict[str, deque[tuple[float, int]]] = {pool: deque() for pool in POOLS}
+
+    def __call__(
+        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
+    ) -> Mapping[str, int]:
+        return {name: self._wish(name, pool) for name, pool in seen.items()}
+
+    def _wish(self, name: str, pool: PoolObservation) -> int:
+        ratio = pool.response / RESPONSE_LIMIT[name] / self._target
+        if ratio > 1 and pool.ready < pool.replicas:
+            ratio = max(1.0, ratio * pool.ready / pool.replicas)
+        near = abs(ratio - 1) <= self._TOLERANCE
+        base = pool.ready if ratio < 1 else pool.replicas
+        wish = pool.replicas if near else max(1, math.ceil(base * ratio))
+        wishes = self._wishes[name]
+        wishes.append((pool.at, wish))
+        while wishes[0][0] < pool.at - self._window:
+            wishes.popleft()
+        if wish >= pool.replicas:
+            return wish
+        return min(pool.replicas, max(w for _, w in wishes))
+
+
+def clairvoyant_hours(trace: Trace, slo: float, capacity: float = 1.0) -> float:
+    """A bound from below on the GPU-hours that hold the SLO over the scored days.
+
+    For each pool by itself (so both together can only be dearer): the k-th worker serves what
+    is between k-1 and k of the demand. Whether it is worth having at a time, given what a
+    start costs, is decided for every k by dynamic programming at a price for sessions
+    served; the best price gives the Lagrangian dual, which no schedule can beat.
+    """
+    return sum(_pool_bound(trace, pool, slo, capacity) for pool in POOLS)
+
+
+def _pool_bound(trace: Trace, pool: str, slo: float, capacity: float) -> float:
+    every = 3  # half minutes; the mean demand of each, which only makes it easier
+    demand = _means(trace.demand(pool)[SCORED_FROM:], every) / capacity
+    weight = _means(trace.speaking[SCORED_FROM:], every)
+    weight = weight / weight.sum()
+    hours = every * STEP_SECONDS / 3600
+    levels = np.arange(math.ceil(demand.max()))
+    served = np.clip(demand[:, None] - levels, 0, 1) * (weight / demand)[:, None]
+    start = START_SECONDS[pool] / 3600
+
+    def dual(price: float) -> float:
+        return price * slo - _best(served, price, hours, start)
+
+    # The price of all sessions is of the order of all hours; the dual is concave in it.
+    low, high = 0.0, 200.0 * hours * float(demand.sum()) + 1.0
+    for _ in range(24):
+        a, b = low + (high - low) * 0.382, low + (high - low) * 0.618
+        if dual(a) < dual(b):
+            low = a
+        else:
+            high = b
+    return dual((low + high) / 2)
+
+
+def _best(served: Series, price: float, hours: float, start: float) -> float:
+    """The most that `price` · served - cost can be, over all schedules of all levels."""
+    on = np.zeros(served.shape[1])
+    off = np.zeros(served.shape[1])
+    gain = price * served - hours
+    for step in range(len(gain)):
+        on, off = np.maximum(on, off - start) + gain[step], np.maximum(off, on)
+    return float(np.maximum(on, off).sum())
+
+
+def _means(series: Series, every: int) -> Series:
+    length = len(series) // every * every
+    return np.asarray(series[:length].reshape(-1, every).mean(axis=1))

@@ -1,0 +1,48 @@
+"""What vLLM says of itself after every step, kept for whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+_FADING = 0.05  # of one step in the mean of the last ones
+
+
+@dataclass
+class EngineState:
+    """`kv_usage` is the share of KV blocks in use; `step_seconds` a mean of the last steps."""
+
+    kv_usage: float = 0.0
+    step_seconds: float = 0.0
+
+    def stepped(self, seconds: float) -> None:
+        """One step took so long."""
+        known = self.step_seconds or seconds
+        self.step_seconds = known + _FADING * (seconds - known)
+
+
+def logger_into(state: EngineState) -> Any:
+    """What `AsyncLLM` takes as a stat logger; it keeps `state` up to date."""
+
+    class Logger(StatLoggerBase):
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            del vllm_config, engine_index
+
+        def record(
+            self,
+            scheduler_stats: Any,
+            iteration_stats: Any,
+            mm_cache_stats: Any = None,
+            engine_idx: int = 0,
+        ) -> None:
+            if scheduler_stats is not None:
+                state.kv_usage = scheduler_stats.kv_cache_usage
+            if iteration_stats is not None:
+                for seconds in iteration_stats.inter_token_latencies_iter:
+                    state.stepped(seconds)
+
+        def log_engine_initialized(self) -> None: ...
+
+    return Logger

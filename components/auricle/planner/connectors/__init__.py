@@ -1,0 +1,1 @@
+"""Who starts and drains workers when the planner says so."""

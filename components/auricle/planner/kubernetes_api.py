@@ -1,0 +1,89 @@
+"""kubernetes-asyncio, imported here and for the lease only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from auricle.errors import SettingsError, WorkerUnavailable
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_CALL_SECONDS = 10.0
+_GROUP, _VERSION = "nvidia.com", "v1beta1"
+_PLURAL = "dynamographdeploymentscalingadapters"
+
+
+class KubernetesApi:
+    """The API server, as this pod's service account."""
+
+    def __init__(self, namespace: str) -> None:
+        """`namespace` empty: the pod's own. Raises SettingsError outside a pod."""
+        self._in_pod = _OWN_NAMESPACE.exists()
+        if not namespace:
+            try:
+                namespace = _OWN_NAMESPACE.read_text().strip()
+            except OSError:
+                raise SettingsError(
+                    "Planner.kubernetes_namespace is empty and this is no pod: "
+                    "say in which namespace the deployment is"
+                ) from None
+        self.namespace = namespace
+        self._client: Any = None
+
+    async def client(self) -> Any:
+        """Connected on the first call: in a pod by its service account, else by kubeconfig."""
+        from kubernetes_asyncio import client, config
+
+        if self._client is None:
+            if self._in_pod:
+                config.load_incluster_config()
+            else:
+                await config.load_kube_config()
+            self._client = client.ApiClient()
+        return self._client
+
+    async def replicas(self, adapter: str) -> int:
+        """What a scaling adapter asks for. Raises WorkerUnavailable."""
+        from kubernetes_asyncio.client import CustomObjectsApi
+
+        with unavailable(f"scaling adapter {adapter}"):
+            scale = await CustomObjectsApi(await self.client()).get_namespaced_custom_object_scale(
+                _GROUP, _VERSION, self.namespace, _PLURAL, adapter, _request_timeout=_CALL_SECONDS
+            )
+            return int(scale["spec"].get("replicas", 0))
+
+    async def scale(self, adapter: str, replicas: int) -> None:
+        """Have it ask for so many. Raises WorkerUnavailable."""
+        from kubernetes_asyncio.client import CustomObjectsApi
+
+        with unavailable(f"scaling adapter {adapter}"):
+            await CustomObjectsApi(await self.client()).patch_namespaced_custom_object_scale(
+                _GROUP,
+                _VERSION,
+                self.namespace,
+                _PLURAL,
+                adapter,
+                {"spec": {"replicas": replicas}},
+                _request_timeout=_CALL_SECONDS,
+            )
+
+    async def close(self) -> None:
+        """No more calls."""
+        if self._client is not None:
+            await self._client.close()
+
+
+@contextmanager
+def unavailable(what: str) -> Iterator[None]:
+    """What goes wrong with a call, as WorkerUnavailable."""
+    from aiohttp import ClientError
+    from kubernetes_asyncio.client.exceptions import ApiException
+
+    try:
+        yield
+    except ApiException as error:
+        raise WorkerUnavailable(f"{what}: {error.status} {error.reason}") from None
+    except (ClientError, TimeoutError, OSError) as error:
+        raise WorkerUnavailable(f"{what}: {error!r}") from None

@@ -1,0 +1,1 @@
+"""Of several planners one acts: a lease, where the processes find each other too."""

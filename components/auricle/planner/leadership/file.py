@@ -1,0 +1,34 @@
+"""Where discovery is a directory of this machine: a lock on a file in it."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import IO
+
+
+class FileLease:
+    """The kernel frees it when its holder dies."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "planner.lock"
+        self._file: IO[str] | None = None
+
+    async def renewed(self) -> bool:
+        """Never waits."""
+        if self._file is not None:
+            return True
+        file = self._path.open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    async def release(self) -> None:
+        """The lock goes with the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,54 @@
+"""On Kubernetes: a Lease object of the coordination API."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import Any
+
+from auricle.planner.kubernetes_api import KubernetesApi, unavailable
+from auricle.planner.leadership.base import LEASE_SECONDS
+
+
+class KubernetesLease:
+    """Kept with kubernetes-asyncio's leader election, one renewal at a time."""
+
+    def __init__(self, api: KubernetesApi, deployment: str) -> None:
+        self._api = api
+        self._name = f"{deployment}-planner"
+        self._identity = f"{os.environ.get('HOSTNAME', 'planner')}-{uuid.uuid4().hex[:8]}"
+        self._election: Any = None
+        self._lock: Any = None
+
+    async def renewed(self) -> bool:
+        """Raises WorkerUnavailable if the API server does not answer."""
+        with unavailable("the lease"):
+            election = await self._elected()
+            return bool(await election.try_acquire_or_renew())
+
+    async def release(self) -> None:
+        """It lapses: the API has no way to give a lease up that others would see sooner."""
+
+    async def _elected(self) -> Any:
+        from kubernetes_asyncio.leaderelection.electionconfig import Config
+        from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
+        from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
+
+        async def nothing() -> None:
+            return None
+
+        if self._election is None:
+            self._lock = LeaseLock(
+                self._name, self._api.namespace, self._identity, await self._api.client()
+            )
+            self._election = LeaderElection(
+                Config(
+                    self._lock,
+                    lease_duration=LEASE_SECONDS,
+                    renew_deadline=LEASE_SECONDS - 3,
+                    retry_period=4,
+                    onstarted_leading=nothing,
+                    onstopped_leading=None,
+                )
+            )
+        return self._election

@@ -1,0 +1,96 @@
+"""The planner process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from auricle.capacity_profile import CapacityProfile, read_profile
+from auricle.load_reports import ProcessorLoad, WorkerKind, WorkerLoad
+from auricle.metrics import Registry
+from auricle.planner.connectors.base import COMPONENTS, Connector
+from auricle.planner.connectors.dry_run import DryRunConnector
+from auricle.planner.connectors.kubernetes import KubernetesConnector
+from auricle.planner.connectors.local import LocalConnector
+from auricle.planner.kubernetes_api import KubernetesApi
+from auricle.planner.leadership.base import Leadership, Lease
+from auricle.planner.leadership.etcd import EtcdLease
+from auricle.planner.leadership.file import FileLease
+from auricle.planner.leadership.kubernetes import KubernetesLease
+from auricle.planner.load_board import LoadBoard
+from auricle.planner.metrics import PlannerMetrics
+from auricle.planner.plan import Plan, PoolPlan
+from auricle.planner.service import PlannerService
+from auricle.planner.sizing import PoolSizing, pool_plan
+from auricle.runtime import Runtime
+from auricle.settings import PlannerSettings, PoolLimits
+from auricle.status import report_status
+
+
+async def run(settings: PlannerSettings) -> None:
+    """Size the pools until told to stop."""
+    profile = await asyncio.to_thread(read_profile, settings.profile)
+    board = LoadBoard(profile, settings.step_seconds)
+    connector = _connector(settings, board)
+    leadership = Leadership(_lease(settings))
+    registry = Registry()
+    plan = Plan([_pool_plan(settings, profile, kind) for kind in COMPONENTS], settings.gpu_budget)
+    service = PlannerService(
+        plan,
+        board,
+        connector,
+        leadership,
+        PlannerMetrics(registry.registry),
+        settings.step_seconds,
+    )
+    runtime = Runtime(settings)
+    runtime.add_metrics(("planner", "load"), registry.text)
+    for kind in COMPONENTS:
+        runtime.hear_load(kind, WorkerLoad, board.worker)
+    runtime.hear_load("processor", ProcessorLoad, board.processor)
+    runtime.tasks.start(service.keep_lease(), "lease")
+    runtime.tasks.start(service.run(), "planning")
+    report_status(f"planning every {settings.step_seconds:g} s")
+    try:
+        await runtime.serve("planner", [])
+    finally:
+        await leadership.release()
+        await connector.close()
+
+
+def _pool_plan(settings: PlannerSettings, profile: CapacityProfile, kind: WorkerKind) -> PoolPlan:
+    limits: PoolLimits = settings.encode if kind == "encode_worker" else settings.pd
+    measured = profile.pool(kind)
+    sizing = PoolSizing(
+        minimum=limits.minimum,
+        maximum=limits.maximum,
+        gpus=limits.gpus,
+        target=settings.target,
+        ebb_seconds=settings.ebb_seconds,
+        settle_seconds=settings.settle_seconds,
+        quantile=settings.quantile,
+        step_seconds=settings.step_seconds,
+    )
+    return pool_plan(
+        sizing,
+        kind,
+        start_seconds=measured.start_seconds,
+        response_limit=measured.response_seconds,
+    )
+
+
+def _connector(settings: PlannerSettings, board: LoadBoard) -> Connector:
+    if settings.connector == "kubernetes":
+        return KubernetesConnector(
+            KubernetesApi(settings.kubernetes_namespace), settings.deployment
+        )
+    if settings.connector == "local":
+        return LocalConnector()
+    return DryRunConnector(lambda kind: board.pool(kind, 0).ready)
+
+
+def _lease(settings: PlannerSettings) -> Lease:
+    if settings.discovery == "kubernetes":
+        return KubernetesLease(KubernetesApi(settings.kubernetes_namespace), settings.deployment)
+    if settings.discovery == "etcd":
+        return EtcdLease(settings.etcd_endpoints, settings.namespace)
+    return FileLease(settings.discovery_path)

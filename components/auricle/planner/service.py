@@ -1,0 +1,88 @@
+"""The planner's loop: observe, decide, and have it done if this planner is the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from auricle.errors import AuricleError
+from auricle.load_reports import WorkerKind
+from auricle.planner.connectors.base import Connector
+from auricle.planner.leadership.base import RENEW_SECONDS, Leadership
+from auricle.planner.load_board import LoadBoard
+from auricle.planner.metrics import PlannerMetrics
+from auricle.planner.observations import Decision, PoolObservation
+from auricle.planner.plan import Plan
+
+log = logging.getLogger(__name__)
+
+
+class PlannerService:
+    """Every planner observes and forecasts, so that another leader knows as much."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        board: LoadBoard,
+        connector: Connector,
+        leadership: Leadership,
+        metrics: PlannerMetrics,
+        step_seconds: float,
+    ) -> None:
+        self._plan = plan
+        self._board = board
+        self._connector = connector
+        self._leadership = leadership
+        self._metrics = metrics
+        self._step_seconds = step_seconds
+
+    async def run(self) -> None:
+        """A step every `step_seconds`; its owner cancels it."""
+        loop = asyncio.get_running_loop()
+        following = loop.time()
+        while True:
+            following += self._step_seconds
+            await asyncio.sleep(following - loop.time())
+            try:
+                await self._step()
+            except AuricleError as error:
+                # The pools stay as they are; the next step sees them as they then are.
+                log.warning("no decision this time: %s", error)
+
+    async def keep_lease(self) -> None:
+        """Renewals; its owner cancels it."""
+        while True:
+            try:
+                await self._leadership.renew()
+            except AuricleError as error:
+                log.warning("the planner's lease was not renewed: %s", error)
+            self._metrics.leader.set(self._leadership.held)
+            await asyncio.sleep(RENEW_SECONDS)
+
+    async def _step(self) -> None:
+        replicas = await self._connector.replicas()
+        seen = {kind: self._board.pool(kind, count) for kind, count in replicas.items()}
+        # Before anything reports there is nothing to decide on.
+        known: dict[str, PoolObservation] = {k: s for k, s in seen.items() if s.ready}
+        decisions = self._plan.decide(known, self._board.service())
+        self._show(known, decisions)
+        for kind in replicas:
+            decision = decisions.get(kind)
+            if decision is not None and decision.changes:
+                await self._do(kind, decision)
+
+    async def _do(self, kind: WorkerKind, decision: Decision) -> None:
+        if not self._leadership.held:
+            log.info("another planner decides; mine: %s", decision.line())
+            return
+        log.info("%s", decision.line())
+        await self._connector.scale(kind, decision.replicas)
+
+    def _show(self, seen: Mapping[str, PoolObservation], decisions: Mapping[str, Decision]) -> None:
+        for pool, decision in decisions.items():
+            self._metrics.decided(
+                seen[pool], decision, self._plan.forecast(pool), self._plan.knee(pool)
+            )
+            if not decision.changes:
+                log.debug("%s", decision.line())

@@ -1,0 +1,1 @@
+"""`auricle profile`: how much one worker of each pool carries, for the planner."""

@@ -1,0 +1,108 @@
+"""More and more speakers on one worker, until it is too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+from auricle.errors import AuricleError
+from auricle.load_reports import WorkerKind, WorkerLoad
+from auricle.messages import DecodeReply, DecodeRequest
+from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.processor.session import CheckpointView
+from auricle.profiling.levels import Level, beyond, level_of
+from auricle.profiling.speakers import Speaker, Speech
+from auricle.runtime import Runtime
+from auricle.settings import ProcessorSettings
+from auricle.tasks import cancelled
+
+_READY_SECONDS = 60.0
+_GROWTH = 1.4
+_MOST_SPEAKERS = 4096
+
+
+class _NoPdPool(PdPool):
+    """Answers at once with nothing: so that only encode workers have anything to do."""
+
+    async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
+        return DecodeReply((), "stop", 0, 0, 0)
+
+
+class Ramp:
+    """Levels of load on the graph's one encode worker and one PD worker."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: ProcessorSettings,
+        view: CheckpointView,
+        told: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._view = view
+        self._told = told
+        encode = runtime.client("encode_worker", "generate")
+        pd = runtime.client("pd_worker", "generate")
+        self._encode = EncodePool(encode, settings.encode_deadline_seconds, settings.attempts)
+        self._pd = PdPool(pd, settings.decode_deadline_seconds, settings.attempts)
+        self._no_pd = _NoPdPool(pd, settings.decode_deadline_seconds, settings.attempts)
+        self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
+        for kind in ("encode_worker", "pd_worker"):
+            runtime.hear_load(kind, WorkerLoad, self._heard)
+        # Long enough for a percentile, and for every speaker to have begun a segment or two.
+        self._settle_seconds = 2 * settings.load_report_seconds
+        self._level_seconds = max(8.0, 4 * settings.load_report_seconds)
+
+    def _heard(self, load: WorkerLoad) -> None:
+        self._reports[load.kind].append(load)
+
+    async def ready(self) -> None:
+        """Until both workers can be called."""
+        await self._encode.ready(_READY_SECONDS)
+        await self._pd.ready(_READY_SECONDS)
+
+    async def alone(self, speech: Speech) -> dict[WorkerKind, float]:
+        """What each pool takes of a chunk for one speaker, in seconds (95th percentile)."""
+        await self._level(1, speech, self._pd)
+        found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
+        return {kind: level.response_seconds for kind, level in found.items()}
+
+    async def levels(self, kind: WorkerKind, speech: Speech, limit: float) -> list[Level]:
+        """Levels up to the first that is beyond the limit."""
+        pool = self._no_pd if kind == "encode_worker" else self._pd
+        levels: list[Level] = []
+        speakers = 1
+        while not levels or not beyond(levels[-1], limit):
+            if speakers > _MOST_SPEAKERS:
+                raise AuricleError(f"{_MOST_SPEAKERS} speakers did not take one {kind} to its knee")
+            await self._level(speakers, speech, pool)
+            levels.append(level_of(speakers, self._reports[kind]))
+            self._told(f"{kind}: {speakers} speakers, {levels[-1].response_seconds * 1000:.0f} ms")
+            speakers = max(speakers + 1, round(speakers * _GROWTH))
+        return levels
+
+    async def _level(self, speakers: int, speech: Speech, pool: PdPool) -> None:
+        """So many speakers for a while; the reports of the while are kept."""
+        tasks = [asyncio.create_task(self._speaker(speech, pool, n).run()) for n in range(speakers)]
+        try:
+            await _undisturbed(asyncio.sleep(self._settle_seconds), tasks)
+            self._reports.clear()
+            await _undisturbed(asyncio.sleep(self._level_seconds), tasks)
+        finally:
+            await cancelled(tasks)
+
+    def _speaker(self, speech: Speech, pool: PdPool, seed: int) -> Speaker:
+        return Speaker(speech, self._settings, self._view, self._encode, pool, seed)
+
+
+async def _undisturbed(pause: Awaitable[None], tasks: list[asyncio.Task[None]]) -> None:
+    """The pause; raises what a task raised in it."""
+    waiting = asyncio.ensure_future(pause)
+    try:
+        done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in itertools.chain(done):
+            task.result()
+    finally:
+        await cancelled([waiting])

@@ -1,0 +1,159 @@
+"""Start one worker of each pool, take each to its knee, write the profile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from auricle.audio.decode import read_audio
+from auricle.audio.pcm import Int16
+from auricle.capacity_profile import UNITS, CapacityProfile, PoolProfile
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import BadRequest
+from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.serve import serve
+from auricle.launcher.supervisor import Supervisor
+from auricle.load_reports import WorkerKind
+from auricle.processor.session import CheckpointView
+from auricle.profiling.levels import Level, costs, knee
+from auricle.profiling.ramp import Ramp
+from auricle.profiling.speakers import Speech
+from auricle.runtime import Runtime
+from auricle.settings import ProcessorSettings
+
+# Short answers and long ones: their work is of different kinds.
+_SEGMENT_SECONDS = (2.5, 10.0)
+_GRAPH = "graphs.e_pd:Processor"
+_START_SECONDS = 900.0
+
+
+async def profile(
+    config: Path | None,
+    overrides: Sequence[str],
+    out: Path,
+    audio: Sequence[Path],
+    console: Console,
+) -> None:
+    """Measure and write; raises AuricleError saying what kept it from either."""
+    sections = load_config(config, overrides)
+    settings = settings_for("Processor", sections, str(config or "the command line"))
+    recordings = await asyncio.to_thread(_recordings, settings, audio)
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
+    with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
+        found_at = f"--Common.discovery_path={records}"
+        async with _workers(config, [*overrides, found_at], console) as supervisor:
+            own = settings.model_copy(update={"discovery_path": Path(records)})
+            measured = await _measure(own, view, recordings, console)
+            starts = {
+                "encode_worker": supervisor.start_seconds("EncodeWorker"),
+                "pd_worker": supervisor.start_seconds("PdWorker"),
+            }
+    pools = {
+        kind: PoolProfile(costs(levels, UNITS[kind]), limit, round(starts[kind], 1))
+        for kind, (levels, limit) in measured.items()
+    }
+    found = CapacityProfile(
+        checkpoint=checkpoint.fingerprint,
+        machine=f"{platform.machine()}, {_processor_name()}",
+        date=datetime.now(UTC).date().isoformat(),
+        encode_worker=pools["encode_worker"],
+        pd_worker=pools["pd_worker"],
+    )
+    found.write(out)
+    console.print(f"profile written to {out}", highlight=False)
+
+
+_Measured = dict[WorkerKind, tuple[list[tuple[list[Level], float]], float]]
+
+
+async def _measure(
+    settings: ProcessorSettings,
+    view: CheckpointView,
+    recordings: Sequence[Int16],
+    console: Console,
+) -> _Measured:
+    runtime = Runtime(settings)
+    try:
+        ramp = Ramp(runtime, settings, view, lambda line: console.print(line, highlight=False))
+        await ramp.ready()
+        speeches = [Speech(recordings, s, chunk_ms=640) for s in _SEGMENT_SECONDS]
+        alone = await ramp.alone(speeches[-1])
+        target = settings.target_chunk_ms / 1000
+        found: _Measured = {}
+        for kind in UNITS:
+            # What a chunk may take, shared as a chunk's time is without any load.
+            limit = target * alone[kind] / sum(alone.values())
+            levels = [await ramp.levels(kind, speech, limit) for speech in speeches]
+            found[kind] = ([(lv, knee(lv, limit)) for lv in levels], limit)
+            for speech, (_, at) in zip(speeches, found[kind][0], strict=True):
+                console.print(
+                    f"{kind}: {at:.1f} speakers, segments of {speech.segment_seconds:g} s, "
+                    f"within {limit * 1000:.0f} ms",
+                    highlight=False,
+                )
+        return found
+    finally:
+        runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _workers(
+    config: Path | None, overrides: Sequence[str], console: Console
+) -> AsyncGenerator[Supervisor, None]:
+    """One of each, and a processor that nobody talks to."""
+    ready = asyncio.Event()
+    supervisors: list[Supervisor] = []
+    one_each = [f"--{name}.replicas=1" for name in ("EncodeWorker", "PdWorker", "Processor")]
+    # Where nobody reads embeddings, leases must not fill the slab.
+    one_each.append("--EncodeWorker.lease_seconds=1")
+    running = asyncio.create_task(
+        serve(
+            _GRAPH,
+            config,
+            [*overrides, *one_each],
+            console=console,
+            quiet=True,
+            on_ready=lambda _url: ready.set(),
+            on_supervisor=supervisors.append,
+        )
+    )
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait(
+            {running, waiting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not ready.is_set():
+            await running  # raises what kept it from starting
+        yield supervisors[0]
+    finally:
+        waiting.cancel()
+        for supervisor in supervisors:
+            supervisor.stop()
+        await running
+
+
+def _recordings(settings: ProcessorSettings, audio: Sequence[Path]) -> list[Int16]:
+    """Speech to profile with; the checkpoint's own examples if it brings some."""
+    files = list(audio) or sorted((settings.model / "recordings").glob("*.wav"))
+    if not files:
+        raise BadRequest(
+            f"{settings.model} brings no recordings: name some typical speech with --audio"
+        )
+    return [(read_audio(file) * 32767).clip(-32768, 32767).astype(np.int16) for file in files]
+
+
+def _processor_name() -> str:
+    """As Linux has it."""
+    with Path("/proc/cpuinfo").open() as lines:
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "unknown processor"

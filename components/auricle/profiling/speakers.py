@@ -1,0 +1,95 @@
+"""People who speak without end, each a session as a processor would hold it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.pcm import Int16
+from auricle.errors import AuricleError
+from auricle.messages import Boundary, Failed, OpenSession
+from auricle.processor.load import ChunkLoad
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.session import CheckpointView, Session
+from auricle.settings import ProcessorSettings
+from auricle.tasks import cancelled
+
+_PUSH_SECONDS = 5.0
+# Of load the speakers themselves make nothing: their cadence must not give way to it.
+_NEVER = 3600.0
+
+
+@dataclass(frozen=True)
+class Speech:
+    """What is said: recordings, in segments of so many seconds, decoded at this cadence."""
+
+    recordings: Sequence[Int16]
+    segment_seconds: float
+    chunk_ms: int
+
+
+class Speaker:
+    """Says one recording after the other, in real time, until cancelled."""
+
+    def __init__(
+        self,
+        speech: Speech,
+        settings: ProcessorSettings,
+        view: CheckpointView,
+        encode_pool: EncodePool,
+        pd_pool: PdPool,
+        seed: int,
+    ) -> None:
+        self._speech = speech
+        self._chance = np.random.default_rng(seed)
+        name = f"profile-{uuid.uuid4().hex[:12]}"
+        opened = OpenSession(name, name, None, "", speech.chunk_ms)  # a tenant each: no sharing
+        recognizer = Recognizer(name, name, encode_pool, pd_pool)
+        self._session = Session(opened, settings, view, recognizer, ChunkLoad(_NEVER))
+
+    async def run(self) -> None:
+        """Raises AuricleError if the session fails."""
+        events = asyncio.create_task(self._events())
+        try:
+            speaking = asyncio.create_task(self._speak())
+            done, _ = await asyncio.wait({events, speaking}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await cancelled([events, speaking])
+
+    async def _events(self) -> None:
+        async for event in self._session.events():
+            if isinstance(event, Failed):
+                raise AuricleError(f"a session failed while profiling: {event.message}")
+
+    async def _speak(self) -> None:
+        loop = asyncio.get_running_loop()
+        chunk = self._speech.chunk_ms * SAMPLE_RATE // 1000
+        # Not all at the same moment.
+        began, said = loop.time() + self._chance.uniform(0, chunk / SAMPLE_RATE), 0
+        while True:
+            segment = self._segment()
+            for start in range(0, len(segment), chunk):
+                piece = segment[start : start + chunk]
+                last = start + chunk >= len(segment)
+                await asyncio.sleep(began + (said + len(piece)) / SAMPLE_RATE - loop.time())
+                boundary: Boundary = "endpoint" if last else "none"
+                await self._session.inbox.push(said, piece.tobytes(), _PUSH_SECONDS, boundary)
+                said += len(piece)
+
+    def _segment(self) -> Int16:
+        """Of about the asked length, from anywhere in a recording."""
+        length = self._speech.segment_seconds * self._chance.uniform(0.7, 1.3)
+        recording = self._speech.recordings[
+            int(self._chance.integers(len(self._speech.recordings)))
+        ]
+        samples = int(length * SAMPLE_RATE)
+        turned = np.roll(recording, -int(self._chance.integers(len(recording))))
+        return np.resize(turned, samples).astype("<i2")
