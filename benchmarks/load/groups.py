@@ -212,7 +212,11 @@ def soak(suite: Suite) -> None:
         load = Load(sessions, 1800.0, slo=LIVE.slo)
         trial = _trial(server, load, LIVE, seed=7)
     found = drift(usage.memory, trial.records)
-    suite.details["soak"] = trial.figures() | {"sessions_offered": sessions}
+    names = usage.samples[-1][1]
+    suite.details["soak"] = trial.figures() | {
+        "sessions_offered": sessions,
+        **{f"slope_{n}": drift(usage.memory_of(n), trial.records).mb_per_min for n in names},
+    }
     suite.figures["soak_slope_mb_per_min"] = found.mb_per_min
     suite.figures["soak_lag_growth"] = found.lag_growth
 

@@ -14,11 +14,20 @@ import psutil
 
 @dataclass
 class Usage:
-    """CPU seconds by process name; memory (PSS, MiB) of all of them together over time."""
+    """CPU seconds by process name; memory (PSS, MiB) by process name, over time."""
 
     cpu_seconds: Counter[str] = field(default_factory=Counter)
-    memory: list[tuple[float, float]] = field(default_factory=list)  # (seconds, MiB)
+    samples: list[tuple[float, Counter[str]]] = field(default_factory=list)  # (seconds, MiB)
     seconds: float = 0.0
+
+    @property
+    def memory(self) -> list[tuple[float, float]]:
+        """(seconds, MiB) of all processes together."""
+        return [(seconds, float(sum(mib.values()))) for seconds, mib in self.samples]
+
+    def memory_of(self, name: str) -> list[tuple[float, float]]:
+        """(seconds, MiB) of the processes of one name."""
+        return [(seconds, float(mib[name])) for seconds, mib in self.samples]
 
     @property
     def total_cpu_seconds(self) -> float:
@@ -65,13 +74,13 @@ def _cpu(root: psutil.Process) -> Counter[str]:
     return total
 
 
-def memory_mib(root: psutil.Process) -> float:
-    """Proportional set size: memory that processes share counts once."""
-    total = 0
+def memory_mib(root: psutil.Process) -> Counter[str]:
+    """Proportional set size by process name: memory that processes share counts once."""
+    found: Counter[str] = Counter()
     for process in _family(root):
         with contextlib.suppress(psutil.Error):
-            total += process.memory_full_info().pss
-    return total / 2**20
+            found[process_name(process)] += process.memory_full_info().pss / 2**20  # type: ignore[assignment]
+    return found
 
 
 @contextlib.contextmanager
@@ -82,7 +91,7 @@ def measured(root: psutil.Process, memory_every: float = 5.0) -> Iterator[Usage]
 
     def sample() -> None:
         while True:
-            usage.memory.append((time.monotonic() - began, memory_mib(root)))
+            usage.samples.append((time.monotonic() - began, memory_mib(root)))
             if ended.wait(memory_every):
                 return
 
