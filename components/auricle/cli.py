@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -64,6 +65,9 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
         if name not in SECTIONS:
             raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
         sections = load_config(config, overrides)
+        if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
+            # Dynamo's operator gives every deployment one of its own.
+            sections.setdefault("Common", {}).setdefault("namespace", namespace)
         settings = settings_for(name, sections, str(config or "the command line"))
         run_component(name, settings)
     except AuricleError as error:
@@ -123,6 +127,26 @@ def profile(
     from auricle.profiling.run import profile as run
 
     _run(lambda: run(config, overrides, out, audio, Console()))
+
+
+@main.command()
+@click.argument("graph")
+@click.option("-f", "--config", type=click.Path(path_type=Path), required=True, help="config file")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="folder for the manifests; by default deploy/k8s/NAME-OF-THE-CONFIG",
+)
+def render(graph: str, config: Path, out: Path | None) -> None:
+    """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend)."""
+    from auricle.rendering.write import render as run
+
+    try:
+        for path in run(graph, config, out or Path("deploy/k8s") / config.stem):
+            click.echo(path)
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_FAILED)
 
 
 @main.command()

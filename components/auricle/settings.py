@@ -255,6 +255,37 @@ class PlannerSettings(CommonSettings):
     kubernetes_namespace: str = Field("", description="of the deployment; by default the pod's")
 
 
+class KubernetesSettings(BaseModel):
+    """Section `Kubernetes`: what `auricle render` needs to know of the cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    namespace: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    image: str = Field("auricle:gpu", description="deploy/docker/Dockerfile, target gpu")
+    dynamo_version: str = Field("1.6.1", description="in the image; its tag does not say so")
+    platform_namespace: str = Field("dynamo-system", description="of the Dynamo platform, NATS")
+    monitoring_namespace: str = Field("monitoring", description="Prometheus may ask from there")
+    autoscaling: Literal["planner", "none"] = Field(
+        "planner", description="who sizes the pools; overlays have an HPA and KEDA instead"
+    )
+    model_repository: str = Field("", description="of the Hugging Face hub, filled in once")
+    model_claim: str = Field("auricle-models", description="volume with checkpoints, at /models")
+    model_claim_size: str = "20Gi"
+    storage_class: str = Field("", description="that many nodes can mount; empty: the default")
+    hub_token_secret: str = Field("auricle-hub-token", description="with key `token`; optional")
+    api_keys_secret: str = Field(
+        "", description="with key `keys.yaml`, made with `auricle key`; empty: everybody is let in"
+    )
+    hidden_size: int = Field(
+        1024, ge=1, description="of an embedding, where the checkpoint is not here to be read"
+    )
+    window_embeddings: int = Field(104, ge=1, description="likewise")
+    gpu_resource: str = "nvidia.com/gpu"
+    rdma_resource: str = Field("rdma/ib", description="empty: TCP between nodes")
+    profile: Path | None = Field(None, description="for the planner; `auricle profile` writes it")
+
+
 SECTIONS: dict[str, type[CommonSettings]] = {
     "Frontend": FrontendSettings,
     "DynamoFrontend": DynamoFrontendSettings,

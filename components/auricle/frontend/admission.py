@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from auricle.errors import DeadlineExceeded, Overloaded, WorkerUnavailable
@@ -11,20 +13,48 @@ from auricle.frontend.processors import ProcessorEndpoints
 from auricle.messages import AdmitSession, Admitted
 
 _ANSWER_SECONDS = 2.0
+_RECONNECT_SECONDS = 1.0
 _ASKED = 3  # processors, before a client is refused: they share their workers
 
 
 class FrontDoor:
     """Counts this frontend's live sessions, and asks processors about new ones."""
 
-    def __init__(self, processors: ProcessorEndpoints, max_sessions: int) -> None:
+    def __init__(
+        self,
+        processors: ProcessorEndpoints,
+        max_sessions: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._processors = processors
         self._max_sessions = max_sessions
+        self._clock = clock
+        self._last_call = math.inf
         self.open = 0
+
+    def leave(self, seconds: float) -> int:
+        """Let nobody in any more; segments still open after so long are cut.
+
+        How many sessions are left; may be called again.
+        """
+        self._last_call = min(self._last_call, self._clock() + seconds)
+        return self.open
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this frontend is about to go: sessions are to end between two segments."""
+        return self._last_call < math.inf
+
+    @property
+    def last_call(self) -> bool:
+        """Whether they are to end even within one."""
+        return self._clock() >= self._last_call
 
     @contextmanager
     def counted(self) -> Iterator[None]:
         """One live session of this frontend. Raises Overloaded if there is no room."""
+        if self.leaving:
+            raise Overloaded("this server is about to go; connect again", _RECONNECT_SECONDS)
         if self.open >= self._max_sessions:
             raise Overloaded(f"all {self._max_sessions} sessions are in use")
         self.open += 1

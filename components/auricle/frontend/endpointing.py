@@ -143,6 +143,14 @@ class SpeechGate:
             self._speaking = False
         return _merged(events)
 
+    @property
+    def resting_at(self) -> int | None:
+        """Where another gate can go on as if it had heard everything before: session sample.
+
+        None within speech.
+        """
+        return None if self._speaking else self._audio_start
+
     def _frame(self, probability: float) -> list[GateEvent]:
         start = self._decided
         self._decided += VAD_FRAME

@@ -28,6 +28,11 @@ class FeatureIngest:
         self.total_samples = packet.end
         return [FeaturePiece(start, packet)]
 
+    @property
+    def resting_at(self) -> int | None:
+        """Session sample from which on a new session can go on; None within a segment."""
+        return self.total_samples if self._open is None else None
+
     async def end(self) -> list[GateEvent]:
         """No more packets. Raises ProtocolError within a segment."""
         if self._open is not None:

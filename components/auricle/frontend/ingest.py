@@ -62,6 +62,11 @@ class Ingest:
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
         return events + self._gate.finish(await self._detector.detect(self._voice, frames))
 
+    @property
+    def resting_at(self) -> int | None:
+        """Session sample from which on a new session can go on; None within speech."""
+        return None if self._gate is None else self._gate.resting_at
+
     def drop(self) -> None:
         """No more bytes, and nobody wants to know what those that wait were."""
         self.total_samples += len(self._pcm.push(self._take_held()))

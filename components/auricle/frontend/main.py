@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from auricle.draining import Drain
 from auricle.frontend.access.gate import Access
 from auricle.frontend.access.keys import load_keys
 from auricle.frontend.admission import FrontDoor
@@ -35,6 +36,8 @@ from auricle.tracing import Tracer
 
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
+_TOLD_SECONDS = 0.5
+_CUT_SHARE = 0.8
 
 
 class _Server(uvicorn.Server):
@@ -106,7 +109,13 @@ async def run(settings: FrontendSettings) -> None:
     report_status(f"listening at {scheme}://{settings.host}:{port}")
     try:
         model = _dynamo_model(backend)
-        await runtime.serve("frontend", [], until=serving, model=model)
+        drain = Drain(
+            # Time is left for what is cut then to become final.
+            lambda: front_door.leave(_CUT_SHARE * settings.drain_seconds),
+            told_seconds=_TOLD_SECONDS,
+            deadline=settings.drain_seconds,
+        )
+        await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
@@ -121,7 +130,8 @@ def _services(
     registry: Registry,
 ) -> Services:
     async def processors() -> int:
-        return len(await backend.endpoints.open.instances())
+        leaving = backend.front_door.leaving
+        return 0 if leaving else len(await backend.endpoints.open.instances())
 
     sockets = SocketSessions(backend, access)
     stream = StreamProtocol(backend)

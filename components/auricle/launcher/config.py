@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from auricle.errors import SettingsError
-from auricle.settings import SECTIONS, CommonSettings
+from auricle.settings import SECTIONS, CommonSettings, KubernetesSettings
 
-COMMON = "Common"
+COMMON, KUBERNETES = "Common", "Kubernetes"
 Sections = dict[str, dict[str, Any]]
 
 
@@ -23,7 +23,7 @@ def load_config(path: Path | None, overrides: Iterable[str] = ()) -> Sections:
     for override in overrides:
         section, key, value = _parse_override(override)
         sections.setdefault(section, {})[key] = value
-    known = (COMMON, *SECTIONS)
+    known = (COMMON, *SECTIONS, KUBERNETES)
     where = path or "the command line"
     for section in sections:
         if section not in known:
@@ -47,11 +47,20 @@ def settings_for(component: str, sections: Mapping[str, dict[str, Any]], source:
         raise SettingsError(_describe(error, component, own, kind, source)) from None
 
 
+def kubernetes_settings(sections: Mapping[str, dict[str, Any]], source: str) -> KubernetesSettings:
+    """Of `auricle render`; raises SettingsError naming key and file."""
+    own = sections.get(KUBERNETES, {})
+    try:
+        return KubernetesSettings(**own)
+    except ValidationError as error:
+        raise SettingsError(_describe(error, KUBERNETES, own, KubernetesSettings, source)) from None
+
+
 def _describe(
     error: ValidationError,
     component: str,
     own: Mapping[str, Any],
-    kind: type[CommonSettings],
+    kind: type[BaseModel],
     source: str,
 ) -> str:
     lines = []

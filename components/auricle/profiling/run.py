@@ -144,7 +144,7 @@ async def _workers(
 
 def _recordings(settings: ProcessorSettings, audio: Sequence[Path]) -> list[Int16]:
     """Speech to profile with; the checkpoint's own examples if it brings some."""
-    files = list(audio) or sorted((settings.model / "recordings").glob("*.wav"))
+    files = list(audio) or sorted((settings.model / "recordings").glob("*.flac"))
     if not files:
         raise BadRequest(
             f"{settings.model} brings no recordings: name some typical speech with --audio"

@@ -110,6 +110,16 @@ class DoneReply(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
+class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away"):
+    """The server is about to go and the session is over, but for what it has not heard.
+
+    A new session, anywhere, given `context` and the audio from `resume_ms` on, goes on.
+    """
+
+    resume_ms: int
+    context: str
+
+
 class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
     """The session is over; `code` is one of errors.py. Where trying again helps, when."""
 
@@ -125,6 +135,7 @@ Reply = (
     | PartialReply
     | FinalReply
     | DoneReply
+    | GoingAwayReply
     | ErrorReply
 )
 _FIRST = msgspec.json.Decoder(Start)

@@ -17,6 +17,7 @@ from auricle.frontend.link import ProcessorLink
 from auricle.frontend.sockets import ClientSocket
 from auricle.frontend.stream import protocol
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
+from auricle.settings import MAX_CONTEXT_CHARACTERS
 from auricle.tasks import first_failure_or
 
 
@@ -46,6 +47,7 @@ class _Session:
         self._socket = socket
         self._name = socket.session
         self._texts: list[str] = []
+        self._resume_at: int | None = None  # set where the session ends as we are about to go
 
     async def run(self) -> None:
         """Until done; raises AuricleError or ClientGone."""
@@ -91,9 +93,29 @@ class _Session:
             await self._heard(ingest.total_samples - heard)
             if text is not None:
                 break
+            if self._backend.front_door.leaving and await self._left(ingest, link):
+                await self._ignored()
         # After `end` the client only listens; notice if it goes or goes on.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")
+
+    async def _left(self, ingest: Ingest | FeatureIngest, link: ProcessorLink) -> bool:
+        """End the session between two segments, or in any case once it is time."""
+        resume_at = ingest.resting_at
+        if resume_at is None:
+            if not self._backend.front_door.last_call:
+                return False
+            # Features of an open segment cannot be ended here: their client is cut off.
+            await self._hand_over(await ingest.end(), link)
+            resume_at = ingest.total_samples
+        self._resume_at = resume_at
+        link.finish(ingest.total_samples)
+        return True
+
+    async def _ignored(self) -> None:
+        """What the client sends until it has read that it is to go."""
+        while True:
+            await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
 
     async def _push(self, ingest: Ingest | FeatureIngest, data: bytes) -> list[GateEvent]:
         began, heard = time.monotonic(), ingest.total_samples
@@ -133,6 +155,11 @@ class _Session:
                     if event.text:
                         self._texts.append(event.text)
                     await self._send(protocol.final_reply(event))
+                elif isinstance(event, Done) and self._resume_at is not None:
+                    context = " ".join(self._texts)[-MAX_CONTEXT_CHARACTERS:]
+                    # Up, so that nothing of the last segment is heard twice.
+                    resume_ms = -(-self._resume_at * 1000 // SAMPLE_RATE)
+                    await self._send(protocol.GoingAwayReply(resume_ms, context))
                 elif isinstance(event, Done):
                     await self._send(protocol.DoneReply(" ".join(self._texts), event.usage))
                 elif isinstance(event, Failed):

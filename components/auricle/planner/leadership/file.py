@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 from typing import IO
 
@@ -24,11 +25,21 @@ class FileLease:
         except BlockingIOError:
             file.close()
             return False
+        if not self._is_there(file):  # its holder removed it before we had the lock
+            file.close()
+            return False
         self._file = file
         return True
 
     async def release(self) -> None:
-        """The lock goes with the file."""
+        """Nothing is left behind."""
         if self._file is not None:
+            self._path.unlink(missing_ok=True)
             self._file.close()
             self._file = None
+
+    def _is_there(self, file: IO[str]) -> bool:
+        try:
+            return self._path.stat().st_ino == os.fstat(file.fileno()).st_ino
+        except FileNotFoundError:
+            return False

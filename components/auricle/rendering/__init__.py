@@ -1,0 +1,1 @@
+"""`auricle render`: from a graph and its configuration to Kubernetes manifests."""

@@ -1,0 +1,108 @@
+"""NetworkPolicies: clients reach frontends, our pods each other, and nobody anything else."""
+
+from __future__ import annotations
+
+from auricle.rendering.names import (
+    DNS_PORT,
+    HTTP_PORT,
+    NATS_PORT,
+    REQUEST_PORT,
+    RESPONSE_PORT,
+    SYSTEM_PORT,
+    UCX_PORTS,
+    WORKERS,
+    Manifest,
+    kebab,
+    labels,
+    metadata,
+)
+from auricle.rendering.target import Target
+
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_API_PORTS = (443, 6443)
+
+
+def network_policies(target: Target) -> list[Manifest]:
+    """Rules for RDMA are not needed: it does not pass the pod network."""
+    cluster = target.cluster
+    name = cluster.name
+    ours = {"podSelector": {"matchLabels": labels(name)}}
+    platform = _namespace(cluster.platform_namespace)
+    rules = [
+        _policy(target, "pods", labels(name), ingress=[], egress=_everybody(ours, platform)),
+        _policy(
+            target,
+            "request-plane",
+            labels(name),
+            ingress=[
+                {"from": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},
+                {
+                    # The operator's probes, and Prometheus.
+                    "from": [platform, _namespace(cluster.monitoring_namespace)],
+                    "ports": _tcp(SYSTEM_PORT, HTTP_PORT),
+                },
+            ],
+        ),
+        _policy(
+            target,
+            "clients",
+            labels(name, "Frontend"),
+            ingress=[{"ports": _tcp(HTTP_PORT)}],
+        ),
+    ]
+    first, last = UCX_PORTS
+    embeddings = [{"protocol": "TCP", "port": first, "endPort": last}]
+    workers = [{"podSelector": {"matchLabels": labels(name, w)}} for w in WORKERS]
+    rules += [
+        _policy(
+            target,
+            f"embeddings-{kebab(worker)}",
+            labels(name, worker),
+            ingress=[{"from": workers, "ports": embeddings}],
+            egress=[{"to": workers, "ports": embeddings}],
+        )
+        for worker in WORKERS
+    ]
+    return rules
+
+
+def _everybody(ours: Manifest, platform: Manifest) -> list[Manifest]:
+    """What every pod may reach."""
+    dns = [{"protocol": p, "port": DNS_PORT} for p in ("UDP", "TCP")]
+    return [
+        {"to": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},
+        {"to": [platform], "ports": _tcp(NATS_PORT)},
+        {"to": [{"namespaceSelector": {}}], "ports": dns},
+        # Discovery, scaling and the lease; the API server has no selector.
+        {"ports": _tcp(*_API_PORTS)},
+    ]
+
+
+def _policy(
+    target: Target,
+    what: str,
+    selects: dict[str, str],
+    *,
+    ingress: list[Manifest] | None = None,
+    egress: list[Manifest] | None = None,
+) -> Manifest:
+    spec: Manifest = {"podSelector": {"matchLabels": selects}, "policyTypes": []}
+    for kind, rules in (("Ingress", ingress), ("Egress", egress)):
+        if rules is not None:
+            spec["policyTypes"].append(kind)
+            spec[kind.lower()] = rules
+    cluster = target.cluster
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(f"{cluster.name}-{what}", cluster.namespace),
+        "spec": spec,
+    }
+
+
+def _tcp(*ports: int) -> list[Manifest]:
+    return [{"protocol": "TCP", "port": port} for port in ports]
+
+
+def _namespace(name: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: name}}}
