@@ -47,3 +47,16 @@ def nats_server(directory: Path, port: int | None = None) -> Iterator[str]:
         str(BIN / "nats-server"), *arguments, health=f"http://127.0.0.1:{monitor}/healthz"
     ):
         yield f"nats://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def etcd_server(directory: Path) -> Iterator[str]:
+    """An etcd of one member; yields its address."""
+    url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    arguments = [
+        *("--data-dir", str(directory / "etcd"), "--listen-client-urls", url),
+        *("--advertise-client-urls", url, "--listen-peer-urls", peer),
+        *("--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
+    ]
+    with running(str(BIN / "etcd"), *arguments, health=f"{url}/health"):
+        yield url

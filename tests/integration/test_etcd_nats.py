@@ -11,21 +11,15 @@ import pytest
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import free_port, serving
-from tests.services import BIN, nats_server, running
+from tests.server import serving
+from tests.services import BIN, etcd_server, nats_server
 
 pytestmark = pytest.mark.end_to_end
 
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[str]:
-    url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    arguments = [
-        *("--data-dir", str(tmp_path / "etcd"), "--listen-client-urls", url),
-        *("--advertise-client-urls", url, "--listen-peer-urls", peer),
-        *("--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
-    ]
-    with running(str(BIN / "etcd"), *arguments, health=f"{url}/health"):
+    with etcd_server(tmp_path) as url:
         yield url
 
 

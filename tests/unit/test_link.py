@@ -17,6 +17,7 @@ from auricle.messages import (
     Done,
     EndAudio,
     Final,
+    HandedOver,
     OpenSession,
     Partial,
     PushAudio,
@@ -191,3 +192,59 @@ async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
     await waiting
     pump.cancel()
     await events.aclose()
+
+
+class HandingOver(Processors):
+    """A processor that gives its sessions away, as often as it is asked to."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    async def stream(
+        self, message: OpenSession, reply: object, instance: int
+    ) -> AsyncGenerator[SessionEvent, None]:
+        self.opened.append((instance, message))
+        yield SessionReady(message.session)
+        if self.times:
+            self.times -= 1
+            await self._heard(instance)
+            yield HandedOver(ResumePoint(1, 20_000, (5,), "one"))
+            return
+        await self._heard(instance)
+        await self.ended.wait()
+        yield Done(Usage())
+
+    async def _heard(self, instance: int) -> None:
+        """Until audio has come for this session."""
+        self.received[instance].clear()
+        while not self.received[instance]:
+            await self.arrived.wait()
+            self.arrived.clear()
+
+
+async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
+    processors = HandingOver(times=1)
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(piece(0, 30_000))
+    subject.finish(30_000)
+    kinds = [type(event) async for event in subject.events()]
+    pump.cancel()
+    assert kinds == [SessionReady, Done]  # its client hears nothing of it
+    (first, _), (second, reopened) = processors.opened
+    assert first != second
+    assert reopened.resume == ResumePoint(1, 20_000, (5,), "one")
+    assert processors.received[second] == [(20_000, 10_000)]
+
+
+async def test_a_session_may_be_handed_over_more_often_than_processors_may_die() -> None:
+    processors = HandingOver(times=8)
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(piece(0, 30_000))
+    subject.finish(30_000)
+    kinds = [type(event) async for event in subject.events()]
+    pump.cancel()
+    assert kinds == [SessionReady, Done]
+    assert len(processors.opened) == 9

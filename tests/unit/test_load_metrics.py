@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.generated import replaced
 from benchmarks.load.capacity import carried
 from benchmarks.load.metrics import (
     Slo,
@@ -22,7 +23,7 @@ from benchmarks.load.metrics import (
 )
 from benchmarks.load.plan import SessionPlan
 from benchmarks.load.record import Record, TextEvent
-from benchmarks.load.report import BEGIN, END, replaced, section
+from benchmarks.load.report import section
 from benchmarks.load.soak import drift
 from benchmarks.load.spans import Span, waterfall
 from benchmarks.load.trial import Load, Trial
@@ -196,15 +197,16 @@ def test_the_report_has_what_was_measured_and_nothing_else() -> None:
         "figures": {"capacity_ratio_demo": 3.11},
         "details": {"curve_ours_demo": {"condition": "640 ms chunks", "points": points}},
     }
-    text = section(result, "the command", "Why so.")
+    text = "\n".join(section(result, "the command", "Why so.")) + "\n"
     assert (
         "| capacity_ratio_demo | the same ÷ the best baseline as published | 3.11 | ≥ 3 |" in text
     )
     assert "capacity_ratio_60m" not in text
     assert "| ours | yes | 2 |" in text and "| ours | no | 3 |" in text
     assert "| 1 |" not in text.split("Side by side")[1].split("ours")[0]
-    document = replaced(f"before\n{BEGIN}\nold\n{END}\nafter\n", text)
+    begin, end = "<!-- load: generated, see benchmarks/load/report.py -->", "<!-- load: end -->"
+    document = replaced(f"before\n{begin}\nold\n{end}\nafter\n", "load", text)
     assert document.startswith("before\n") and document.endswith("after\n")
     assert "old" not in document and "Why so." in document
     with pytest.raises(ValueError, match="no section"):
-        replaced("nothing here", text)
+        replaced("nothing here", "load", text)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from auricle.errors import Overloaded
-from auricle.messages import Done, Final, Partial
+from auricle.messages import Done, Final, HandedOver, Partial
 from auricle.processor import pools
 from auricle.processor.load import ChunkLoad
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
@@ -170,3 +170,43 @@ async def test_a_final_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     await subject.inbox.push(0, noise(GRID // 2), 1.0, "endpoint")
     assert isinstance(await anext(events), Final)
     await events.aclose()
+
+
+async def test_a_session_is_handed_over_after_the_decode_under_way_and_where_it_then_is() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.hold = asyncio.Event()
+    subject = session(workers)
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(4 * GRID), 1.0)
+    decoding = asyncio.ensure_future(anext(events))
+    await workers.asked.wait()
+    subject.hand_over()
+    workers.hold.set()
+    partial = await decoding
+    assert isinstance(partial, Partial)
+    handed = await anext(events)
+    assert handed == HandedOver(partial.resume)
+    with pytest.raises(StopAsyncIteration):
+        await anext(events)
+
+
+async def test_a_silent_session_is_handed_over_at_once() -> None:
+    subject = session(ScriptedWorkers(counting))
+    events = subject.events()
+    await anext(events)
+    waiting = asyncio.ensure_future(anext(events))
+    subject.hand_over()
+    assert isinstance(await waiting, HandedOver)
+    await events.aclose()
+
+
+async def test_a_session_whose_audio_has_ended_is_finished_rather_than_handed_over() -> None:
+    subject = session(ScriptedWorkers(counting))
+    events = subject.events()
+    await anext(events)
+    await subject.inbox.push(0, noise(2 * GRID), 1.0)
+    subject.inbox.end(2 * GRID)
+    subject.hand_over()
+    kinds = [type(event) async for event in events]
+    assert kinds == [Final, Done]

@@ -10,11 +10,15 @@ from benchmarks.load.record import Record
 
 @dataclass(frozen=True)
 class Target:
-    """A server: its HTTP address, the model's name there, and the cadence to ask for."""
+    """A server: its HTTP address, the model's name there, and the cadence to ask for.
+
+    Without `endpointing` all audio is to be decoded, silence included (`stream` only).
+    """
 
     url: str
     model: str
     chunk_ms: int = 640
+    endpointing: bool = True
 
 
 RunSession = Callable[[Target, Record], Awaitable[None]]

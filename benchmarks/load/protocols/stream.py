@@ -20,6 +20,7 @@ async def run(target: Target, record: Record) -> None:
         "sample_rate": SAMPLE_RATE,
         "language": "English",
         "chunk_ms": target.chunk_ms,
+        "endpointing": {"enabled": target.endpointing},
     }
     async with connected(f"{target.url}/v1/audio/stream") as socket:
 
@@ -47,7 +48,15 @@ async def run(target: Target, record: Record) -> None:
             elif message["type"] == "final":
                 end = message["end_ms"] / 1000
                 record.events.append(
-                    TextEvent(now, message["segment"], message["text"], "", True, end)
+                    TextEvent(
+                        now,
+                        message["segment"],
+                        message["text"],
+                        "",
+                        True,
+                        end,
+                        message["start_ms"] / 1000,
+                    )
                 )
             elif message["type"] == "done":
                 record.text, record.finished_at = message["text"], now

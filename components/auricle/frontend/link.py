@@ -207,7 +207,8 @@ class ProcessorLink:
         elif self._total is not None:
             message_end = EndAudio(session, tenant, self._total)
             await self._endpoints.end.call(message_end, Accepted, instance, self._deadline)
-            self._connected.clear()  # nothing more to send unless the session moves
+            if session == self._session:  # it may have moved meanwhile
+                self._connected.clear()  # nothing more to send unless it moves
         else:
             self._work.clear()
 

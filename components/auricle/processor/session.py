@@ -126,7 +126,8 @@ class Session:
         try:
             yield SessionReady(self._opened.session)
             while True:
-                await self.inbox.changed()
+                if not self._handing_over:
+                    await self.inbox.changed()
                 ended = self.inbox.total is not None
                 if self._handing_over and not ended:
                     yield HandedOver(self._resume_point())

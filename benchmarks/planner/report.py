@@ -1,0 +1,84 @@
+"""The planner's JSON as its section of RESULTS.md, plots included.
+
+python -m benchmarks.planner.report build/planner/planner.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import generated
+from benchmarks.generated import number, table
+
+# figure → (what it is, its bar)
+FIGURES: dict[str, tuple[str, str]] = {
+    "gpu_hours_vs_clairvoyant": ("GPU-hours ÷ the least possible, worst trace and size", "≤ 1.2"),
+    "gpu_hours_vs_static_diurnal": ("÷ sized for the peak, diurnal, worst size", "≤ 0.6"),
+    "gpu_hours_vs_static_flash": ("the same, flash crowds", "≤ 0.75"),
+    "gpu_hours_vs_hpa": ("÷ an HPA on queues, tuned on these traces; worst", "≤ 0.9"),
+    "slo_worst": ("sessions inside the SLO, worst trace and size", "≥ 0.99"),
+    "slo_hpa_worst": ("the same of the HPA", ""),
+    "slo_with_wrong_profile": ("real capacity 20% off, either way; worst", "≥ 0.99"),
+    "ratio_error_silence": ("encode ÷ PD against the best by search, silence-heavy", "≤ 0.1"),
+    "ratio_error_speech": ("the same, speech-heavy", "≤ 0.1"),
+    "reversals": ("decisions reversed within two minutes, all traces", "0"),
+    "sessions_cut": ("local burst: sessions that did not end well", "0"),
+    "samples_uncovered": ("audio in no segment, or in two", "0"),
+    "events_lost_or_doubled": ("finals missing or twice, committed text gone back", "0"),
+    "local_sessions": ("sessions of the local burst", ""),
+    "local_changes": ("workers that came or went under them", ""),
+    "local_slo_share_on": ("of them inside the SLO with the planner", ""),
+    "local_slo_share_off": ("and without: on two cores more workers carry no more", ""),
+}
+
+
+def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield from generated.heading("The planner", result["environment"], command)
+    yield from generated.figures(FIGURES, result["figures"])
+    yield notes.strip()
+    yield ""
+    details = result["details"]
+    names = ("slo", "gpu_hours", "clairvoyant_hours", "static_hours")
+    rows = [
+        [
+            row["trace"],
+            number(row["gpus"]),
+            f"{row['slo']:.4f}",
+            *(number(row[name]) for name in names[1:]),
+            number(row["hpa_hours_tuned_on_this_trace"] or float("nan")),
+        ]
+        for row in details.get("traces", ())
+    ]
+    titles = ["trace", "GPUs at the peak", "inside the SLO", "GPU-hours", "clairvoyant", "static"]
+    yield from table([*titles, "HPA tuned on this trace alone"], rows)
+    for trace in dict.fromkeys(row["trace"] for row in details.get("traces", ())):
+        yield f"![{trace}](plots/planner-{trace}.png)"
+    yield ""
+    if "local_on" in details:
+        yield "Workers of the local burst (seconds: encode, PD):"
+        yield ""
+        yield ", ".join(
+            f"{at:.0f}: {ready['EncodeWorker']}, {ready['PdWorker']}"
+            for at, ready in details["local_on"]["replicas"]
+        )
+        yield ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--command", default="python -m benchmarks.planner --out FILE")
+    parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
+    arguments = parser.parse_args()
+    result = json.loads(arguments.result.read_text())
+    lines = section(result, arguments.command, arguments.notes.read_text())
+    generated.write("planner", lines, arguments.result.parent)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""What a planner asks the launcher of a running graph."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.server import Server
+
+
+class Launcher:
+    """More and fewer processes of a component."""
+
+    def __init__(self, server: Server) -> None:
+        socket = server.component("Processor").environ()["AURICLE_LAUNCHER"]
+        self._client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), timeout=10.0)
+
+    def scale(self, component: str, replicas: int) -> None:
+        path = f"http://launcher/components/{component}/replicas"
+        self._client.put(path, json={"replicas": replicas}).raise_for_status()
+
+    def replicas(self, component: str) -> int:
+        found = self._client.get("http://launcher/components").json()
+        return int(found[component]["replicas"])
+
+    def ready(self, component: str) -> int:
+        found = self._client.get("http://launcher/components").json()
+        return int(found[component]["ready"])
+
+    def refuses(self, component: str, body: object) -> str:
+        path = f"http://launcher/components/{component}/replicas"
+        answer = self._client.put(path, json=body)
+        assert answer.status_code in (400, 404)
+        return str(answer.json()["error"])

@@ -1,0 +1,87 @@
+"""From measured levels of load to what a worker carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auricle.capacity_profile import CapacityProfile, PoolProfile, read_profile
+from auricle.errors import AuricleError, SettingsError
+from auricle.profiling.levels import Level, costs, knee
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+PROFILES = sorted((ROOT / "configs/profiles").glob("*.json"))
+
+
+def level(speakers: int, response: float, refused: bool = False, **work: float) -> Level:
+    return Level(speakers, work, response, refused)
+
+
+def test_the_knee_lies_where_the_response_reaches_its_limit() -> None:
+    levels = [level(4, 0.02), level(8, 0.04), level(12, 0.08)]
+    assert knee(levels, 0.06) == pytest.approx(10.0)
+
+
+def test_refusals_are_beyond_the_knee_however_quick_the_answers() -> None:
+    assert knee([level(4, 0.02), level(8, 0.02, refused=True)], 0.06) == 4
+
+
+def test_a_worker_that_is_too_slow_for_one_speaker_is_said_so() -> None:
+    with pytest.raises(AuricleError, match="one speaker alone takes 90 ms of 60 ms"):
+        knee([level(1, 0.09)], 0.06)
+    with pytest.raises(AuricleError, match="did not take a worker to its knee"):
+        knee([level(1, 0.01)], 0.06)
+
+
+def test_costs_are_found_from_two_kinds_of_work() -> None:
+    """Workers whose capacity is 100 a and 50 b a second: 0.01 and 0.02 each."""
+
+    def levels(a: float, b: float) -> tuple[list[Level], float]:
+        each = a * 0.01 + b * 0.02
+        found = [level(n, 0.0, a=a * n, b=b * n) for n in (1, 2, 4, 8)]
+        return found, 1 / each
+
+    found = costs([levels(2.0, 0.5), levels(0.5, 2.0)], ["a", "b"])
+    assert found["a"] == pytest.approx(0.01)
+    assert found["b"] == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.name)
+def test_every_profile_in_the_repository_is_valid(path: Path) -> None:
+    read_profile(path)
+
+
+def test_a_profile_is_what_was_written(tmp_path: Path) -> None:
+    pool = PoolProfile({"windows": 0.1}, 0.1, 3.0)
+    decoding = PoolProfile({"decodes": 0.2}, 0.1, 3.0)
+    written = CapacityProfile("c", "m", "d", pool, decoding)
+    written.write(tmp_path / "p.json")
+    assert read_profile(tmp_path / "p.json") == written
+    assert decoding.load({"decodes": 4.0, "steps": 9.0}) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "Planner.profile"),
+        ("{}", "missing required field `checkpoint`"),
+        (None, "cannot read Planner.profile"),
+    ],
+)
+def test_a_profile_that_is_none_is_said_so(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "p.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        read_profile(file)
+    with pytest.raises(SettingsError, match="auricle profile"):
+        read_profile(None)
+
+
+def test_a_profile_of_unknown_work_is_refused(tmp_path: Path) -> None:
+    pool = PoolProfile({"window": 0.1}, 0.1, 3.0)
+    CapacityProfile("c", "m", "d", pool, pool).write(tmp_path / "p.json")
+    with pytest.raises(SettingsError, match="no unit of work 'window'; known: windows, gflops"):
+        read_profile(tmp_path / "p.json")
