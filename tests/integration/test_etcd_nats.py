@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import jiwer
 import pytest
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import serving
+from tests.server import Server, eventually, free_port, serving
 from tests.services import BIN, etcd_server, nats_server
 
 pytestmark = pytest.mark.end_to_end
@@ -36,12 +38,31 @@ async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str) -> None:
         "--Common.event_plane=nats",
         f"--Common.nats_server={nats}",
     ]
+    port = free_port()
+    overrides += [
+        "--Planner.replicas=1",
+        "--Planner.connector=dry-run",
+        "--Planner.profile=configs/profiles/h100-0.6b.assumed.json",
+        "--Planner.step_seconds=1",
+        f"--Planner.system_port={port}",
+    ]
     with serving(*overrides) as server:
+        server.system_ports["Planner"] = port
         samples = recordings.samples("hello")
         events = [e async for e in stream_file(server.url, samples, live=False)]
         assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
         assert _records(etcd)
+        # Load reports come by NATS, and the lease that makes one planner act is kept in etcd.
+        for pool in ("encode_worker", "pd_worker"):
+            await eventually(lambda pool=pool: _ready(server, pool) == 1, seconds=20)
+        assert server.metric("Planner", "auricle_planner_leader") == 1
+        health = await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/health")
+        assert health.status_code == 200
     assert not _records(etcd), "instances stayed registered"
+
+
+def _ready(server: Server, pool: str) -> float:
+    return server.metric("Planner", "auricle_planner_replicas_ready", pool=pool)
 
 
 def _records(etcd: str) -> list[str]:

@@ -21,7 +21,8 @@ from auricle.tracing import NO_TRACE
 log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 # Close codes: 1000 done, 1008 the client's fault, 1009 a frame too large (by the WebSocket
-# library), 1011 ours, 1013 try again later.
+# library), 1011 ours, 1012 this server goes, 1013 try again later.
+_DONE, GOING = 1000, 1012
 _CLOSE_CODES = {
     "bad_request": 1008,
     "protocol": 1008,
@@ -54,6 +55,7 @@ class ClientSocket:
         self.stretch = stretch
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
+        self.close_code = _DONE  # where nothing goes wrong
         self._patience = Patience()
 
     @property
@@ -138,7 +140,7 @@ class SocketSessions:
             async with client.session():
                 await self._traced(connection, protocol)
             self._metrics.ended("done")
-            await connection.close(1000)
+            await connection.close(connection.close_code)
         except ClientGone:
             self._metrics.ended("client_gone")
         except AuricleError as error:

@@ -14,7 +14,7 @@ from auricle.frontend.endpointing import FeaturePiece, GateEvent, Piece, SpeechS
 from auricle.frontend.feature_ingest import FeatureIngest
 from auricle.frontend.ingest import Ingest
 from auricle.frontend.link import ProcessorLink
-from auricle.frontend.sockets import ClientSocket
+from auricle.frontend.sockets import GOING, ClientSocket
 from auricle.frontend.stream import protocol
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
 from auricle.settings import MAX_CONTEXT_CHARACTERS
@@ -109,6 +109,7 @@ class _Session:
             await self._hand_over(await ingest.end(), link)
             resume_at = ingest.total_samples
         self._resume_at = resume_at
+        self._socket.close_code = GOING
         link.finish(ingest.total_samples)
         return True
 
