@@ -10,6 +10,8 @@ from auricle.planner.forecast import Forecast, ForecastSettings
 from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
 from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of
 
+_DAY_SECONDS = 86_400.0
+
 
 @dataclass(frozen=True)
 class PoolPlan:
@@ -25,6 +27,13 @@ class _Pool:
     plan: PoolPlan
     forecast: Forecast
     memory: Memory = field(default_factory=Memory)
+    seen_at: float | None = None
+
+    def steps_since(self, at: float) -> int:
+        """Of the forecast, since the pool was seen last; at least 1, at most a day's."""
+        step = self.plan.forecast.step_seconds
+        since = step if self.seen_at is None else at - self.seen_at
+        return min(max(1, round(since / step)), round(_DAY_SECONDS / step))
 
 
 class Plan:
@@ -61,6 +70,9 @@ class Plan:
 
     @staticmethod
     def _decide(pool: _Pool, seen: PoolObservation, service: ServiceObservation) -> Decision:
-        pool.forecast.learn(demand_of(seen, service))
+        # Steps in which the pool could not be seen count: what is like yesterday must stay so.
+        for _ in range(pool.steps_since(seen.at)):
+            pool.forecast.learn(demand_of(seen, service))
+        pool.seen_at = seen.at
         decision, pool.memory = decide(pool.plan.policy, pool.memory, seen, service, pool.forecast)
         return decision
