@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,12 @@ class Suite:
 
     def search(self, subject: Subject, server: Running, condition: Condition) -> Search:
         """Capacity; the curve goes to the details."""
+        if self.quick:
+            condition = replace(condition, seconds=0.7 * condition.seconds)
         searching = CapacitySearch(
             subject, server, condition, repeats=1 if self.quick else 3, told=self.told
         )
-        resolution = 0.15 if self.quick else 0.05
+        resolution = 0.2 if self.quick else 0.05
         found = searching.run(_FIRST[subject.model][subject.name], resolution=resolution)
         key = f"{subject.name}_{subject.model}".replace("-", "_")
         self.figures[f"capacity_{key}"] = found.capacity
@@ -109,7 +111,7 @@ def _trial(server: Running, load: Load, condition: Condition, seed: int) -> Tria
 
 def _half(suite: Suite, server: Running, sessions: int) -> None:
     with measured(server.process) as usage:
-        load = Load(sessions, 60.0 if suite.quick else 180.0, slo=LIVE.slo)
+        load = Load(sessions, 45.0 if suite.quick else 180.0, slo=LIVE.slo)
         trial = _trial(server, load, LIVE, seed=2)
     found = trial.figures()
     suite.details["half"] = found | {
@@ -187,22 +189,28 @@ def control_plane(suite: Suite) -> None:
 
 def recorded_files(suite: Suite) -> None:
     """Ours beside stock vLLM's server, on the same recordings."""
-    for model in ("demo", "60m"):
-        # Minutes instead of ten: the larger checkpoint takes long on two cores.
-        seconds = 600.0 if model == "demo" or not suite.quick else 90.0
-        long = recorded.recordings(8 if suite.quick else 16, seconds, seed=5)
-        short = recorded.recordings(64, 8.0, seed=6)
-        found: dict[str, list[recorded.Rtfx]] = {}
-        for name in ("ours", "vllm-openai"):
-            overrides = _RECORDINGS if name == "ours" else ()
-            with running(Subject(name, model), suite.work, *overrides) as server:
-                found[name] = [asyncio.run(recorded.rtfx(server, long, 8))]
-                for concurrency in () if suite.quick else (1, 8, 32, 128):
-                    found[name].append(asyncio.run(recorded.rtfx(server, short, concurrency)))
-            suite.details[f"recorded_{model}_{name}"] = [r.plain() for r in found[name]]
-            suite.told(f"{name} {model}: {found[name][0].rtfx:.1f} x real time")
-        ours, theirs = (found[name][0].rtfx for name in ("ours", "vllm-openai"))
-        suite.figures[f"rtfx_ratio_long_{model}"] = ours / theirs
+    _recorded(suite, "demo", seconds=600.0)
+
+
+def recorded_files_60m(suite: Suite) -> None:
+    """The same with the larger checkpoint: in quick runs of minutes instead of ten."""
+    _recorded(suite, "60m", seconds=90.0 if suite.quick else 600.0)
+
+
+def _recorded(suite: Suite, model: str, seconds: float) -> None:
+    long = recorded.recordings(8 if suite.quick else 16, seconds, seed=5)
+    short = recorded.recordings(64, 8.0, seed=6)
+    found: dict[str, list[recorded.Rtfx]] = {}
+    for name in ("ours", "vllm-openai"):
+        overrides = _RECORDINGS if name == "ours" else ()
+        with running(Subject(name, model), suite.work, *overrides) as server:
+            found[name] = [asyncio.run(recorded.rtfx(server, long, 8))]
+            for concurrency in () if suite.quick else (1, 8, 32, 128):
+                found[name].append(asyncio.run(recorded.rtfx(server, short, concurrency)))
+        suite.details[f"recorded_{model}_{name}"] = [r.plain() for r in found[name]]
+        suite.told(f"{name} {model}: {found[name][0].rtfx:.1f} x real time")
+    ours, theirs = (found[name][0].rtfx for name in ("ours", "vllm-openai"))
+    suite.figures[f"rtfx_ratio_long_{model}"] = ours / theirs
 
 
 def soak(suite: Suite) -> None:
@@ -229,6 +237,8 @@ GROUPS: dict[str, Callable[[Suite], None]] = {
     "profiles": profiles,
     "60m": capacity_60m,
     "recorded": recorded_files,
+    "recorded-60m": recorded_files_60m,
     "soak": soak,
 }
-NOT_QUICK = frozenset({"soak", "profiles"})
+# On two cores the larger checkpoint alone takes longer than a quick run may.
+NOT_QUICK = frozenset({"soak", "profiles", "60m", "recorded-60m"})

@@ -16,12 +16,13 @@ from benchmarks.streaming.environment import environment
 # Minutes of each group on two cores: for the estimate of when it ends, and nothing else.
 _MINUTES = {
     "control": 1.5,
-    "demo": 9,
-    "half": 2.5,
+    "demo": 6,
+    "half": 2.3,
     "time": 1.5,
     "profiles": 1.5,
     "60m": 5,
-    "recorded": 4,
+    "recorded": 3,
+    "recorded-60m": 5,
     "soak": 31,
 }
 
