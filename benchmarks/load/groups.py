@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,6 @@ class Suite:
 
     def search(self, subject: Subject, server: Running, condition: Condition) -> Search:
         """Capacity; the curve goes to the details."""
-        if self.quick:
-            condition = replace(condition, seconds=0.7 * condition.seconds)
         searching = CapacitySearch(
             subject, server, condition, repeats=1 if self.quick else 3, told=self.told
         )
