@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import eventually, serving
+from tests.server import Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
 
@@ -176,3 +176,30 @@ async def test_no_text_is_logged_unless_asked_for() -> None:
     words = events[-1]["text"]
     assert words
     assert not [line for line in server.log if words in line]
+
+
+@pytest.mark.parametrize("component", ["Processor", "EncodeWorker", "PdWorker"])
+@pytest.mark.parametrize("path", ["health", "live"])
+def test_a_process_that_serves_says_that_it_is_well(
+    server: Server, component: str, path: str
+) -> None:
+    """What probes of a container ask."""
+    port = server.system_ports[component]
+    assert httpx.get(f"http://127.0.0.1:{port}/{path}").status_code == 200
+
+
+@pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
+async def test_a_worker_reports_its_load(server: Server, component: str) -> None:
+    prefix = f"auricle_{'encode' if component == 'EncodeWorker' else 'pd'}_worker"
+    await _transcribed(server)
+    await eventually(
+        lambda: server.metric(component, f"{prefix}_response_seconds_p95") > 0, seconds=10
+    )
+    assert 0 < server.metric(component, f"{prefix}_busy_share") <= 1
+    assert server.metric(component, f"{prefix}_work_per_second") > 0
+    assert server.metric(component, f"{prefix}_draining") == 0
+
+
+async def _transcribed(server: Server) -> None:
+    async for _ in stream_file(server.url, recordings.samples("hello"), live=True):
+        pass

@@ -90,8 +90,11 @@ class ApiServer:
         if self.down or name not in self.replicas:
             return _status(500 if self.down else 404)
         if request.method == "PATCH":
-            assert "merge-patch" in request.headers["content-type"]
-            self.replicas[name] = (await request.json())["spec"]["replicas"]
+            # The body has to be of the kind that the header says: the real API looks.
+            assert request.headers["content-type"] == "application/json-patch+json"
+            (change,) = await request.json()
+            assert (change["op"], change["path"]) == ("replace", "/spec/replicas")
+            self.replicas[name] = change["value"]
         return JSONResponse({"spec": {"replicas": self.replicas[name]}, "status": {}})
 
     async def _create(self, request: Request) -> Response:

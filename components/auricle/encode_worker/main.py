@@ -69,7 +69,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         tracer,
     )
     try:
-        runtime = Runtime(settings)
+        runtime = Runtime(settings, healthy_with="generate")
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(_expire_leases(store), "lease expiry")

@@ -16,6 +16,10 @@ from auricle.messages.encoding import (
     WindowFeatures,
     WindowRef,
 )
+from auricle.messages.planning import (
+    AskDecisions,
+    Decisions,
+)
 from auricle.messages.refusal import (
     Refusal,
 )
@@ -46,8 +50,10 @@ __all__ = [
     "Accepted",
     "AdmitSession",
     "Admitted",
+    "AskDecisions",
     "BlockFeatures",
     "Boundary",
+    "Decisions",
     "DecodeReply",
     "DecodeRequest",
     "DecodeWindow",

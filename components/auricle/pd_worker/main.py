@@ -63,7 +63,7 @@ async def run(settings: PdWorkerSettings) -> None:
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
         worker = PdWorker(settings, prompt, fetcher, engine, metrics, tracer)
-        runtime = Runtime(settings)
+        runtime = Runtime(settings, healthy_with="generate")
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         runtime.tasks.start(_watch(engine), "vLLM")
         drain = Drain(

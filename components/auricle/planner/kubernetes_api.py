@@ -65,7 +65,7 @@ class KubernetesApi:
                 self.namespace,
                 _PLURAL,
                 adapter,
-                {"spec": {"replicas": replicas}},
+                [{"op": "replace", "path": "/spec/replicas", "value": replicas}],
                 _request_timeout=_CALL_SECONDS,
             )
 

@@ -6,6 +6,7 @@ import asyncio
 
 from auricle.capacity_profile import CapacityProfile, read_profile
 from auricle.load_reports import ProcessorLoad, WorkerKind, WorkerLoad
+from auricle.messages import AskDecisions
 from auricle.metrics import Registry
 from auricle.planner.connectors.base import COMPONENTS, Connector
 from auricle.planner.connectors.dry_run import DryRunConnector
@@ -21,7 +22,7 @@ from auricle.planner.metrics import PlannerMetrics
 from auricle.planner.plan import Plan, PoolPlan
 from auricle.planner.service import PlannerService
 from auricle.planner.sizing import PoolSizing, pool_plan
-from auricle.runtime import Runtime
+from auricle.runtime import Route, Runtime
 from auricle.settings import PlannerSettings, PoolLimits
 from auricle.status import report_status
 
@@ -42,8 +43,8 @@ async def run(settings: PlannerSettings) -> None:
         PlannerMetrics(registry.registry),
         settings.step_seconds,
     )
-    runtime = Runtime(settings)
-    runtime.add_metrics(("planner", "load"), registry.text)
+    runtime = Runtime(settings, healthy_with="decisions")
+    runtime.add_metrics(("planner", "decisions"), registry.text)
     for kind in COMPONENTS:
         runtime.hear_load(kind, WorkerLoad, board.worker)
     runtime.hear_load("processor", ProcessorLoad, board.processor)
@@ -51,7 +52,9 @@ async def run(settings: PlannerSettings) -> None:
     runtime.tasks.start(service.run(), "planning")
     report_status(f"planning every {settings.step_seconds:g} s")
     try:
-        await runtime.serve("planner", [])
+        # Without an endpoint Dynamo's system server would call this process unhealthy.
+        route = Route("decisions", AskDecisions, unary=service.decisions, brief=True)
+        await runtime.serve("planner", [route])
     finally:
         await leadership.release()
         await connector.close()

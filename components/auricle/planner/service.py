@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from auricle.errors import AuricleError
 from auricle.load_reports import WorkerKind
+from auricle.messages import AskDecisions, Decisions
 from auricle.planner.connectors.base import Connector
 from auricle.planner.leadership.base import RENEW_SECONDS, Leadership
 from auricle.planner.load_board import LoadBoard
@@ -36,6 +37,11 @@ class PlannerService:
         self._leadership = leadership
         self._metrics = metrics
         self._step_seconds = step_seconds
+        self._last: dict[str, Decision] = {}
+
+    async def decisions(self, _request: AskDecisions) -> Decisions:
+        """The last ones."""
+        return Decisions(tuple(d.line() for d in self._last.values()), self._leadership.held)
 
     async def run(self) -> None:
         """A step every `step_seconds`; its owner cancels it."""
@@ -80,6 +86,7 @@ class PlannerService:
         await self._connector.scale(kind, decision.replicas)
 
     def _show(self, seen: Mapping[str, PoolObservation], decisions: Mapping[str, Decision]) -> None:
+        self._last.update(decisions)
         for pool, decision in decisions.items():
             self._metrics.decided(
                 seen[pool], decision, self._plan.forecast(pool), self._plan.knee(pool)

@@ -32,7 +32,7 @@ async def run(settings: ProcessorSettings) -> None:
     view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
     report_status("warming up")
     await asyncio.to_thread(_warm_up, view, settings.dtype)
-    runtime = Runtime(settings)
+    runtime = Runtime(settings, healthy_with="open")
     encode_pool = EncodePool(
         runtime.client("encode_worker", "generate"),
         settings.encode_deadline_seconds,

@@ -34,6 +34,7 @@ _DRAIN_SECONDS = 10.0
 # Requests go point to point; NATS, where configured, carries events only.
 _REQUEST_PLANE = "tcp"
 _LISTED_SECONDS = 30.0
+_HEALTH_VARIABLE = "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS"
 _LOAD = "load"  # the name that load reports go by, beside a component's endpoints
 
 R = TypeVar("R", WorkerLoad, ProcessorLoad)
@@ -58,8 +59,12 @@ class Route:
 class Runtime:
     """This process's place in the graph."""
 
-    def __init__(self, settings: CommonSettings) -> None:
+    def __init__(self, settings: CommonSettings, healthy_with: str = "") -> None:
+        """`healthy_with` is the endpoint that makes /health and /live of the system server
+        well once it is served; without one they never are."""
         os.environ.update(dynamo_environment(settings))
+        if healthy_with:
+            os.environ[_HEALTH_VARIABLE] = f'["{healthy_with}"]'
         from dynamo.runtime import DistributedRuntime
 
         self._namespace = settings.namespace
