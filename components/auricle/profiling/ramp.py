@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
@@ -19,8 +20,8 @@ from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled
 
 _READY_SECONDS = 60.0
-_GROWTH = 1.4
 _MOST_SPEAKERS = 4096
+_LEVEL_SECONDS = 6.0
 
 
 class _NoPdPool(PdPool):
@@ -52,8 +53,8 @@ class Ramp:
         for kind in ("encode_worker", "pd_worker"):
             runtime.hear_load(kind, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to have begun a segment or two.
-        self._settle_seconds = 2 * settings.load_report_seconds
-        self._level_seconds = max(8.0, 4 * settings.load_report_seconds)
+        self._settle_seconds = 3 * settings.load_report_seconds
+        self._level_seconds = max(_LEVEL_SECONDS, 4 * settings.load_report_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
         self._reports[load.kind].append(load)
@@ -70,18 +71,25 @@ class Ramp:
         return {kind: level.response_seconds for kind, level in found.items()}
 
     async def levels(self, kind: WorkerKind, speech: Speech, limit: float) -> list[Level]:
-        """Levels up to the first that is beyond the limit."""
-        pool = self._no_pd if kind == "encode_worker" else self._pd
+        """Levels, doubling, up to the first that is beyond the limit, and one between."""
         levels: list[Level] = []
         speakers = 1
         while not levels or not beyond(levels[-1], limit):
             if speakers > _MOST_SPEAKERS:
                 raise AuricleError(f"{_MOST_SPEAKERS} speakers did not take one {kind} to its knee")
-            await self._level(speakers, speech, pool)
-            levels.append(level_of(speakers, self._reports[kind]))
-            self._told(f"{kind}: {speakers} speakers, {levels[-1].response_seconds * 1000:.0f} ms")
-            speakers = max(speakers + 1, round(speakers * _GROWTH))
-        return levels
+            levels.append(await self._measured(kind, speakers, speech))
+            speakers *= 2
+        if len(levels) > 1:
+            between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
+            levels.append(await self._measured(kind, between, speech))
+        return sorted(levels, key=lambda level: level.speakers)
+
+    async def _measured(self, kind: WorkerKind, speakers: int, speech: Speech) -> Level:
+        pool = self._no_pd if kind == "encode_worker" else self._pd
+        await self._level(speakers, speech, pool)
+        found = level_of(speakers, self._reports[kind])
+        self._told(f"{kind}: {speakers} speakers, {found.response_seconds * 1000:.0f} ms")
+        return found
 
     async def _level(self, speakers: int, speech: Speech, pool: PdPool) -> None:
         """So many speakers for a while; the reports of the while are kept."""

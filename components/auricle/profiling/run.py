@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import platform
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
@@ -44,6 +45,7 @@ async def profile(
     console: Console,
 ) -> None:
     """Measure and write; raises AuricleError saying what kept it from either."""
+    os.environ.setdefault("DYN_LOG", "error")  # of this process, which calls workers itself
     sections = load_config(config, overrides)
     settings = settings_for("Processor", sections, str(config or "the command line"))
     recordings = await asyncio.to_thread(_recordings, settings, audio)
@@ -52,7 +54,9 @@ async def profile(
     with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
         found_at = f"--Common.discovery_path={records}"
         async with _workers(config, [*overrides, found_at], console) as supervisor:
-            own = settings.model_copy(update={"discovery_path": Path(records)})
+            own = settings.model_copy(
+                update={"discovery_path": Path(records), "load_report_seconds": 1.0}
+            )
             measured = await _measure(own, view, recordings, console)
             starts = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
@@ -115,7 +119,7 @@ async def _workers(
     supervisors: list[Supervisor] = []
     one_each = [f"--{name}.replicas=1" for name in ("EncodeWorker", "PdWorker", "Processor")]
     # Where nobody reads embeddings, leases must not fill the slab.
-    one_each.append("--EncodeWorker.lease_seconds=1")
+    one_each += ["--EncodeWorker.lease_seconds=1", "--Common.load_report_seconds=1"]
     running = asyncio.create_task(
         serve(
             _GRAPH,
