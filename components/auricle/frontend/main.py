@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
 
 import uvicorn
 
@@ -26,6 +24,7 @@ from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcript_bus import NatsBus, NoBus, TranscriptBus
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.voice import VoiceDetector
+from auricle.http_server import EmbeddedServer
 from auricle.load_reports import ProcessorLoad
 from auricle.metrics import Registry
 from auricle.runtime import RealtimeModel, Runtime
@@ -38,22 +37,6 @@ _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _TOLD_SECONDS = 0.5
 _CUT_SHARE = 0.8
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, leaving signals to the runtime and saying when it accepts connections."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.accepting.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def run(settings: FrontendSettings) -> None:
@@ -101,7 +84,7 @@ async def run(settings: FrontendSettings) -> None:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
-    server = _Server(config)
+    server = EmbeddedServer(config)
     runtime.tasks.start(detector.run(), "voice activity")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from auricle.errors import BadRequest
+from auricle.http_server import EmbeddedServer
 
 # Where a supervised component finds it.
 SOCKET_VARIABLE = "AURICLE_LAUNCHER"
@@ -47,7 +48,7 @@ class ControlServer:
         config = uvicorn.Config(
             Starlette(routes=routes), uds=str(socket), log_level="warning", lifespan="off"
         )
-        self._server = _Server(config)
+        self._server = EmbeddedServer(config)
 
     async def run(self) -> None:
         """The server; its owner calls `close` and awaits this."""
@@ -74,17 +75,6 @@ class ControlServer:
             return _refused(400, f'the body must be {{"replicas": number}}: {error}')
         await self._supervisor.scale(name, replicas)
         return JSONResponse(self._supervisor.counts()[name])
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, leaving signals to the launcher."""
-
-    def install_signal_handlers(self) -> None: ...
-
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        import contextlib
-
-        return contextlib.nullcontext()
 
 
 def _refused(status: int, message: str) -> Response:
