@@ -73,6 +73,7 @@ class KubernetesApi:
         """No more calls."""
         if self._client is not None:
             await self._client.close()
+            self._client = None
 
 
 @contextmanager

@@ -27,7 +27,8 @@ class KubernetesLease:
             return bool(await election.try_acquire_or_renew())
 
     async def release(self) -> None:
-        """It lapses: the API has no way to give a lease up that others would see sooner."""
+        """It lapses: leader election has no way to give a lease up. The connection is closed."""
+        await self._api.close()
 
     async def _elected(self) -> Any:
         from kubernetes_asyncio.leaderelection.electionconfig import Config
