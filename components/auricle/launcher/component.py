@@ -28,6 +28,7 @@ _DYNAMO_LOG = ",".join(
         "warn",
         "dynamo_runtime::component::endpoint=error",
         "dynamo_runtime::pipeline::network::egress::push_router=error",
+        "dynamo_runtime::transports::event_plane=error",
         "dynamo_runtime::storage::kv::file=off",
     ]
 )
