@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,13 @@ def main() -> None:
 def _simulated(arguments: argparse.Namespace) -> tuple[dict[str, float], dict[str, Any]]:
     began = time.monotonic()
     scales = _QUICK_SCALES if arguments.quick else _SCALES
-    played = [
-        play(make(name, gpus, seed=gpus), gpus) for name, gpus in _shown(_pairs(scales), "traces")
-    ]
-    figures = _figures(played)
-    wrong = [
-        ours(make(name, gpus, seed=gpus), gpus, real).slo
-        for (name, gpus), real in _shown(
-            [(pair, real) for pair in _pairs(scales) for real in _WRONG], "wrong profile"
-        )
-    ]
+    pairs = _pairs(scales)
+    wrong_pairs = [(pair, real) for pair in pairs for real in _WRONG]
+    with ProcessPoolExecutor() as processes:
+        played = list(_shown(processes.map(_played, pairs), len(pairs), "traces"))
+        figures = _figures(played)
+        slos = processes.map(_slo_with_wrong_profile, wrong_pairs)
+        wrong = list(_shown(slos, len(wrong_pairs), "wrong profile"))
     figures["slo_with_wrong_profile"] = min(wrong)
     figures["seconds_simulated"] = time.monotonic() - began
     draw(played, best_hpa(played), arguments.out.parent)
@@ -83,8 +81,18 @@ def _pairs(scales: Iterable[int]) -> list[tuple[str, int]]:
     return [(name, gpus) for name in SHAPES for gpus in scales]
 
 
-def _shown(items: list[Any], what: str) -> Iterable[Any]:
-    return track(items, description=what)
+def _played(pair: tuple[str, int]) -> Played:
+    name, gpus = pair
+    return play(make(name, gpus, seed=gpus), gpus)
+
+
+def _slo_with_wrong_profile(what: tuple[tuple[str, int], float]) -> float:
+    (name, gpus), real = what
+    return ours(make(name, gpus, seed=gpus), gpus, real).slo
+
+
+def _shown(items: Iterable[Any], count: int, what: str) -> Iterable[Any]:
+    return track(items, total=count, description=what)
 
 
 def _figures(played: list[Played]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Trace
 
 SLO = 0.99
 # What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
-HPA_GRID = tuple(product((0.1, 0.15, 0.2, 0.3, 0.45, 0.6), (60.0, 120.0, 300.0, 600.0)))
+HPA_GRID = tuple(product((0.25, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5), (60.0, 120.0, 300.0)))
 _REVERSAL_SECONDS = 120.0
 _HOUR = round(3600 / STEP_SECONDS)
 _LARGE = 20

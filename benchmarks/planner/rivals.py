@@ -13,6 +13,10 @@ from auricle.planner.observations import PoolObservation, ServiceObservation
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
 
+# Of the time at the knee, what a request takes by itself.
+_WORK_SHARE = 0.3
+_LEAST_BUSY = 0.01
+
 
 @dataclass(frozen=True)
 class Static:
@@ -52,7 +56,7 @@ class Hpa:
     _TOLERANCE = 0.1
 
     def __init__(self, target: float, window_seconds: float) -> None:
-        """`target` is the queue wait aimed at, as a share of that at the knee."""
+        """`target` is the queue aimed at, as a share of that at the knee."""
         self._target = target
         self._window = window_seconds
         self._wishes: dict[str, deque[tuple[float, int]]] = {pool: deque() for pool in POOLS}
@@ -63,7 +67,7 @@ class Hpa:
         return {name: self._wish(name, pool) for name, pool in seen.items()}
 
     def _wish(self, name: str, pool: PoolObservation) -> int:
-        ratio = pool.response / RESPONSE_LIMIT[name] / self._target
+        ratio = _queue(name, pool) / self._target
         if ratio > 1 and pool.ready < pool.replicas:
             ratio = max(1.0, ratio * pool.ready / pool.replicas)
         near = abs(ratio - 1) <= self._TOLERANCE
@@ -76,6 +80,13 @@ class Hpa:
         if wish >= pool.replicas:
             return wish
         return min(pool.replicas, max(w for _, w in wishes))
+
+
+def _queue(name: str, pool: PoolObservation) -> float:
+    """Requests waiting and in work per worker, 1 at the knee: by Little's law what arrives
+    times how long it stays, of which a part is work even where nobody waits."""
+    stays = _WORK_SHARE + (1 - _WORK_SHARE) * pool.response / RESPONSE_LIMIT[name]
+    return max(pool.utilisation, _LEAST_BUSY) * stays
 
 
 def clairvoyant_hours(trace: Trace, slo: float, capacity: float = 1.0) -> float:
