@@ -2,7 +2,7 @@
 
     python -m benchmarks.planner --out FILE [--quick] [--only simulation|local]
 
-The simulation takes three minutes (`--quick`) to twenty. The local part is a real burst, the
+The simulation takes two minutes (`--quick`) to four. The local part is a real burst, the
 local graph under paced speech with the planner on and off (eight minutes); it needs
 `python -m models.training.corpus build/demo-corpus`. Figures already in FILE are kept.
 """
