@@ -151,7 +151,7 @@ def test_what_was_placed_since_the_last_report_counts() -> None:
     loads.heard(worker(1, slots_used=4.0))
     loads.heard(worker(2, slots_used=6.0))
     for _ in range(3):
-        loads.placed(1)
+        loads.sent(1)
     assert min((1, 2), key=loads.pressure) == 2
     loads.heard(worker(1, slots_used=4.0))
     assert min((1, 2), key=loads.pressure) == 1

@@ -4,49 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from auricle.errors import WorkerUnavailable
+from auricle.last_reports import LastReports
 from auricle.load_reports import ProcessorLoad
 from auricle.runtime import RemoteEndpoint
 
 _POLL_SECONDS = 0.1
-_STALE_INTERVALS = 3.0
 
 
-class ProcessorLoads:
-    """The last report of each processor, and what was sent there since. Pure but for the clock."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last: dict[int, tuple[float, ProcessorLoad]] = {}
-        self._since: Counter[int] = Counter()
-
-    def heard(self, load: ProcessorLoad) -> None:
-        """A processor's report."""
-        now = self._clock()
-        self._last[load.instance] = (now, load)
-        self._since[load.instance] = 0
-        for instance, (at, last) in list(self._last.items()):
-            if now - at > _STALE_INTERVALS * max(last.seconds, 1.0):
-                del self._last[instance]
-                del self._since[instance]
+class ProcessorLoads(LastReports[ProcessorLoad]):
+    """Of all processors; what is sent to one are sessions."""
 
     def staying(self, instances: Iterable[int]) -> list[int]:
         """Those that are not about to go."""
-        return [i for i in instances if i not in self._last or not self._last[i][1].draining]
+        return [i for i in instances if not self.draining(i)]
 
     def chosen(self, instances: Iterable[int]) -> int:
         """The one with the fewest sessions; counted as its next."""
         best = min(instances, key=lambda i: (self._sessions(i), i))
-        self._since[best] += 1
+        self.sent(best)
         return best
 
     def _sessions(self, instance: int) -> int:
-        known = self._last[instance][1].sessions if instance in self._last else 0
-        return known + self._since[instance]
+        load = self.last(instance)
+        return (0 if load is None else load.sessions) + self.since(instance)
 
 
 @dataclass(frozen=True)

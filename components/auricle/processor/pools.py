@@ -54,7 +54,7 @@ class Pool:
         """The instance with the most room; `release` it when done."""
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
         instance = min(candidates, key=lambda i: (*self.loads.pressure(i), self._placed[i]))
-        self.loads.placed(instance)
+        self.loads.sent(instance)
         self._placed[instance] += 1
         return instance
 

@@ -86,8 +86,7 @@ class ProcessorService:
 
     async def admit(self, _request: AdmitSession) -> Admitted:
         """Before a client's session; recordings and moved sessions are not asked about."""
-        if self._leaving:
-            raise WorkerUnavailable("this processor is about to go")
+        self._check_staying()
         try:
             self._admission.admit()
         except Overloaded:
@@ -97,8 +96,7 @@ class ProcessorService:
 
     async def open(self, request: OpenSession) -> AsyncGenerator[SessionEvent, None]:
         """The session's events; it lives as long as they are taken."""
-        if self._leaving:
-            raise WorkerUnavailable("this processor is about to go")
+        self._check_staying()
         self._admission.check_room(len(self._sessions))
         if request.session in self._sessions:
             raise ProtocolError(f"session {request.session} is open already")
@@ -147,6 +145,10 @@ class ProcessorService:
         """No more audio will come."""
         session = self._find(request.session, request.tenant)
         return Accepted(session.inbox.end(request.total_samples))
+
+    def _check_staying(self) -> None:
+        if self._leaving:
+            raise WorkerUnavailable("this processor is about to go")
 
     def _find(self, name: str, tenant: str) -> Session:
         session = self._sessions.get(name)
