@@ -156,11 +156,14 @@ class Supervisor:
         # Numbers of those that still drain are taken: their GPU and port are.
         taken = {p.number for p in self._processes.values() if p.component == component}
         numbers = (n for n in itertools.count(1) if n not in taken)
-        for number in itertools.islice(numbers, max(0, replicas - len(staying))):
-            process = self._factory.make(component, number)
+        missing = itertools.islice(numbers, max(0, replicas - len(staying)))
+        added = [self._factory.make(component, number) for number in missing]
+        # All are known before any is waited for: another call must not make the same ones.
+        for process in added:
             self._processes[process.name] = process
             self._board.add(process.name)
             self._adopt(process)
+        for process in added:
             await self._start(process)
 
     def _staying(self, component: str) -> list[Process]:
