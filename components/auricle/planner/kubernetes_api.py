@@ -10,7 +10,7 @@ from typing import Any
 from auricle.errors import SettingsError, WorkerUnavailable
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_CALL_SECONDS = 10.0
+CALL_SECONDS = 10.0
 _GROUP, _VERSION = "nvidia.com", "v1beta1"
 _PLURAL = "dynamographdeploymentscalingadapters"
 
@@ -50,7 +50,7 @@ class KubernetesApi:
 
         with unavailable(f"scaling adapter {adapter}"):
             scale = await CustomObjectsApi(await self.client()).get_namespaced_custom_object_scale(
-                _GROUP, _VERSION, self.namespace, _PLURAL, adapter, _request_timeout=_CALL_SECONDS
+                _GROUP, _VERSION, self.namespace, _PLURAL, adapter, _request_timeout=CALL_SECONDS
             )
             return int(scale["spec"].get("replicas", 0))
 
@@ -66,7 +66,7 @@ class KubernetesApi:
                 _PLURAL,
                 adapter,
                 [{"op": "replace", "path": "/spec/replicas", "value": replicas}],
-                _request_timeout=_CALL_SECONDS,
+                _request_timeout=CALL_SECONDS,
             )
 
     async def close(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from typing import Any
 
-from auricle.planner.kubernetes_api import KubernetesApi, unavailable
+from auricle.planner.kubernetes_api import CALL_SECONDS, KubernetesApi, unavailable
 from auricle.planner.leadership.base import LEASE_SECONDS
 
 
@@ -23,8 +24,9 @@ class KubernetesLease:
     async def renewed(self) -> bool:
         """Raises WorkerUnavailable if the API server does not answer."""
         with unavailable("the lease"):
-            election = await self._elected()
-            return bool(await election.try_acquire_or_renew())
+            async with asyncio.timeout(CALL_SECONDS):
+                election = await self._elected()
+                return bool(await election.try_acquire_or_renew())
 
     async def release(self) -> None:
         """It lapses: leader election has no way to give a lease up. The connection is closed."""
