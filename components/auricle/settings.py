@@ -57,6 +57,11 @@ class CommonSettings(BaseModel):
         (), description="by number; each replica sees one of them, in turn. Without: all of them"
     )
     threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
+    placement: Literal["load", "kv"] = Field(
+        "load",
+        description="of segments: on the emptiest PD worker, or among such where its context is",
+    )
+    block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
     pause_after_seconds: Seconds = Field(
         15.0, gt=1, description="a segment ends at a short pause from here"
     )
@@ -206,7 +211,6 @@ class PdWorkerSettings(CommonSettings):
     read_deadline_seconds: Seconds = Field(5.0, gt=0)
     max_requests: int = Field(32, ge=2, description="in flight; beyond, requests are refused")
     max_model_len: int = Field(2048, ge=256)
-    block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
     kv_cache_gib: int = Field(1, ge=1, description="on a CPU")
     gpu_memory_share: float = Field(0.85, gt=0, le=1)
     kv_blocks: int | None = Field(None, ge=8, description="KV blocks, whatever memory there is")

@@ -36,6 +36,11 @@ def test_a_section_wins_over_common_and_the_command_line_over_both(tmp_path: Pat
         ("Frontend: {port: many}", None, r"my\.yaml: Frontend\.port is 'many'"),
         ("Frontend: {port: 70000}", None, r"Frontend\.port is 70000.*65535"),
         ("Frontend: {}", "--Frontend.port=-1", r"Frontend\.port is -1"),
+        (
+            "Frontend: {block_size: 64}",
+            None,
+            r"must be the same everywhere; set Common\.block_size",
+        ),
         ("- a list", None, r"my\.yaml must hold sections"),
         ("a: [", None, r"my\.yaml is not valid YAML"),
     ],

@@ -143,7 +143,7 @@ def test_a_segment_goes_where_there_is_most_room() -> None:
     loads.heard(worker(1, slots_used=8.0))
     loads.heard(worker(2, slots_used=4.0, kv_usage=0.7))
     loads.heard(worker(3, slots_used=5.0))
-    assert min((1, 2, 3), key=loads.pressure) == 3
+    assert loads.best((1, 2, 3), {}, {}) == 3
 
 
 def test_what_was_placed_since_the_last_report_counts() -> None:
@@ -152,29 +152,29 @@ def test_what_was_placed_since_the_last_report_counts() -> None:
     loads.heard(worker(2, slots_used=6.0))
     for _ in range(3):
         loads.sent(1)
-    assert min((1, 2), key=loads.pressure) == 2
+    assert loads.best((1, 2), {}, {}) == 2
     loads.heard(worker(1, slots_used=4.0))
-    assert min((1, 2), key=loads.pressure) == 1
+    assert loads.best((1, 2), {}, {}) == 1
 
 
 def test_a_new_worker_gets_segments_at_once() -> None:
     loads = WorkerLoads(Clock())
     loads.heard(worker(1, slots_used=2.0))
-    assert min((1, 9), key=loads.pressure) == 9
+    assert loads.best((1, 9), {}, {}) == 9
 
 
 def test_between_equals_the_faster_one_is_taken() -> None:
     loads = WorkerLoads(Clock())
     loads.heard(worker(1, step_seconds=0.02))
     loads.heard(worker(2, step_seconds=0.01))
-    assert min((1, 2), key=loads.pressure) == 2
+    assert loads.best((1, 2), {}, {}) == 2
 
 
 def test_a_worker_that_refuses_is_full() -> None:
     loads = WorkerLoads(Clock())
     loads.heard(worker(1, slots_used=1.0, refused_per_second=1.0))
     loads.heard(worker(2, slots_used=12.0))
-    assert min((1, 2), key=loads.pressure) == 2
+    assert loads.best((1, 2), {}, {}) == 2
 
 
 def test_nothing_new_goes_to_a_worker_that_drains_unless_there_is_no_other() -> None:
@@ -182,6 +182,30 @@ def test_nothing_new_goes_to_a_worker_that_drains_unless_there_is_no_other() -> 
     loads.heard(worker(1, draining=True))
     assert loads.open([1, 2]) == [2]
     assert loads.open([1]) == [1]
+
+
+def test_of_workers_as_empty_the_one_with_most_of_the_prompt_is_taken() -> None:
+    loads = WorkerLoads(Clock())
+    loads.heard(worker(1, slots_used=1.0))
+    loads.heard(worker(2, slots_used=4.0))
+    loads.heard(worker(3, slots_used=2.0))
+    assert loads.best((1, 2, 3), {}, {2: 320, 3: 64}) == 2
+    assert loads.best((1, 3), {}, {2: 320}) == 1  # whoever holds it is gone
+
+
+def test_no_prompt_is_worth_a_worker_that_is_much_fuller() -> None:
+    loads = WorkerLoads(Clock())
+    loads.heard(worker(1, slots_used=8.0))
+    loads.heard(worker(2, slots_used=13.0))
+    assert loads.best((1, 2), {}, {2: 320}) == 1
+    loads.heard(worker(1, slots_used=13.0))
+    loads.heard(worker(2, slots_used=15.0))  # nearly full, and would refuse
+    assert loads.best((1, 2), {}, {2: 320}) == 1
+
+
+def test_where_nothing_is_known_segments_spread() -> None:
+    loads = WorkerLoads(Clock())
+    assert loads.best((1, 2), {1: 3, 2: 2}, {}) == 2
 
 
 def test_reports_that_stop_are_forgotten() -> None:

@@ -45,7 +45,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     # Compute threads that wait must not spin: the other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if name == "EncodeWorker":
+    if name in ("EncodeWorker", "PdWorker"):
         # On a CPU every shape of a batch is a primitive with memory of its own; of a thousand
         # kept (the default) most are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

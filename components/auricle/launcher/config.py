@@ -14,6 +14,8 @@ from auricle.errors import SettingsError
 from auricle.settings import SECTIONS, CommonSettings, KubernetesSettings
 
 COMMON, KUBERNETES = "Common", "Kubernetes"
+# Components that differ in these find nothing of each other's.
+_ALIKE = ("placement", "block_size")
 Sections = dict[str, dict[str, Any]]
 
 
@@ -41,6 +43,11 @@ def settings_for(component: str, sections: Mapping[str, dict[str, Any]], source:
                 f"{source}: unknown key {COMMON}.{key}{_hint(key, CommonSettings.model_fields)}"
             )
     own = sections.get(component, {})
+    for key in _ALIKE:
+        if key in own:
+            raise SettingsError(
+                f"{source}: {component}.{key} must be the same everywhere; set {COMMON}.{key}"
+            )
     try:
         return kind(**{**common, **own})
     except ValidationError as error:

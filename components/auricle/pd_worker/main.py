@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 import uuid
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
@@ -37,6 +39,7 @@ async def run(settings: PdWorkerSettings) -> None:
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
     slab = HostSlab.create_shared(layout, settings.landing_slots)
+    directory = tempfile.mkdtemp(prefix="auricle-pd-")  # for a socket; nobody else may enter
     endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.region)
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
@@ -44,9 +47,9 @@ async def run(settings: PdWorkerSettings) -> None:
     try:
         await asyncio.to_thread(endpoint.start)
         report_status("starting vLLM")
-        engine = await asyncio.to_thread(
-            Engine, _engine_options(settings, checkpoint), slab, prompt.audio_token
-        )
+        kv_events = f"ipc://{directory}/kv" if settings.placement == "kv" else ""
+        options = _engine_options(settings, checkpoint, kv_events)
+        engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
         slab.unlink()  # vLLM's processes have mapped it
         fetcher = WindowFetcher(
             slab,
@@ -81,6 +84,8 @@ async def run(settings: PdWorkerSettings) -> None:
         )
         load = LoadReporter(worker.meter, reported, drain, registry.registry)
         runtime.publish_load("pd_worker", load.report, settings.load_report_seconds)
+        if kv_events:
+            await runtime.publish_kv("pd_worker", "generate", kv_events, settings.model.name)
         routes = [Route("generate", DecodeRequest, unary=worker.decode)]
         await runtime.serve("pd_worker", routes, drain=drain)
     finally:
@@ -88,9 +93,12 @@ async def run(settings: PdWorkerSettings) -> None:
         endpoint.close()
         if engine is not None:
             await engine.close()
+        shutil.rmtree(directory, ignore_errors=True)
 
 
-def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> EngineOptions:
+def _engine_options(
+    settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
+) -> EngineOptions:
     return EngineOptions(
         model=str(checkpoint.path.resolve()),
         dtype=settings.dtype,
@@ -104,6 +112,7 @@ def _engine_options(settings: PdWorkerSettings, checkpoint: Checkpoint) -> Engin
         draft_tokens=settings.draft_tokens,
         limit_reuse=settings.limit_reuse,
         kv_blocks=settings.kv_blocks,
+        kv_events=kv_events,
     )
 
 

@@ -33,19 +33,8 @@ async def run(settings: ProcessorSettings) -> None:
     report_status("warming up")
     await asyncio.to_thread(_warm_up, view, settings.dtype)
     runtime = Runtime(settings, healthy_with="open")
-    encode_pool = EncodePool(
-        runtime.client("encode_worker", "generate"),
-        settings.encode_deadline_seconds,
-        settings.attempts,
-    )
-    pd_pool = PdPool(
-        runtime.client("pd_worker", "generate"), settings.decode_deadline_seconds, settings.attempts
-    )
-    for component, pool in (("encode_worker", encode_pool), ("pd_worker", pd_pool)):
-        runtime.hear_load(component, WorkerLoad, pool.loads.heard)
     report_status("waiting for workers")
-    await encode_pool.ready(_WORKERS_SECONDS)
-    await pd_pool.ready(_WORKERS_SECONDS)
+    encode_pool, pd_pool = await _pools(runtime, settings)
     registry = Registry()
     metrics = ProcessorMetrics(registry.registry)
     tracer = Tracer("Processor", settings.otlp_endpoint)
@@ -68,6 +57,21 @@ async def run(settings: ProcessorSettings) -> None:
         await runtime.serve("processor", routes, drain=drain)
     finally:
         await asyncio.to_thread(tracer.close)
+
+
+async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePool, PdPool]:
+    """Both, with a worker each."""
+    encode = runtime.client("encode_worker", "generate")
+    await encode.wait_for_instances(_WORKERS_SECONDS)
+    decode = runtime.client("pd_worker", "generate")
+    await decode.wait_for_instances(_WORKERS_SECONDS)
+    by_kv = settings.placement == "kv"
+    kv_index = runtime.kv_index("pd_worker", "generate") if by_kv else None
+    encode_pool = EncodePool(encode, settings.encode_deadline_seconds, settings.attempts)
+    pd_pool = PdPool(decode, settings.decode_deadline_seconds, settings.attempts, kv_index)
+    runtime.hear_load("encode_worker", WorkerLoad, encode_pool.loads.heard)
+    runtime.hear_load("pd_worker", WorkerLoad, pd_pool.loads.heard)
+    return encode_pool, pd_pool
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

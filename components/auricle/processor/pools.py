@@ -6,7 +6,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -14,10 +16,12 @@ from msgspec import Struct
 from auricle.errors import AuricleError, FeaturesMissing, Overloaded, WindowsMissing
 from auricle.messages import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
 from auricle.processor.worker_loads import WorkerLoads
-from auricle.runtime import RemoteEndpoint
+from auricle.runtime import KvIndex, RemoteEndpoint
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+Held = Callable[[], Awaitable[Mapping[int, int]]]
+_NOTHING: Mapping[int, int] = MappingProxyType({})
 # Long enough for a worker to be replaced by another attempt, short enough to stay live.
 _BACK_OFF_SECONDS = (0.0, 0.2, 0.6, 1.5)
 _AHEAD_SECONDS = 1.0
@@ -50,10 +54,13 @@ class Pool:
         """Until the pool has an instance; raises DeadlineExceeded."""
         await self._endpoint.wait_for_instances(seconds)
 
-    async def place(self, avoid: frozenset[int] = frozenset()) -> int:
-        """The instance with the most room; `release` it when done."""
+    async def place(
+        self, avoid: frozenset[int] = frozenset(), held: Mapping[int, int] = _NOTHING
+    ) -> int:
+        """The instance with the most room, or one like it that holds most of the prompt
+        (`held`: tokens by instance); `release` it when done."""
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
-        instance = min(candidates, key=lambda i: (*self.loads.pressure(i), self._placed[i]))
+        instance = self.loads.best(candidates, self._placed, held)
         self.loads.sent(instance)
         self._placed[instance] += 1
         return instance
@@ -100,12 +107,13 @@ class Placement:
         self._instance: int | None = None
         self._failed: set[int] = set()
 
-    async def instance(self) -> int:
-        """The instance held, placed now if there is none."""
+    async def instance(self, held: Held | None = None) -> int:
+        """The instance had, placed now if there is none; `held` is asked then."""
         if self._instance is not None and self._pool.left(self._instance):
             self.leave()
         if self._instance is None:
-            self._instance = await self._pool.place(frozenset(self._failed))
+            tokens = _NOTHING if held is None else await held()
+            self._instance = await self._pool.place(frozenset(self._failed), tokens)
         return self._instance
 
     def move(self) -> None:
@@ -129,9 +137,10 @@ async def _call_placed(
     seconds: float,
     *,
     stay_when_full: bool = False,
+    held: Held | None = None,
 ) -> Any:
     """One call; a worker that is dead, full or silent is left, so the next goes elsewhere."""
-    instance = await placement.instance()
+    instance = await placement.instance(held)
     try:
         return await endpoint.call(request, reply, instance, seconds)
     except (WindowsMissing, FeaturesMissing):  # the worker is well
@@ -189,6 +198,17 @@ class EncodePool(Pool):
 class PdPool(Pool):
     """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""
 
+    def __init__(
+        self,
+        endpoint: RemoteEndpoint,
+        deadline_seconds: float,
+        attempts: int,
+        kv_index: KvIndex | None = None,
+    ) -> None:
+        """With `kv_index` a segment is placed also by where its prompt's beginning is."""
+        super().__init__(endpoint, deadline_seconds, attempts)
+        self._kv_index = kv_index
+
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
         """One try. A partial that finds its worker full stays there: its KV is there."""
         reply: DecodeReply = await _call_placed(
@@ -198,5 +218,12 @@ class PdPool(Pool):
             DecodeReply,
             self._deadline,
             stay_when_full=not request.final,
+            held=self._asking(request),
         )
         return reply
+
+    def _asking(self, request: DecodeRequest) -> Held | None:
+        if self._kv_index is None:
+            return None
+        # What comes after the head is the session's own audio: nobody holds it.
+        return partial(self._kv_index.held, request.head, request.tenant)

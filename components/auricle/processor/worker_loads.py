@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from auricle.last_reports import LastReports
 from auricle.load_reports import WorkerLoad
 
 # Where nothing is known of a worker's size.
 _SLOTS = 32
+# So much fuller, as a share of its room, a worker may be than the emptiest and be preferred
+# for what it holds: a quarter of the slots filled costs a decode less than a long prefill.
+_SLACK = 0.25
+_NEARLY_FULL = 0.9
 
 
 class WorkerLoads(LastReports[WorkerLoad]):
@@ -30,3 +34,15 @@ class WorkerLoads(LastReports[WorkerLoad]):
         full = 1.0 if load.refused_per_second > 0 else 0.0
         used = max(load.slots_used / load.slots_total, load.kv_usage, full)
         return used + since / load.slots_total, load.step_seconds
+
+    def best(
+        self, instances: Iterable[int], placed: Mapping[int, int], held: Mapping[int, int]
+    ) -> int:
+        """Where a segment goes: among those about as empty as the emptiest, and not nearly
+        full, to the one with most of its prompt (`held`, tokens); then to the emptiest, and
+        of equals to the one where least is `placed`."""
+        loads = {i: (*self.pressure(i), placed.get(i, 0)) for i in instances}
+        least = min(loads.values())[0]
+        limit = max(least, min(least + _SLACK, _NEARLY_FULL))
+        near = [i for i in loads if loads[i][0] <= limit]
+        return min(near, key=lambda i: (-held.get(i, 0), loads[i]))

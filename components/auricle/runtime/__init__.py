@@ -4,8 +4,9 @@ Everything between our components is "one message in, one message or a stream of
 out". Errors of auricle's tree cross the wire as `Refusal` and come out as themselves.
 """
 
+from auricle.runtime.kv_plane import KvIndex
 from auricle.runtime.process import Route, Runtime, dynamo_environment
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
 
-__all__ = ["RealtimeModel", "RemoteEndpoint", "Route", "Runtime", "dynamo_environment"]
+__all__ = ["KvIndex", "RealtimeModel", "RemoteEndpoint", "Route", "Runtime", "dynamo_environment"]

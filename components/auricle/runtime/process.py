@@ -19,8 +19,9 @@ from auricle.errors import AuricleError, BadRequest
 from auricle.load_reports import LoadReport, ProcessorLoad, WorkerLoad
 from auricle.logs import about
 from auricle.messages import Refusal
-from auricle.runtime import realtime
+from auricle.runtime import kv_plane, realtime
 from auricle.runtime.cancellation import stream_until_stopped, until_stopped
+from auricle.runtime.kv_plane import KvIndex
 from auricle.runtime.load_plane import LoadPublisher, LoadSubscriber
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
@@ -68,6 +69,7 @@ class Runtime:
         from dynamo.runtime import DistributedRuntime
 
         self._namespace = settings.namespace
+        self._block_size = settings.block_size
         self._dynamo = DistributedRuntime(
             asyncio.get_running_loop(), settings.discovery, _REQUEST_PLANE
         )
@@ -121,6 +123,17 @@ class Runtime:
         """Be told of the load of every process of a component, from now on."""
         endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{_LOAD}")
         self._closing.append(LoadSubscriber(endpoint, kind, heard).close)
+
+    async def publish_kv(self, component: str, endpoint: str, source: str, model: str) -> None:
+        """Tell of the KV blocks that vLLM tells of at `source`, from now on."""
+        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
+        publisher = await kv_plane.publish(handle, source, self._block_size, model)
+        self._closing.append(publisher.shutdown)
+
+    def kv_index(self, component: str, endpoint: str) -> KvIndex:
+        """Which instances hold KV of what, kept up to date."""
+        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
+        return KvIndex(handle, self._block_size)
 
     async def serve(
         self,

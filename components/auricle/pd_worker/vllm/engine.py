@@ -14,6 +14,8 @@ from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing
 from auricle.tasks import within
 
 _ABORT_SECONDS = 5.0
+# As Dynamo marks salts: its KV router knows them by that, and takes the rest for a namespace.
+_TENANT_SALT = "dynamo-cache-salt:"
 # The model runs in the engine's own process. vLLM's default on a CPU is one more process
 # and a queue between them, on which both spin for a second after every step.
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
@@ -25,7 +27,8 @@ class EngineOptions:
 
     `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
     overrides both. `draft_tokens` is how many are verified in one pass, 0 for none.
-    With `limit_reuse` only KV up to the last finished window can be found again.
+    With `limit_reuse` only KV up to the last finished window can be found again. At
+    `kv_events`, a ZeroMQ address, vLLM tells of every KV block it stores or drops.
     """
 
     model: str
@@ -41,6 +44,7 @@ class EngineOptions:
     limit_reuse: bool = True
     kv_blocks: int | None = None
     enable_prefix_caching: bool = True
+    kv_events: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class Engine:
             speculative_config=_speculation(options),
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
+            kv_events_config=_events(options),
         )
         self._limit_reuse = options.limit_reuse
         self._audio_token = audio_token
@@ -171,7 +176,7 @@ class Engine:
                 "audio": {"audio_num_tokens": torch.tensor([w.length for w in windows])}
             },
             "multi_modal_uuids": {"audio": [w.key for w in windows]},
-            "cache_salt": tenant,
+            "cache_salt": _TENANT_SALT + tenant,
         }
         rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
         sampling = SamplingParams(
@@ -246,6 +251,16 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
 
 def _timings(noted: Any) -> Timings:
     return Timings(noted.queued_ts, noted.scheduled_ts, noted.first_token_ts, noted.last_token_ts)
+
+
+def _events(options: EngineOptions) -> Any:
+    from vllm.config import KVEventsConfig
+
+    return KVEventsConfig(
+        enable_kv_cache_events=bool(options.kv_events),
+        publisher="zmq" if options.kv_events else "null",
+        endpoint=options.kv_events,
+    )
 
 
 def _speculation(options: EngineOptions) -> dict[str, object] | None:
