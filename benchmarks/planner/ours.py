@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
 from auricle.planner.plan import Plan
 from auricle.planner.sizing import PoolSizing, pool_plan
+from auricle.settings import PlannerSettings, PoolLimits
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 
 
@@ -14,10 +15,12 @@ class Ours:
     """With the defaults of section `Planner`; only the pool's start-up time is given."""
 
     def __init__(self, maximum: int, gpu_budget: float | None = None) -> None:
+        settings = PlannerSettings.model_validate({})
+        limits = PoolLimits.model_validate({"maximum": maximum})
         self._plan = Plan(
             [
                 pool_plan(
-                    PoolSizing(minimum=1, maximum=maximum),
+                    PoolSizing.of(settings, limits),
                     pool,
                     start_seconds=START_SECONDS[pool],
                     response_limit=RESPONSE_LIMIT[pool],

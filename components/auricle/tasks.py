@@ -27,6 +27,10 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
         raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
 
 
+class Interrupted(Exception):
+    """Nothing came, but there is something to look at (see `Patience.interrupt`)."""
+
+
 class Patience:
     """`within` for waits that follow each other many times a second, with one timer for all.
 
@@ -39,10 +43,13 @@ class Patience:
         self._until: float | None = None
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._expired = False
+        self._ended_by: Exception | None = None
 
     async def wait(self, seconds: float, awaitable: Awaitable[T], what: str) -> T:
-        """Await with a deadline; raises DeadlineExceeded. One wait at a time."""
+        """Await with a deadline; raises DeadlineExceeded, or Interrupted. One at a time.
+
+        What is awaited must lose nothing when it is cancelled.
+        """
         loop = asyncio.get_running_loop()
         self._until = loop.time() + seconds
         task = self._task = asyncio.current_task()
@@ -57,11 +64,17 @@ class Patience:
             return await awaitable
         except asyncio.CancelledError:
             # As in asyncio.Timeout: ours, unless somebody else cancelled the task too.
-            if self._expired and task.uncancel() <= cancelling:
+            if self._ended_by is None or task.uncancel() > cancelling:
+                raise
+            if isinstance(self._ended_by, TimeoutError):
                 raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
-            raise
+            raise self._ended_by from None
         finally:
-            self._until, self._expired = None, False
+            self._until = self._ended_by = None
+
+    def interrupt(self) -> None:
+        """End the wait under way, if there is one."""
+        self._end(Interrupted())
 
     def close(self) -> None:
         """No more waits will come."""
@@ -71,14 +84,18 @@ class Patience:
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if self._until is not None and now >= self._until and self._task is not None:
-            self._expired = True
-            self._task.cancel()
+        if self._until is not None and now >= self._until:
+            self._end(TimeoutError())
         if self._until is None:
             # Nobody waits now, and perhaps never will again: the next wait sets a timer.
             self._timer = None
         else:
             self._timer = loop.call_at(max(self._until, now + self._LOOK_SECONDS), self._look)
+
+    def _end(self, reason: Exception) -> None:
+        if self._until is not None and self._ended_by is None and self._task is not None:
+            self._ended_by = reason
+            self._task.cancel()
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import io
+import json
+import re
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
 
+import httpx
 import jiwer
+import numpy as np
 import pytest
+import soundfile
+import soxr
+import websockets
 
 from auricle.client.stream import Event, stream_file
 from tests import recordings
@@ -111,3 +120,72 @@ async def test_a_frontend_ends_sessions_between_segments_and_says_where_to_go_on
         events = await session
         assert jiwer.wer(undisturbed, text(events)) <= 0.2
         assert not frontend.is_running()
+
+
+async def test_a_frontend_tells_the_silent_finishes_recordings_and_open_turns() -> None:
+    """Clients that say nothing hear of it too; what is in work gets its text."""
+    limits = ("--Frontend.drain_seconds=20", f"--Frontend.port={free_port()}")
+    with serving(*limits) as server:
+        address = server.url.replace("http", "ws")
+        async with (
+            websockets.connect(f"{address}/v1/audio/stream") as idle,
+            websockets.connect(f"{address}/v1/realtime") as resting,
+            websockets.connect(f"{address}/v1/realtime") as speaking,
+            httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+        ):
+            await idle.send('{"type": "start", "sample_rate": 16000}')
+            assert json.loads(await idle.recv())["type"] == "ready"
+            await idle.send(bytes(16_000))  # half a second of silence
+            for socket in (resting, speaking):
+                assert json.loads(await socket.recv())["type"] == "session.created"
+            await speak(speaking, "hello")  # and no pause, so the turn stays open
+            long = np.concatenate([recordings.samples("market")] * 8)
+            recording = asyncio.create_task(transcribed(client, long))
+            await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
+            server.component("Frontend").send_signal(signal.SIGTERM)
+            async with asyncio.timeout(15):
+                (going,) = await until_closed(idle)
+                assert (going["type"], idle.close_code) == ("going_away", 1012)
+                assert 0 <= going["resume_ms"] <= 500
+                assert await until_closed(resting) == []
+                assert resting.close_code == 1012
+                assert str(resting.close_reason).endswith("audio up to 0 ms was taken")
+            events = await until_closed(speaking)
+            assert speaking.close_code == 1012
+            completed = [e for e in events if e["type"].endswith("transcription.completed")]
+            assert jiwer.wer(recordings.words("hello"), completed[-1]["transcript"]) <= 0.34
+            answer = await recording
+            said = " ".join([recordings.words("market")] * 8)
+            assert jiwer.wer(said, answer.json()["text"]) <= 0.25
+
+
+async def until_closed(socket: websockets.ClientConnection) -> list[Event]:
+    """What was still said; any close code but 1000 is an error to the library."""
+    received: list[Event] = []
+    with contextlib.suppress(websockets.ConnectionClosedError):
+        async for message in socket:
+            received.append(json.loads(message))
+    return received
+
+
+async def speak(socket: websockets.ClientConnection, name: str) -> None:
+    """Until its turn is open."""
+    pcm = soxr.resample(recordings.samples(name), 16_000, 24_000)
+    for packet in np.array_split(np.round(pcm * 32767).astype("<i2"), 20):
+        audio = base64.b64encode(packet.tobytes()).decode()
+        await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+    while "speech_started" not in json.loads(await socket.recv())["type"]:
+        pass
+
+
+async def transcribed(client: httpx.AsyncClient, samples: np.ndarray) -> httpx.Response:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 16_000, format="WAV")
+    files = {"file": ("long.wav", file.getvalue())}
+    return await client.post("/v1/audio/transcriptions", data={"model": "demo"}, files=files)
+
+
+def recordings_in_work(server: Server) -> float:
+    text = httpx.get(f"{server.url}/metrics").text
+    (line,) = re.findall(r"^auricle_frontend_recordings (\S+)$", text, re.MULTILINE)
+    return float(line)

@@ -94,6 +94,18 @@ async def test_the_next_turn_follows_the_one_before(server: Server) -> None:
             text += " " + (await until(connection, PREFIX + "completed"))[-1].transcript
 
 
+async def test_a_client_may_end_a_turn_that_was_found(server: Server) -> None:
+    async with connected(server) as connection:
+        await append(connection, pcm("hello", pause_seconds=0.0).tobytes())
+        await until(connection, "input_audio_buffer.speech_started")
+        await connection.input_audio_buffer.commit()
+        events = await until(connection, PREFIX + "completed")
+        kinds = [event.type for event in events]
+        assert "error" not in kinds
+        assert kinds.count("input_audio_buffer.committed") == 1
+        assert jiwer.wer(recordings.words("hello"), events[-1].transcript) <= 0.34
+
+
 async def test_manual_turns_end_at_the_commit(server: Server) -> None:
     async with connected(server, turn_detection=None) as connection:
         await append(connection, pcm("kitchen").tobytes())

@@ -98,6 +98,25 @@ def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
     assert door.leave(10.0) == 0
 
 
+def test_a_frontend_that_goes_finishes_recordings_and_takes_no_new_ones() -> None:
+    door = FrontDoor(None, 4)  # type: ignore[arg-type]
+    with door.recording():
+        assert door.leave(10.0) == 1
+        with pytest.raises(Overloaded, match="about to go"), door.recording():
+            pass
+    assert door.leave(10.0) == 0
+
+
+def test_sessions_are_asked_to_look_for_as_long_as_the_frontend_goes() -> None:
+    door, looked = FrontDoor(None, 4), []  # type: ignore[arg-type]
+    with door.interrupting(lambda: looked.append(1)):
+        assert not looked
+        door.leave(10.0)
+        door.leave(10.0)
+    door.leave(10.0)
+    assert len(looked) == 2
+
+
 def test_a_gate_that_rests_can_be_followed_by_another_without_a_gap() -> None:
     """Audio given to two gates, the second from where the first rested, is released once."""
     speech, silence = [0.9] * 40, [0.01] * 40

@@ -13,6 +13,7 @@ from auricle.planner.correction import Knee, corrected
 from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
 from auricle.planner.plan import Plan
 from auricle.planner.sizing import PoolSizing, pool_plan
+from auricle.settings import PlannerSettings, PoolLimits
 
 pytestmark = pytest.mark.unit
 STEP = 30.0
@@ -22,9 +23,12 @@ QUIET = ServiceObservation(active=100, speaking=50)
 class Pool:
     """A pool under a plan: what is decided is there at the next step."""
 
-    def __init__(self, replicas: int = 2, maximum: int = 100, **sizing: object) -> None:
+    def __init__(
+        self, replicas: int = 2, minimum: int = 1, maximum: int = 100, **settings: object
+    ) -> None:
+        limits = PoolLimits(minimum=minimum, maximum=maximum, gpus=1)
         plan = pool_plan(
-            PoolSizing(maximum=maximum, **sizing),  # type: ignore[arg-type]
+            PoolSizing.of(PlannerSettings.model_validate(settings), limits),
             "pd",
             start_seconds=60,
             response_limit=0.1,

@@ -50,6 +50,12 @@ def components(folder: Path) -> dict[str, dict[str, Any]]:
     return {c["name"]: c for c in spec["components"]}
 
 
+def test_a_pd_worker_takes_the_gpu_that_it_has_for_itself(rendered: Path) -> None:
+    config = yaml.safe_load(one(rendered, "ConfigMap")["data"]["config.yaml"])
+    assert config["PdWorker"]["gpu_memory_share"] == 0.9
+    assert yaml.safe_load(CONFIG.read_text())["PdWorker"]["gpu_memory_share"] == 0.7
+
+
 def test_the_committed_manifests_are_current(rendered: Path) -> None:
     fresh = {p.relative_to(rendered): p.read_text() for p in rendered.rglob("*.yaml")}
     kept = {p.relative_to(COMMITTED): p.read_text() for p in COMMITTED.rglob("*.yaml")}

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from auricle.errors import DeadlineExceeded
-from auricle.tasks import Patience, first_failure_or, in_thread, within
+from auricle.tasks import Interrupted, Patience, first_failure_or, in_thread, within
 
 pytestmark = pytest.mark.unit
 
@@ -101,6 +101,22 @@ async def test_a_timer_nobody_waits_for_ends_by_itself() -> None:
     assert patience._timer is None
     with pytest.raises(DeadlineExceeded):
         await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
+    patience.close()
+
+
+async def test_a_wait_can_be_interrupted_and_nothing_is_lost() -> None:
+    patience = Patience()
+    packets: asyncio.Queue[int] = asyncio.Queue()
+    patience.interrupt()  # nobody waits: nothing happens
+    waiting = asyncio.create_task(patience.wait(10, packets.get(), "a packet"))
+    await asyncio.sleep(0)
+    packets.put_nowait(1)
+    patience.interrupt()  # as it comes
+    patience.interrupt()
+    with pytest.raises(Interrupted):
+        await waiting
+    assert waiting.cancelling() == 0
+    assert await patience.wait(10, packets.get(), "a packet") == 1
     patience.close()
 
 

@@ -17,6 +17,11 @@ _RECONNECT_SECONDS = 1.0
 _ASKED = 3  # processors, before a client is refused: they share their workers
 
 
+def about_to_go() -> Overloaded:
+    """What a client is told that comes while this frontend leaves."""
+    return Overloaded("this server is about to go; connect again", _RECONNECT_SECONDS)
+
+
 class FrontDoor:
     """Counts this frontend's live sessions, and asks processors about new ones."""
 
@@ -30,15 +35,19 @@ class FrontDoor:
         self._max_sessions = max_sessions
         self._clock = clock
         self._last_call = math.inf
+        self._interrupts: set[Callable[[], None]] = set()
+        self._recordings = 0
         self.open = 0
 
     def leave(self, seconds: float) -> int:
         """Let nobody in any more; segments still open after so long are cut.
 
-        How many sessions are left; may be called again.
+        How many sessions and recordings are left; called again and again until none is.
         """
         self._last_call = min(self._last_call, self._clock() + seconds)
-        return self.open
+        for interrupt in tuple(self._interrupts):
+            interrupt()
+        return self.open + self._recordings
 
     @property
     def leaving(self) -> bool:
@@ -54,7 +63,7 @@ class FrontDoor:
     def counted(self) -> Iterator[None]:
         """One live session of this frontend. Raises Overloaded if there is no room."""
         if self.leaving:
-            raise Overloaded("this server is about to go; connect again", _RECONNECT_SECONDS)
+            raise about_to_go()
         if self.open >= self._max_sessions:
             raise Overloaded(f"all {self._max_sessions} sessions are in use")
         self.open += 1
@@ -62,6 +71,27 @@ class FrontDoor:
             yield
         finally:
             self.open -= 1
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """One recording in work: it is finished before this frontend goes. Raises Overloaded."""
+        if self.leaving:
+            raise about_to_go()
+        self._recordings += 1
+        try:
+            yield
+        finally:
+            self._recordings -= 1
+
+    @contextmanager
+    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """While this frontend is about to go, `interrupt` is called again and again, so that
+        a session looks whether it is to end now, whether or not its client says anything."""
+        self._interrupts.add(interrupt)
+        try:
+            yield
+        finally:
+            self._interrupts.discard(interrupt)
 
     async def stretch(self, tenant: str) -> int:
         """What a new session's cadence is multiplied by. Raises Overloaded.

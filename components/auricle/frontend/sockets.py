@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import WebSocket, WebSocketDisconnect
 
+from auricle.audio.pcm import milliseconds
 from auricle.errors import UNFORESEEN, AuricleError
 from auricle.frontend.access.gate import Access, subprotocols
 from auricle.frontend.access.limits import Client
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 # Close codes: 1000 done, 1008 the client's fault, 1009 a frame too large (by the WebSocket
 # library), 1011 ours, 1012 this server goes, 1013 try again later.
-_DONE, GOING = 1000, 1012
+_DONE, _GOING = 1000, 1012
 _CLOSE_CODES = {
     "bad_request": 1008,
     "protocol": 1008,
@@ -55,8 +56,8 @@ class ClientSocket:
         self.stretch = stretch
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
-        self.close_code = _DONE  # where nothing goes wrong
         self._patience = Patience()
+        self._farewell = (_DONE, "")  # where nothing goes wrong
 
     @property
     def query(self) -> dict[str, str]:
@@ -64,7 +65,8 @@ class ClientSocket:
         return dict(self._socket.query_params)
 
     async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
-        """(text, b"") or (None, binary). Raises DeadlineExceeded."""
+        """(text, b"") or (None, binary). Raises DeadlineExceeded, or Interrupted where this
+        frontend is about to go."""
         message = await self._patience.wait(seconds, self._socket.receive(), what)
         if message["type"] == "websocket.disconnect":
             raise ClientGone
@@ -84,6 +86,22 @@ class ClientSocket:
             await within(self._slow_reader_seconds, sending, "reading what was sent")
         except (WebSocketDisconnect, RuntimeError):
             raise ClientGone from None
+
+    def interrupt(self) -> None:
+        """End a `receive` that waits."""
+        self._patience.interrupt()
+
+    def goes_at(self, samples: int) -> None:
+        """The session ends well, but before its client's audio: it may go on elsewhere.
+
+        `samples` (16 kHz) are those whose text it gets here.
+        """
+        reason = f"this server is about to go; audio up to {milliseconds(samples)} ms was taken"
+        self._farewell = (_GOING, reason)
+
+    async def bid_farewell(self) -> None:
+        """The session is over and nothing went wrong."""
+        await self.close(*self._farewell)
 
     async def close(self, code: int, reason: str = "") -> None:
         """The connection is over, whatever the client makes of it."""
@@ -137,10 +155,11 @@ class SocketSessions:
         await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
         connection = ClientSocket(socket, client, self._slow_reader_seconds, stretch)
         try:
-            async with client.session():
-                await self._traced(connection, protocol)
+            with self._front_door.interrupting(connection.interrupt):
+                async with client.session():
+                    await self._traced(connection, protocol)
             self._metrics.ended("done")
-            await connection.close(connection.close_code)
+            await connection.bid_farewell()
         except ClientGone:
             self._metrics.ended("client_gone")
         except AuricleError as error:

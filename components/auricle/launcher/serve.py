@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -48,7 +49,13 @@ async def serve(
     factory = ProcessFactory(
         settings,
         [*(["-f", str(config)] if config else []), *overrides],
-        {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1", SOCKET_VARIABLE: str(control)},
+        {
+            "AURICLE_SUPERVISED": "1",
+            "PYTHONUNBUFFERED": "1",
+            # With an arena for every thread, what sessions leave behind is never given back.
+            "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
+            SOCKET_VARIABLE: str(control),
+        },
     )
     processes = [
         factory.make(name, number)

@@ -23,7 +23,7 @@ from auricle.planner.plan import Plan, PoolPlan
 from auricle.planner.service import PlannerService
 from auricle.planner.sizing import PoolSizing, pool_plan
 from auricle.runtime import Route, Runtime
-from auricle.settings import PlannerSettings, PoolLimits
+from auricle.settings import PlannerSettings
 from auricle.status import report_status
 
 
@@ -61,20 +61,10 @@ async def run(settings: PlannerSettings) -> None:
 
 
 def _pool_plan(settings: PlannerSettings, profile: CapacityProfile, kind: WorkerKind) -> PoolPlan:
-    limits: PoolLimits = settings.encode if kind == "encode_worker" else settings.pd
+    limits = settings.encode if kind == "encode_worker" else settings.pd
     measured = profile.pool(kind)
-    sizing = PoolSizing(
-        minimum=limits.minimum,
-        maximum=limits.maximum,
-        gpus=limits.gpus,
-        target=settings.target,
-        ebb_seconds=settings.ebb_seconds,
-        settle_seconds=settings.settle_seconds,
-        quantile=settings.quantile,
-        step_seconds=settings.step_seconds,
-    )
     return pool_plan(
-        sizing,
+        PoolSizing.of(settings, limits),
         kind,
         start_seconds=measured.start_seconds,
         response_limit=measured.response_seconds,

@@ -8,20 +8,35 @@ from dataclasses import dataclass
 from auricle.planner.forecast import ForecastSettings
 from auricle.planner.plan import PoolPlan
 from auricle.planner.policy import PoolPolicy
+from auricle.settings import PlannerSettings, PoolLimits
 
 
 @dataclass(frozen=True)
 class PoolSizing:
-    """What an operator may say of a pool; the defaults are those of section `Planner`."""
+    """What an operator may say of a pool; see section `Planner` of the settings."""
 
-    minimum: int = 1
-    maximum: int = 8
-    gpus: float = 1.0
-    target: float = 1.0
-    ebb_seconds: float = 30.0
-    settle_seconds: float = 120.0
-    quantile: float = 0.65
-    step_seconds: float = 30.0
+    minimum: int
+    maximum: int
+    gpus: float
+    target: float
+    ebb_seconds: float
+    settle_seconds: float
+    quantile: float
+    step_seconds: float
+
+    @classmethod
+    def of(cls, settings: PlannerSettings, limits: PoolLimits) -> PoolSizing:
+        """What was set, for the pool with these limits."""
+        return cls(
+            minimum=limits.minimum,
+            maximum=limits.maximum,
+            gpus=limits.gpus,
+            target=settings.target,
+            ebb_seconds=settings.ebb_seconds,
+            settle_seconds=settings.settle_seconds,
+            quantile=settings.quantile,
+            step_seconds=settings.step_seconds,
+        )
 
 
 def pool_plan(

@@ -16,6 +16,8 @@ from auricle.rendering.names import CONFIG_PATH, HTTP_PORT, KEYS_PATH, MODELS_PA
 from auricle.settings import CommonSettings, KubernetesSettings, PdWorkerSettings
 
 _MIB = 1 << 20
+# A PD worker has a GPU for itself there; on one machine it may share it with an encoder.
+_OWN_GPU_SHARE = 0.9
 PROFILE_FILE, CONFIG_FILE, KEYS_FILE = "profile.json", "config.yaml", "keys.yaml"
 
 
@@ -83,7 +85,7 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
         },
         "Frontend": {"host": "0.0.0.0", "port": HTTP_PORT, "system_port": 0},
         "EncodeWorker": {"gpus": []},
-        "PdWorker": {"gpus": []},
+        "PdWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
         "Planner": {
             "replicas": 1,
             "connector": "kubernetes",

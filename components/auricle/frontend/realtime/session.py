@@ -68,6 +68,18 @@ class RealtimeSession:
         reading = asyncio.create_task(self._read(incoming))
         await first_failure_or(reading, [asyncio.create_task(self._runner.run())])
 
+    @property
+    def resting(self) -> bool:
+        """Whether it can end here: no turn is open, and none would have begun with what was
+        heard so far."""
+        return self._turn is None and self._ingest.resting_at is not None
+
+    @property
+    def resume_at(self) -> int:
+        """Session sample from which on another session can go on, if this one ends now."""
+        resting_at = self._ingest.resting_at if self.resting else None
+        return self._base + (self._ingest.total_samples if resting_at is None else resting_at)
+
     async def _read(self, incoming: AsyncIterator[ClientMessage]) -> None:
         async for message in incoming:
             event: ClientEvent | None = None
@@ -179,11 +191,14 @@ class RealtimeSession:
     async def _commit(self) -> None:
         """The client ends the turn."""
         ending, heard = self._ingest, self._ingest.total_samples
+        was_open = self._turn is not None
         await self._take(await ending.end())
         await self._heard(ending.total_samples - heard)
         self._start_ingest()
         if self._turn is not None:
             await self._end_turn(self._turn)
+        elif was_open:
+            return  # with turn detection the end of its audio has ended it
         elif not self._detects_turns:
             if ending.total_samples < _SHORTEST_TURN:
                 raise events.empty_commit(milliseconds(ending.total_samples))

@@ -10,6 +10,7 @@ from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.frontend.realtime.session import RealtimeSession
 from auricle.frontend.sockets import ClientSocket
+from auricle.tasks import Interrupted
 
 SUBPROTOCOLS = ("realtime",)
 
@@ -38,17 +39,26 @@ class RealtimeProtocol:
             socket.stretch,
         )
         await session.announce()
-        await session.run(self._incoming(socket))
+        await session.run(self._incoming(socket, session))
 
-    async def _incoming(self, socket: ClientSocket) -> AsyncIterator[str]:
-        while True:
-            text, _ = await socket.receive(
-                self._backend.settings.realtime_idle_seconds, "the next event of the client"
-            )
+    async def _incoming(self, socket: ClientSocket, session: RealtimeSession) -> AsyncIterator[str]:
+        """What the client says, until this frontend goes: between two turns, or when it must.
+
+        The dialect has no event for that: the connection's close says what was taken.
+        """
+        door = self._backend.front_door
+        while not (door.last_call or (door.leaving and session.resting)):
+            try:
+                text, _ = await socket.receive(
+                    self._backend.settings.realtime_idle_seconds, "the next event of the client"
+                )
+            except Interrupted:
+                continue
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
             self._backend.metrics.bytes("websocket", len(text))
             yield text
+        socket.goes_at(session.resume_at)
 
     @staticmethod
     def error(error: AuricleError) -> str:

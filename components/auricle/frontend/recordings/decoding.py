@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -22,14 +23,17 @@ from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.errors import AudioTooLong, AuricleError
 from auricle.frontend.endpointing import EndpointingOptions, GateEvent, OpenGate, SpeechGate
-from auricle.frontend.recordings.parts import Part, PartCutter
+from auricle.frontend.recordings.parts import Part, PartCutter, joined
 
 _NICE = 19  # live sessions come first
 _GIB = 1 << 30
 
 
 class DecodingJob(msgspec.Struct, frozen=True):
-    """`name` is what the client called the file; without `endpointing` all audio is speech."""
+    """`name` is what the client called the file; without `endpointing` all audio is speech.
+
+    Parts are joined up to `join` samples; 0 keeps sentences apart.
+    """
 
     path: str
     name: str
@@ -38,6 +42,7 @@ class DecodingJob(msgspec.Struct, frozen=True):
     max_memory_gib: int
     limits: SegmentLimits
     endpointing: EndpointingOptions | None
+    join: int = 0
 
 
 class Decoded(msgspec.Struct, frozen=True, tag=True):
@@ -79,15 +84,24 @@ def decode_to(connection: Connection, job: DecodingJob) -> None:
 
 def outputs(job: DecodingJob) -> Iterator[Output]:
     """Parts, then `Decoded`. Raises AuricleError saying why the file cannot be used."""
+    heard = _Heard()
+    yield from joined(_sentences(job, heard), job.join)
+    yield Decoded(heard.samples)
+
+
+@dataclass
+class _Heard:
+    samples: int = 0
+
+
+def _sentences(job: DecodingJob, heard: _Heard) -> Iterator[Part]:
     cutter = PartCutter(job.limits)
     gate = _Gate(job.endpointing)
-    samples = 0
     for pcm in read_recording(Path(job.path), job.name, job.max_seconds):
-        samples += len(pcm)
+        heard.samples += len(pcm)
         yield from cutter.push(gate.push(pcm))
     yield from cutter.push(gate.finish())
     yield from cutter.finish()
-    yield Decoded(samples)
 
 
 class _Gate:

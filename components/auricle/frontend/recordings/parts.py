@@ -15,12 +15,34 @@ from auricle.audio.pcm import Int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.frontend.endpointing import GateEvent, Piece
 
+_SAMPLE_BYTES = 2
+
 
 class Part(msgspec.Struct, frozen=True, tag=True):
-    """16 kHz mono int16 (little-endian bytes) from sample `start` of the recording on."""
+    """Speech within samples [start, end) of the recording, 16 kHz mono int16 (little-endian
+    bytes); shorter than that where silence between sentences was left out."""
 
     start: int
+    end: int
     pcm: bytes
+
+
+def joined(parts: Iterable[Part], longest: int) -> Iterator[Part]:
+    """Neighbours as one part, as long as that has at most `longest` samples.
+
+    A part costs a session and a decode of its own, however short it is. Each ends with the
+    silence that ended its sentence, so what is joined sounds like speech with short pauses.
+    """
+    held: Part | None = None
+    for part in parts:
+        if held is not None and len(held.pcm) + len(part.pcm) <= longest * _SAMPLE_BYTES:
+            held = Part(held.start, part.end, held.pcm + part.pcm)
+            continue
+        if held is not None:
+            yield held
+        held = part
+    if held is not None:
+        yield held
 
 
 class PartCutter:
@@ -57,7 +79,8 @@ class PartCutter:
         return self._pcm[start:end]
 
     def _cut(self, samples: int) -> Part:
-        part = Part(self._start, self._pcm[:samples].astype("<i2", copy=False).tobytes())
+        pcm = self._pcm[:samples].astype("<i2", copy=False).tobytes()
+        part = Part(self._start, self._start + samples, pcm)
         self._start += samples
         self._pcm = self._pcm[samples:]
         return part

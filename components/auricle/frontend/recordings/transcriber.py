@@ -29,7 +29,10 @@ from auricle.tracing import NO_TRACE
 
 @dataclass(frozen=True)
 class Recording:
-    """A file to transcribe; `name` is what the client called it."""
+    """A file to transcribe; `name` is what the client called it.
+
+    Where nobody asks for times (`timed`), sentences are transcribed several at a time.
+    """
 
     id: str
     path: Path
@@ -38,6 +41,7 @@ class Recording:
     language: str | None
     context: str
     endpointing: EndpointingOptions | None
+    timed: bool = True
     trace: str = NO_TRACE
 
 
@@ -111,7 +115,12 @@ class RecordingTranscriber:
             max_memory_gib=settings.max_decoding_memory_gib,
             limits=self._limits,
             endpointing=recording.endpointing,
+            join=0 if self._timed(recording) else self._limits.pause_after,
         )
+
+    def _timed(self, recording: Recording) -> bool:
+        """The transcript bus tells of times, too."""
+        return recording.timed or bool(self._settings.nats_server)
 
     async def _part(self, recording: Recording, part: Part) -> Segment:
         """One part is one session of one segment."""
@@ -134,7 +143,7 @@ class RecordingTranscriber:
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)
-        result = asyncio.create_task(_segment(link, piece))
+        result = asyncio.create_task(_segment(link, part))
         pump = asyncio.create_task(link.pump())
         return await first_failure_or(result, [pump])
 
@@ -153,7 +162,7 @@ def _raise_failure(running: Iterable[asyncio.Task[Segment]]) -> None:
             task.result()
 
 
-async def _segment(link: ProcessorLink, piece: Piece) -> Segment:
+async def _segment(link: ProcessorLink, part: Part) -> Segment:
     """The session's text; the processor may have cut it once more."""
     finals: list[Final] = []
     async with aclosing(link.events()) as events:
@@ -164,7 +173,7 @@ async def _segment(link: ProcessorLink, piece: Piece) -> Segment:
                 raise from_code(event.code, event.message)
     return Segment(
         text=" ".join(final.text for final in finals),
-        start=piece.start,
-        end=piece.end,
+        start=part.start,
+        end=part.end,
         language=finals[0].language if finals else "",
     )

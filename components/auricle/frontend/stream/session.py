@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, ProtocolError, from_code
+from auricle.frontend.admission import about_to_go
 from auricle.frontend.backend import Backend
 from auricle.frontend.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
 from auricle.frontend.feature_ingest import FeatureIngest
 from auricle.frontend.ingest import Ingest
 from auricle.frontend.link import ProcessorLink
-from auricle.frontend.sockets import GOING, ClientSocket
+from auricle.frontend.sockets import ClientSocket
 from auricle.frontend.stream import protocol
 from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
 from auricle.settings import MAX_CONTEXT_CHARACTERS
-from auricle.tasks import first_failure_or
+from auricle.tasks import Interrupted, first_failure_or
 
 
 class StreamProtocol:
@@ -52,7 +53,10 @@ class _Session:
     async def run(self) -> None:
         """Until done; raises AuricleError or ClientGone."""
         seconds = self._settings.start_timeout_seconds
-        text, _ = await self._socket.receive(seconds, "the start message")
+        try:
+            text, _ = await self._socket.receive(seconds, "the start message")
+        except Interrupted:
+            raise about_to_go() from None
         start = protocol.parse_start(text)
         opened = OpenSession(
             session=self._name,
@@ -79,7 +83,12 @@ class _Session:
         """Client → link, until `end`."""
         idle = self._settings.idle_timeout_seconds
         while True:
-            text, data = await self._socket.receive(idle, "the next audio packet")
+            if self._backend.front_door.leaving and await self._left(ingest, link):
+                await self._ignored()
+            try:
+                text, data = await self._socket.receive(idle, "the next audio packet")
+            except Interrupted:
+                continue
             heard = ingest.total_samples
             if text is None:
                 self._backend.metrics.bytes("websocket", len(data))
@@ -93,8 +102,6 @@ class _Session:
             await self._heard(ingest.total_samples - heard)
             if text is not None:
                 break
-            if self._backend.front_door.leaving and await self._left(ingest, link):
-                await self._ignored()
         # After `end` the client only listens; notice if it goes or goes on.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")
@@ -109,14 +116,15 @@ class _Session:
             await self._hand_over(await ingest.end(), link)
             resume_at = ingest.total_samples
         self._resume_at = resume_at
-        self._socket.close_code = GOING
+        self._socket.goes_at(resume_at)
         link.finish(ingest.total_samples)
         return True
 
     async def _ignored(self) -> None:
         """What the client sends until it has read that it is to go."""
         while True:
-            await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
+            with suppress(Interrupted):
+                await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
 
     async def _push(self, ingest: Ingest | FeatureIngest, data: bytes) -> list[GateEvent]:
         began, heard = time.monotonic(), ingest.total_samples

@@ -85,6 +85,7 @@ class TranscriptionRequests:
             raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
         name = f"rec_{uuid.uuid4().hex}"
         with (
+            self._backend.front_door.recording(),
             about(session=name, tenant=client.tenant),
             self._backend.tracer.span("recording", session=name, tenant=client.tenant) as trace,
         ):
@@ -115,6 +116,7 @@ class TranscriptionRequests:
                     language=request.language,
                     context=request.prompt,
                     endpointing=self._endpointing(request.chunking_strategy),
+                    timed=request.stream or request.response_format not in formats.WITHOUT_TIMES,
                 )
                 answer = asyncio.create_task(self._answer(recording, request, client, scope, send))
                 await first_failure_or(answer, [asyncio.create_task(_leaves(receive))])

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from auricle.audio.mel import SAMPLE_RATE
 from auricle.frontend.recordings.transcriber import Segment
 
+WITHOUT_TIMES = ("json", "text")
+
 
 @dataclass(frozen=True)
 class Transcript:
