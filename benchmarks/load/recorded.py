@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,8 +47,14 @@ def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
     return plans
 
 
-async def rtfx(server: Running, plans: list[SessionPlan], concurrency: int) -> Rtfx:
-    """All files, so many at a time, each as its own request."""
+async def rtfx(
+    server: Running,
+    plans: list[SessionPlan],
+    concurrency: int,
+    answer_tokens: int | None = None,
+) -> Rtfx:
+    """All files, so many at a time, each as its own request; see `Target.answer_tokens`."""
+    target = replace(server.target(640), answer_tokens=answer_tokens)
     waiting = list(plans)
     records: list[Record] = []
 
@@ -57,7 +63,7 @@ async def rtfx(server: Running, plans: list[SessionPlan], concurrency: int) -> R
             record = Record(waiting.pop(), 0.0, time.monotonic())
             records.append(record)
             try:
-                await transcriptions.run(server.target(640), record)
+                await transcriptions.run(target, record)
                 record.outcome = "done"
             except (Failed, Refused) as error:
                 record.outcome, record.reason = "failed", str(error)

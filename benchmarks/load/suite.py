@@ -20,7 +20,7 @@ _MINUTES = {
     "half": 2.3,
     "time": 1.5,
     "profiles": 1.5,
-    "60m": 20,
+    "60m": 13,
     "time-60m": 2,
     "recorded": 3,
     "recorded-60m": 5,

@@ -13,12 +13,14 @@ class Target:
     """A server: its HTTP address, the model's name there, and the cadence to ask for.
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
+    `answer_tokens` bounds each piece's answer (`transcriptions` of stock vLLM only).
     """
 
     url: str
     model: str
     chunk_ms: int = 640
     endpointing: bool = True
+    answer_tokens: int | None = None
 
 
 RunSession = Callable[[Target, Record], Awaitable[None]]

@@ -21,12 +21,15 @@ async def run(target: Target, record: Record) -> None:
     soundfile.write(body, record.plan.pcm, SAMPLE_RATE, format="WAV")
     record.due_at = record.sent_at = [time.monotonic()]
     record.stopped_at = record.sent_at[0]
+    form = {"model": target.model, "language": "en", "temperature": "0"}
+    if target.answer_tokens is not None:
+        form["max_completion_tokens"] = str(target.answer_tokens)
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
         try:
             answer = await client.post(
                 f"{target.url}/v1/audio/transcriptions",
                 files={"file": (f"{record.plan.name}.wav", body.getvalue())},
-                data={"model": target.model, "language": "en", "temperature": "0"},
+                data=form,
             )
         except httpx.HTTPError as error:
             raise Failed(f"{type(error).__name__}: {error}") from None

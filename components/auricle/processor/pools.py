@@ -36,19 +36,12 @@ class Pool:
     # Whether a worker that is to go is left within a segment, or at its end.
     leaves_at_once = False
 
-    def __init__(
-        self,
-        endpoint: RemoteEndpoint,
-        deadline_seconds: float,
-        attempts: int,
-        loads: WorkerLoads | None = None,
-    ) -> None:
-        """`loads` is what the pool's workers report."""
+    def __init__(self, endpoint: RemoteEndpoint, deadline_seconds: float, attempts: int) -> None:
         self._endpoint = endpoint
         self._deadline = deadline_seconds
         self._attempts = attempts
         self._placed: Counter[int] = Counter()
-        self.loads = loads or WorkerLoads()
+        self.loads = WorkerLoads()  # what the pool's workers report
 
     async def ready(self, seconds: float) -> None:
         """Until the pool has an instance; raises DeadlineExceeded."""

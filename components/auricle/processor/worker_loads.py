@@ -10,7 +10,7 @@ from auricle.load_reports import WorkerLoad
 # Where nothing is known of a worker's size.
 _SLOTS = 32
 # So much fuller, as a share of its room, a worker may be than the emptiest and be preferred
-# for what it holds: a quarter of the slots filled costs a decode less than a long prefill.
+# for what it holds. A choice, not measured: room for some decodes more, not for a crowd.
 _SLACK = 0.25
 _NEARLY_FULL = 0.9
 
