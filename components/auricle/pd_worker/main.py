@@ -39,15 +39,18 @@ async def run(settings: PdWorkerSettings) -> None:
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
     slab = HostSlab.create_shared(layout, settings.landing_slots)
-    directory = tempfile.mkdtemp(prefix="auricle-pd-")  # for a socket; nobody else may enter
     endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.region)
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
-    engine = None
+    engine = kv_directory = None
     try:
         await asyncio.to_thread(endpoint.start)
         report_status("starting vLLM")
-        kv_events = f"ipc://{directory}/kv" if settings.placement == "kv" else ""
+        kv_events = ""
+        if settings.placement == "kv":
+            # For a socket; no other user may enter.
+            kv_directory = tempfile.mkdtemp(prefix="auricle-kv-")
+            kv_events = f"ipc://{kv_directory}/kv"
         options = _engine_options(settings, checkpoint, kv_events)
         engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
         slab.unlink()  # vLLM's processes have mapped it
@@ -93,7 +96,8 @@ async def run(settings: PdWorkerSettings) -> None:
         endpoint.close()
         if engine is not None:
             await engine.close()
-        shutil.rmtree(directory, ignore_errors=True)
+        if kv_directory is not None:
+            shutil.rmtree(kv_directory, ignore_errors=True)
 
 
 def _engine_options(

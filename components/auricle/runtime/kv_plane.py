@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auricle.errors import AuricleError
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
@@ -77,11 +76,8 @@ class KvIndex:
                 self._router.get_overlap_scores(list(tokens), cache_namespace=tenant),
                 "the KV router",
             )
-        except AuricleError as error:
-            log.warning("placed by load alone: %s", error)
-            return {}
-        except Exception as error:  # Dynamo has no error types of its own
-            log.warning("placed by load alone: the KV router failed: %s", error)
+        except Exception as error:  # too late, or Dynamo's, which has no error types of its own
+            log.warning("placed by load alone, without the KV router: %s", error)
             return {}
         return {
             worker["worker_id"]: worker["device_blocks"] * self._block_size

@@ -28,7 +28,7 @@ from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.wire import from_wire, to_wire
 from auricle.settings import CommonSettings
 from auricle.status import report_status
-from auricle.tasks import TaskOwner, cancelled, unless
+from auricle.tasks import TaskOwner, cancelled, unless, within
 
 log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
@@ -89,27 +89,26 @@ class Runtime:
         """Tasks whose death ends the process (a supervisor restarts it)."""
         return self._tasks
 
+    def _endpoint(self, component: str, name: str) -> Any:
+        return self._dynamo.endpoint(f"{self._namespace}.{component}.{name}")
+
     def client(self, component: str, endpoint: str) -> RemoteEndpoint:
         """Callable side of another component's endpoint."""
-        return RemoteEndpoint(self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}"))
+        return RemoteEndpoint(self._endpoint(component, endpoint))
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""
-        component, endpoint = endpoint_path
-        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
-        handle.metrics.register_prometheus_expfmt_callback(expose)
+        self._endpoint(*endpoint_path).metrics.register_prometheus_expfmt_callback(expose)
 
     def instance(self, component: str, endpoint: str) -> int:
         """What others call this process by."""
-        path = f"{self._namespace}.{component}.{endpoint}"
-        return int(self._dynamo.endpoint(path).connection_id())
+        return int(self._endpoint(component, endpoint).connection_id())
 
     def publish_load(
         self, component: str, report: Callable[[], LoadReport], every_seconds: float
     ) -> None:
         """Tell whoever wants to know of this process's load, from now on."""
-        endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{_LOAD}")
-        publisher = LoadPublisher(endpoint)
+        publisher = LoadPublisher(self._endpoint(component, _LOAD))
         self._closing.append(publisher.close)
 
         async def publish() -> None:
@@ -121,19 +120,20 @@ class Runtime:
 
     def hear_load(self, component: str, kind: type[R], heard: Callable[[R], None]) -> None:
         """Be told of the load of every process of a component, from now on."""
-        endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{_LOAD}")
-        self._closing.append(LoadSubscriber(endpoint, kind, heard).close)
+        subscriber = LoadSubscriber(self._endpoint(component, _LOAD), kind, heard)
+        self._closing.append(subscriber.close)
 
     async def publish_kv(self, component: str, endpoint: str, source: str, model: str) -> None:
         """Tell of the KV blocks that vLLM tells of at `source`, from now on."""
-        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
-        publisher = await kv_plane.publish(handle, source, self._block_size, model)
+        publishing = kv_plane.publish(
+            self._endpoint(component, endpoint), source, self._block_size, model
+        )
+        publisher = await within(_LISTED_SECONDS, publishing, "announcing KV events")
         self._closing.append(publisher.shutdown)
 
     def kv_index(self, component: str, endpoint: str) -> KvIndex:
         """Which instances hold KV of what, kept up to date."""
-        handle = self._dynamo.endpoint(f"{self._namespace}.{component}.{endpoint}")
-        return KvIndex(handle, self._block_size)
+        return KvIndex(self._endpoint(component, endpoint), self._block_size)
 
     async def serve(
         self,
@@ -154,15 +154,16 @@ class Runtime:
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
         for route in routes:
-            endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{route.name}")
+            endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)
             work = endpoint.serve_endpoint(_handler(route), graceful_shutdown=True)
             serving.append(asyncio.ensure_future(work))
         names = [route.name for route in routes]
         if model is not None:
-            endpoint = self._dynamo.endpoint(f"{self._namespace}.{component}.{realtime.ENDPOINT}")
+            endpoint = self._endpoint(component, realtime.ENDPOINT)
             self._endpoints.append(endpoint)
-            await realtime.register(endpoint, model)
+            registering = realtime.register(endpoint, model)
+            await within(_LISTED_SECONDS, registering, "announcing the model")
             serving.append(asyncio.ensure_future(realtime.serve(endpoint, model)))
             names.append(realtime.ENDPOINT)
         if names:
