@@ -1,5 +1,7 @@
-# `make demo` and `make test` work on a machine that has only python3.11, pip and make.
-PYTHON ?= python3.11
+# `make demo` and `make test` work on a machine that has only Python 3.11 or 3.12, pip and make.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit((3, 13) <= sys.version_info or sys.version_info < (3, 11))' \
+	2> /dev/null && echo $$python && break; done)
 TARGET ?= cpu
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -8,29 +10,34 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env demo serve test test-unit lint train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env bench-smoke demo serve test test-unit lint audit train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 
 setup: $(VENV)/.installed-$(TARGET)
 setup-dev: $(VENV)/.installed-dev
 
-# The lock files are complete, so nothing is resolved: --no-deps keeps CUDA builds out of a CPU environment.
-$(VENV)/.installed-$(TARGET): requirements/$(TARGET).txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check --no-deps -q -r requirements/$(TARGET).txt
-	$(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation -q -e .
+INSTALL = $(if $(PYTHON),$(PYTHON) requirements/install.py,$(error $(NO_PYTHON)))
+NO_PYTHON := Python 3.11 or 3.12 with its venv module is needed. Install it (Debian 12: python3.11-venv, \
+Ubuntu 24.04: python3.12-venv) or name it, as in: make PYTHON=/path/to/python3.12 demo
+
+$(VENV)/.installed-$(TARGET): requirements/$(TARGET).txt requirements/torch-pypi.txt pyproject.toml
+	$(INSTALL) $(VENV) requirements/$(TARGET).txt --editable .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-$(TARGET) requirements/dev.txt
-	$(BIN)/pip install --disable-pip-version-check --no-deps -q -r requirements/dev.txt
+	$(INSTALL) $(VENV) requirements/dev.txt
 	touch $@
 
 # Stock vLLM and transformers, which the benchmarks compare with.
-$(BENCH_VENV)/.installed: requirements/bench.txt
-	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/pip install --disable-pip-version-check --no-deps -q -r requirements/bench.txt
+$(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
+	$(INSTALL) $(BENCH_VENV) requirements/bench.txt
 	touch $@
+
+# Whether every published measurement still runs: each in its shortest form, with a deadline.
+# For a night: about an hour on two cores; its figures say nothing.
+bench-smoke: setup-dev bench-env
+	$(BIN)/python -m benchmarks.smoke
 
 demo: setup
 	$(BIN)/auricle transcribe models/demo/recordings/market.flac --live
@@ -38,8 +45,9 @@ demo: setup
 serve: setup
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)
 
+# Two processes: while one waits for its graph to start, which keeps one core busy, the other tests.
 test: setup-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --no-loadscope-reorder
 
 test-unit: setup-dev
 	$(BIN)/pytest -m unit
@@ -49,6 +57,11 @@ lint: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Advisories about what is pinned (it says so where they cannot be reached), and secrets in the tree.
+audit: setup-dev
+	$(BIN)/python requirements/audit.py $(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))
+	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
+
 # About 90 minutes on two idle cores; resumes from build/demo when interrupted.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus
@@ -57,16 +70,20 @@ train-demo: setup-dev
 	$(BIN)/python -m models.training.evaluate --model models/demo --write
 
 evaluate-demo: setup-dev
-	$(BIN)/python -m models.training.corpus build/demo-corpus
+	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
 	$(BIN)/python -m models.training.evaluate --model models/demo --write
 
-# Needs `uv`; the CPU lock names torch's CPU build, which the resolver cannot see.
+# Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. What PyPI's build
+# needs beside itself is as in the GPU lock. Versions stay as they are where the inputs allow it.
 lock:
 	$(COMPILE) --override requirements/overrides-gpu.txt requirements/gpu.in -o requirements/gpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
+	mkdir -p build
+	cat requirements/cpu.txt requirements/dev.txt > build/all.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
 	grep -vxFf requirements/cpu.txt build/all.txt > requirements/dev.txt
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
 	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
 
 clean:

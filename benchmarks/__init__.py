@@ -1,1 +1,1 @@
-"""A script per published number; results are in RESULTS.md."""
+"""The scripts that measure the published figures; results are in RESULTS.md."""

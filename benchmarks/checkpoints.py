@@ -3,9 +3,9 @@
     python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
 
 `60m` is small enough for a CPU; `0.6b` has the geometry of Qwen/Qwen3-ASR-0.6B, for a
-GPU. The output head is zero for every token that is not a word, so a decode never
-ends by itself: its length is what `max_tokens` says, 3.5 per second of audio in the
-benchmarks, about what fast English speech takes.
+GPU. The output head is zero for every token that is not a word, so a decode ends only at
+`max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
+speech.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SYLLABLES = [c + v for c in "bdfghjklmnprstvwz" for v in ("a", "e", "i", "o", "
 
 @dataclass(frozen=True)
 class Size:
-    """What differs from the demo checkpoint's config, and how many words it knows."""
+    """The differences from the demo checkpoint's config, and the number of words."""
 
     audio: dict[str, int]
     text: dict[str, int]
@@ -69,7 +69,10 @@ SIZES = {
 
 
 def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:
-    """Config, tokenizer and bfloat16 weights in the original Qwen3-ASR format."""
+    """Write config, tokenizer and bfloat16 weights in the original Qwen3-ASR format.
+
+    The weights are written last and atomically: if they exist, the checkpoint is complete.
+    """
     output.mkdir(parents=True, exist_ok=True)
     pairs = itertools.product(_SYLLABLES, _SYLLABLES)
     words = [a + b for a, b in itertools.islice(pairs, size.words)]
@@ -84,7 +87,9 @@ def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:
     torch.manual_seed(seed)
     weights = DemoModel(config).published_weights()
     weights["thinker.lm_head.weight"] = _head(output, config)
-    save_file(weights, output / "model.safetensors", metadata={"format": "pt"})
+    unfinished = output / "model.safetensors.unfinished"
+    save_file(weights, unfinished, metadata={"format": "pt"})
+    unfinished.replace(output / "model.safetensors")
 
 
 def _special_ids(output: Path) -> dict[str, int]:
@@ -94,7 +99,7 @@ def _special_ids(output: Path) -> dict[str, int]:
 
 
 def _head(output: Path, config: dict[str, Any]) -> torch.Tensor:
-    """Random for whole words, zero for all else: some word always has a positive score."""
+    """Return a head that is random for words and zero for all other tokens."""
     text = config["thinker_config"]["text_config"]
     head = torch.zeros(text["vocab_size"], text["hidden_size"])
     vocabulary = json.loads((output / "vocab.json").read_text())

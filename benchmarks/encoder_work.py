@@ -2,10 +2,10 @@
 
     python -m benchmarks.encoder_work
 
-Counted over a session in 30 s segments at 640 ms chunks, for the demo geometry and that
-of Qwen/Qwen3-ASR-0.6B: windows and blocks that go through the encoder, and FLOPs of its
-matrix products. Beside it the time of the demo encoder for one session's decodes, the
-three ways by turns in one process, one thread.
+Counts, over a session in 30 s segments at 640 ms chunks, the windows and blocks that go
+through the encoder and the FLOPs of its matrix products, for the demo geometry and that of
+Qwen/Qwen3-ASR-0.6B. Also measures the demo encoder's time for one session's decodes, with the
+three methods in turn in one process and one thread.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _MODEL = Path("models/demo")
 
 @dataclass(frozen=True)
 class Work:
-    """Of one decode, in frames: windows through the transformer, blocks through the convs."""
+    """Work of one decode, in frames: windows of the transformer, blocks of the conv stack."""
 
     windows: tuple[int, ...]
     blocks: tuple[int, ...]
 
 
 def everything(frames: int, geometry: Geometry) -> Work:
-    """All audio of the segment again."""
+    """Encode all audio of the segment again."""
     return Work(_windows(frames, geometry), _blocks(frames, geometry))
 
 
 def tail_window(frames: int, geometry: Geometry) -> Work:
-    """Windows that are new or have grown since the last decode, whole."""
+    """Encode whole windows that are new or have grown since the last decode."""
     windows = _windows(frames, geometry)[_finished(frames, geometry) :]
     return Work(windows, tuple(b for w in windows for b in _blocks(w, geometry)))
 
 
 def new_seconds(frames: int, geometry: Geometry) -> Work:
-    """As above, but blocks that were finished at the last decode are not convolved again."""
+    """As `tail_window`, but blocks that were final at the last decode are not convolved."""
     windows = _windows(frames, geometry)[_finished(frames, geometry) :]
-    known = (frames - _CHUNK_FRAMES - 1) // geometry.chunk_frames  # a last frame may still change
+    known = (frames - _CHUNK_FRAMES - 1) // geometry.block_frames  # a last frame may still change
     return Work(windows, _blocks(frames, geometry)[max(0, known) :])
 
 
@@ -68,7 +68,7 @@ def _windows(frames: int, geometry: Geometry) -> tuple[int, ...]:
 
 
 def _blocks(frames: int, geometry: Geometry) -> tuple[int, ...]:
-    return _pieces(frames, geometry.chunk_frames)
+    return _pieces(frames, geometry.block_frames)
 
 
 def _pieces(frames: int, span: int) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ WAYS: dict[str, Callable[[int, Geometry], Work]] = {
 
 
 def decodes(seconds: int, geometry: Geometry, way: str) -> list[Work]:
-    """Every decode of a session."""
+    """Return the work of every decode of a session."""
     total, work = seconds * 100, []
     for start in range(0, total, _SEGMENT_FRAMES):
         length = min(_SEGMENT_FRAMES, total - start)
@@ -93,7 +93,7 @@ def decodes(seconds: int, geometry: Geometry, way: str) -> list[Work]:
 
 
 def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
-    """Of all decodes together."""
+    """Return the FLOPs of all decodes."""
     return float(
         sum(
             cost.convs(w.blocks) + sum(cost.window(geometry.embeddings(n)) for n in w.windows)
@@ -103,7 +103,7 @@ def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
 
 
 def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
-    """Time of the real modules for these decodes, one session alone."""
+    """Measure the seconds of the real modules for these decodes of one session."""
     noise = np.random.default_rng(0).uniform(-6, 2, (100, 128)).astype(np.float32)
     (known,) = encoder.convolve([MelBlock(noise, -6.0)])
     began = time.perf_counter()

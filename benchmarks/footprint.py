@@ -3,8 +3,8 @@
     python -m benchmarks.footprint [--starts 3]
 
 Memory is the proportional set size of all processes together (shared pages
-counted once), after one recording was transcribed live. Read time is the PD
-worker's own: from asking NIXL to verified in the landing slab.
+counted once), after one recording was transcribed live. The read time is measured by the PD
+worker, from the NIXL request until the window is verified in the landing slab.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.server import Server, serving
 
 
 def memory_mib(server: Server) -> dict[str, float]:
-    """PSS per process, in MiB."""
+    """Return the proportional set size per process, in MiB."""
     sizes: dict[str, float] = {}
     for process in server.processes():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -34,13 +34,13 @@ def memory_mib(server: Server) -> dict[str, float]:
 
 
 async def transcribe(server: Server) -> None:
-    """One bundled recording, through everything, at its own pace."""
+    """Transcribe one bundled recording through the whole graph, in real time."""
     async for _ in stream_file(server.url, recordings.samples("market"), live=True):
         pass
 
 
 def mean_read_ms(server: Server) -> float:
-    """Mean of the reads so far."""
+    """Return the mean time of all reads, in ms."""
     metric = "auricle_pd_worker_read_seconds"
     total = server.metric("PdWorker", f"{metric}_sum")
     return 1000 * total / server.metric("PdWorker", f"{metric}_count")

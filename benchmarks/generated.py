@@ -1,4 +1,4 @@
-"""Sections of RESULTS.md that are made of a benchmark's JSON."""
+"""Generates sections of RESULTS.md from a benchmark's JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESULTS, _PLOTS = _HERE / "RESULTS.md", _HERE / "plots"
 
 
 def heading(name: str, at: dict[str, Any], command: str, rest: str = "") -> Iterator[str]:
-    """What was run, when and where; `at` is `environment()`'s."""
+    """Return the heading: command, date and machine; `at` is the result of `environment()`."""
     yield f"## {name} · {at['date']}"
     yield ""
     yield f"`{command}`{rest}."
@@ -23,18 +23,23 @@ def heading(name: str, at: dict[str, Any], command: str, rest: str = "") -> Iter
     yield ""
 
 
-def figures(known: dict[str, tuple[str, str]], measured: dict[str, float]) -> Iterator[str]:
-    """A table of `known` figures (name → what it is, its bar), as far as they were measured."""
-    rows = [
-        [name, what, number(measured[name]), bar]
-        for name, (what, bar) in known.items()
-        if name in measured
-    ]
+def figures(
+    known: dict[str, tuple[str, str]],
+    measured: dict[str, float],
+    invalid: dict[str, str] | None = None,
+) -> Iterator[str]:
+    """Return a table of the measured `known` figures (name → meaning, target).
+
+    `invalid` says of some why they were not measured though it was tried.
+    """
+    shown = {name: f"invalid: {why}" for name, why in (invalid or {}).items()}
+    shown |= {name: number(value) for name, value in measured.items()}
+    rows = [[name, what, shown[name], bar] for name, (what, bar) in known.items() if name in shown]
     yield from table(["figure", "what", "measured", "bar"], rows)
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Markdown."""
+    """Return a Markdown table."""
     yield f"| {' | '.join(names)} |"
     yield f"|{'---|' * len(names)}"
     for row in rows:
@@ -43,12 +48,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """Three digits."""
+    """Format a number with three digits."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def replaced(document: str, name: str, text: str) -> str:
-    """The document with one generated section exchanged. Raises ValueError without it."""
+    """Return the document with one generated section replaced. Raises ValueError without it."""
     marks = _marks(name)
     before, begin, rest = document.partition(marks[0])
     _, end, after = rest.partition(marks[1])
@@ -58,7 +63,7 @@ def replaced(document: str, name: str, text: str) -> str:
 
 
 def write(name: str, lines: Iterator[str], plots: Path) -> None:
-    """Into RESULTS.md, and the section's plots (`name-*.png` in a folder) beside it."""
+    """Write the section into RESULTS.md and its plots (`name-*.png`) beside it."""
     text = "\n".join(lines) + "\n"
     _RESULTS.write_text(replaced(_RESULTS.read_text(), name, text))
     for plot in plots.glob(f"{name}-*.png"):

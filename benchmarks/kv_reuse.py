@@ -1,4 +1,4 @@
-"""KV reuse in the PD worker: block size, and what is still found when KV is scarce.
+"""KV reuse in the PD worker, by block size, and with a KV cache that is too small.
 
     python -m benchmarks.kv_reuse
 
@@ -36,7 +36,7 @@ _SCARCE = 1.2
 
 @dataclass
 class LiveSession:
-    """Its slots of the slab, and how far its segment is (mel frames)."""
+    """A session: its slots of the slab, and the length of its segment (mel frames)."""
 
     number: int
     frames: int
@@ -46,7 +46,7 @@ class LiveSession:
 
 @dataclass
 class Total:
-    """Over all decodes."""
+    """Sums over all decodes."""
 
     prompt: int = 0
     cached: int = 0
@@ -67,7 +67,7 @@ class Bench:
         self._requests = 0
 
     async def step(self, session: LiveSession, total: Total) -> None:
-        """The session's next decode."""
+        """Run the session's next decode."""
         session.frames += _CHUNK_FRAMES
         if session.frames > _SEGMENT_FRAMES:
             session.frames, session.decoded_frames = _CHUNK_FRAMES, 0
@@ -114,7 +114,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
-    """Engine and slab, gone when the block ends."""
+    """Yield engine and slab, and close them afterwards."""
     checkpoint = open_checkpoint(_MODEL)
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
@@ -129,7 +129,7 @@ async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
 
 
 async def run(subject: Bench, sessions: int, rounds: int) -> Total:
-    """Sessions by turns, each at another place of its segment."""
+    """Run sessions in turn, each at another position of its segment."""
     live = [LiveSession(i, _start(i, sessions)) for i in range(sessions)]
     total = Total()
     for _ in range(rounds):
@@ -139,7 +139,7 @@ async def run(subject: Bench, sessions: int, rounds: int) -> Total:
 
 
 def _useful_blocks(sessions: int, block_size: int) -> int:
-    """The most blocks that the next decodes of all sessions can find at any time."""
+    """Return the largest number of blocks that the next decodes of all sessions can reuse."""
     geometry = open_checkpoint(_MODEL).geometry
     head = len(PromptFormat(open_checkpoint(_MODEL)).head(""))
     chunks = _SEGMENT_FRAMES // _CHUNK_FRAMES
@@ -168,7 +168,7 @@ def _options(**changes: object) -> EngineOptions:
 
 
 async def block_sizes(rounds: int) -> None:
-    """One session with all the KV it wants."""
+    """Measure one session with a sufficient KV cache, by block size."""
     medians: dict[int, float] = {}
     for size in (32, 64, 128):
         async with bench(1, _options(block_size=size)) as subject:
@@ -184,7 +184,7 @@ async def block_sizes(rounds: int) -> None:
 
 
 async def scarce(sessions: int, rounds: int, block_size: int) -> None:
-    """KV for 1.2 times what can be found again, hashing everything and only that."""
+    """Measure with KV for 1.2 times the reusable blocks, hashing all blocks or only those."""
     useful = _useful_blocks(sessions, block_size)
     for limit_reuse in (False, True):
         blocks = int(useful * _SCARCE) + 1  # vLLM keeps one for itself

@@ -1,4 +1,4 @@
-"""Text from a client's own features, beside text from samples.
+"""Compares transcripts from a client's own features with those from samples.
 
     python -m benchmarks.log_mel [--recordings 400] [--out FILE]
 
@@ -19,11 +19,11 @@ import jiwer
 from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
-from auricle.frontend.endpointing import EndpointingOptions
-from benchmarks.streaming.audio import CORPUS, Recording, spoken
+from auricle.frontend.listening.endpointing import EndpointingOptions
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Recording, spoken
 from benchmarks.streaming.environment import environment
 from examples.log_mel_client import FeatureSender, speech, transcribe
-from models.training.corpus import Corpus
 from tests.server import Server, serving
 
 _LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
@@ -32,7 +32,7 @@ _AT_ONCE = 4
 
 
 async def texts(server: Server, recording: Recording) -> tuple[str, str, str]:
-    """As samples, as float32 and as float16 features."""
+    """Transcribe as samples, as float32 features and as float16 features."""
     pcm = to_int16(recording.samples)
     stream = stream_file(server.url, to_float(pcm), live=False)
     samples = [event async for event in stream][-1]["text"]
@@ -46,7 +46,7 @@ async def texts(server: Server, recording: Recording) -> tuple[str, str, str]:
 
 
 async def run(server: Server, recordings: list[Recording]) -> list[tuple[str, str, str]]:
-    """All of them, a few at a time."""
+    """Run all recordings, a few at a time."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(recording: Recording) -> tuple[str, str, str]:
@@ -57,7 +57,7 @@ async def run(server: Server, recordings: list[Recording]) -> list[tuple[str, st
 
 
 def figures(recordings: list[Recording], found: list[tuple[str, str, str]]) -> dict[str, float]:
-    """Shares of identical transcripts, and word error rates."""
+    """Return the shares of identical transcripts, and word error rates."""
     words = [" ".join(word.text for word in recording.words) for recording in recordings]
     rates = [jiwer.wer(words, [text[i] for text in found]) for i in range(3)]
     return {
@@ -74,8 +74,8 @@ def main() -> None:
     parser.add_argument("--recordings", type=int, default=400)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    corpus, dice = Corpus(CORPUS, "seen"), random.Random(0)
-    recordings = [spoken(corpus, dice, 3.0, (0.3, 1.0)) for _ in range(arguments.recordings)]
+    voices, dice = corpus("seen"), random.Random(0)
+    recordings = [spoken(voices, dice, 3.0, (0.3, 1.0)) for _ in range(arguments.recordings)]
     with serving() as server:
         result = figures(recordings, asyncio.run(run(server, recordings)))
     if arguments.out is not None:

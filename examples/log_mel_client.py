@@ -19,13 +19,14 @@ from pathlib import Path
 import numpy as np
 import websockets
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import read_audio
 from auricle.audio.features import DTYPES, pack
-from auricle.audio.mel import SAMPLE_RATE, IncrementalLogMel
+from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
 
 GRID = SAMPLE_RATE * 640 // 1000
 SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode it

@@ -1,18 +1,39 @@
-"""Fixtures, and two house rules: every test has one category, and leaves no task behind."""
+"""Two house rules: every test has one category, and leaves no task behind."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
 
 import pytest
-
-from tests.server import Server, serving
+from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Dynamo's runtime in the test's own process says at INFO that it is being left.
 os.environ.setdefault("DYN_LOG", "warn")
+# How long an example takes says something of the machine only.
+settings.register_profile("auricle", deadline=None)
+settings.load_profile("auricle")
 CATEGORIES = {"unit", "integration", "end_to_end"}
+# Other folders have a graph that all their tests share.
+FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
+
+
+class ByGraph(LoadScopeScheduling):
+    """Runs all tests that share a graph in one of pytest's processes; else a module at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = PurePath(nodeid.partition("::")[0])
+        folder = module.parent
+        return str(module if folder.name in FOLDERS_WITHOUT_GRAPH else folder)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGraph:
+    """How `pytest -n` distributes tests."""
+    return ByGraph(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,10 +54,3 @@ async def no_task_is_left() -> Iterator[None]:
     for task in left:
         task.cancel()
     assert not left, f"tasks left running: {left}"
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """The default graph with the bundled model, shared by all tests that do not break it."""
-    with serving("--PdWorker.max_model_len=2048") as running:
-        yield running

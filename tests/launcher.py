@@ -26,6 +26,11 @@ class Launcher:
         found = self._client.get("http://launcher/components").json()
         return int(found[component]["ready"])
 
+    def settled(self, component: str, replicas: int) -> bool:
+        """So many there are, all of them ready."""
+        found = self._client.get("http://launcher/components").json()[component]
+        return found == {"replicas": replicas, "ready": replicas}
+
     def refuses(self, component: str, body: object) -> str:
         path = f"http://launcher/components/{component}/replicas"
         answer = self._client.put(path, json=body)

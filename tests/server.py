@@ -24,10 +24,16 @@ import httpx
 import psutil
 
 ROOT = Path(__file__).parent.parent
-READY_SECONDS = 180.0
+READY_SECONDS = 300.0
 STOP_SECONDS = 60.0
+# A PD worker that was stopped while it started has left a process for more than 5 s.
+_GONE_SECONDS = 30.0
 _MARK = "AURICLE_TEST_RUN"
-_READY = re.compile(r"auricle ready at (\S+)")
+# What load does to sessions is not the subject of tests of the graph: on a busy machine a single
+# session may take longer than the target, and then its cadence or its neighbour's is not as asked.
+_UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.assured_sessions=64")
+_READY = re.compile(r'auricle ready at ([^\s"]+)')
+_LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 
 
 def free_port() -> int:
@@ -92,26 +98,42 @@ def serving(
         "--Frontend.port=0",
         f"--Common.discovery_path={discovery}",
         *(f"--{name}.system_port={port}" for name, port in ports.items()),
+        *_UNHURRIED,
         *overrides,
     ]
     began = time.monotonic()
     with leaving_nothing() as marked:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=marked | (environment or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        lines: queue.Queue[str] = queue.Queue()
         log: list[str] = []
-        threading.Thread(target=_read, args=(process, lines, log), daemon=True).start()
-        url = _wait_for_url(process, lines, log)
+        process, url = _started(command, marked | (environment or {}), log, _READY)
         yield Server(process, url, discovery, ports, time.monotonic() - began, log)
         _stop(process)
-        records = [p for p in discovery.rglob("*") if p.is_file()]
+        # The secret stays, for processes that join later, and so does the event relay's lock.
+        records = [p for p in discovery.rglob("[!.]*") if p.is_file()]
         assert not records, f"stale discovery records: {records}"
+
+
+@contextlib.contextmanager
+def frontend_beside(
+    server: Server, *overrides: str, config: str = "configs/demo.yaml"
+) -> Iterator[Server]:
+    """One more frontend of a running graph, with settings of its own, until the block ends.
+
+    What only a frontend does needs no graph of its own. `metric` of the workers is the graph's.
+    """
+    command = [
+        *(sys.executable, "-m", "auricle", "component", "Frontend", "-f", config),
+        "--Frontend.port=0",
+        f"--Common.discovery_path={server.discovery}",
+        *overrides,
+    ]
+    began = time.monotonic()
+    with leaving_nothing() as marked:
+        log: list[str] = []
+        supervised = marked | {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"}
+        process, url = _started(command, supervised, log, _LISTENING)
+        seconds = time.monotonic() - began
+        yield Server(process, url, server.discovery, server.system_ports, seconds, log)
+        _stop(process)
 
 
 @contextlib.contextmanager
@@ -124,7 +146,7 @@ def leaving_nothing() -> Iterator[dict[str, str]]:
     mark = uuid.uuid4().hex
     try:
         yield os.environ | {_MARK: mark}
-        _, alive = psutil.wait_procs(_marked(mark), timeout=5.0)
+        _, alive = psutil.wait_procs(_marked(mark), timeout=_GONE_SECONDS)
         assert not alive, f"left running: {alive}"
     finally:
         for left in _marked(mark):
@@ -139,11 +161,33 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str
         lines.put(line)
 
 
-def _wait_for_url(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str]) -> str:
+def _started(
+    command: list[str], environment: dict[str, str], log: list[str], pattern: re.Pattern[str]
+) -> tuple[subprocess.Popen[str], str]:
+    """The process, and the address it says that it is at."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read, args=(process, lines, log), daemon=True).start()
+    return process, _wait_for_url(process, lines, log, pattern)
+
+
+def _wait_for_url(
+    process: subprocess.Popen[str],
+    lines: queue.Queue[str],
+    log: list[str],
+    pattern: re.Pattern[str],
+) -> str:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(queue.Empty):
-            if found := _READY.search(lines.get(timeout=0.5)):
+            if found := pattern.search(lines.get(timeout=0.5)):
                 return found.group(1)
         if process.poll() is not None:
             break

@@ -1,1 +1,1 @@
-"""What auricle is compared with: transformers and stock vLLM, fed all audio at every chunk."""
+"""The baselines: transformers and stock vLLM, which decode all audio again at every chunk."""

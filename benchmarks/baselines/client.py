@@ -1,4 +1,4 @@
-"""Runs a baseline in its own environment (`make bench-env`) and asks it to decode."""
+"""Runs a baseline in its own environment (`make bench-env`) and sends it decode jobs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _JOB_SECONDS = 300.0
 
 
 class Baseline:
-    """One baseline process; jobs one at a time."""
+    """A baseline process, which runs one job at a time."""
 
     def __init__(self, process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
         self._process = process
         self._lines = lines
 
     def read(self, seconds: float) -> dict[str, object]:
-        """The next answer; raises RuntimeError if the baseline died or is silent."""
+        """Return the next reply. Raises RuntimeError if the baseline has ended or is silent."""
         for _ in range(int(seconds * 2)):
             with contextlib.suppress(queue.Empty):
                 answer: dict[str, object] = json.loads(self._lines.get(timeout=0.5))
@@ -45,7 +45,7 @@ class Baseline:
         raise RuntimeError(f"the baseline said nothing for {seconds:g} s")
 
     def decode(self, job: DecodeJob) -> DecodeResult:
-        """One job."""
+        """Run one job and return its result."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")
         self._process.stdin.flush()
@@ -54,7 +54,7 @@ class Baseline:
 
 @contextlib.contextmanager
 def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Baseline]:
-    """Baseline `a` or `b`, ready; all of its processes are gone when the block ends."""
+    """Start baseline `a` or `b` and yield it when it is ready; end all its processes afterwards."""
     if not PYTHON.exists():
         raise SystemExit("the baselines' environment is missing; run `make bench-env`")
     command = [str(PYTHON), "-m", f"benchmarks.baselines.{MODULES[name]}"]
@@ -79,7 +79,7 @@ def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Ba
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """The process and everything below it."""
+    """End the process and its descendants."""
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
@@ -91,7 +91,7 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 
 def wait_until_healthy(url: str, process: subprocess.Popen[Any], log: Path) -> None:
-    """Until /health answers; raises RuntimeError if the server ended or takes too long."""
+    """Wait until /health answers. Raises RuntimeError if the server ends or takes too long."""
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:

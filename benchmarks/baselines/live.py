@@ -1,11 +1,11 @@
-"""Baselines (a) and (b) as live servers: the obvious alternative, a plain FastAPI WebSocket.
+"""Baselines (a) and (b) as live servers, each a plain FastAPI WebSocket.
 
     python -m benchmarks.baselines.live --engine b --model models/demo --port 9000
 
 Speaks the messages of `WS /v1/audio/stream`. Every chunk decodes all audio so far after a
-forced prefix, as the published `streaming_transcribe` does; with `--segmented` our voice
-activity and segment rules bound what "so far" is. In its favour: chunks that arrived
-while a decode ran are skipped, not queued, and it gets all cores as threads.
+forced prefix, as the published `streaming_transcribe` does. With `--segmented` auricle's
+voice activity detection and segment rules bound that audio. To the baseline's advantage, chunks
+that arrive during a decode are skipped, not queued, and it uses all cores as threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Options:
 
 @dataclass
 class _Segment:
-    """Audio from session sample `start` on, and the hypothesis so far."""
+    """Audio from session sample `start` on, and its last hypothesis."""
 
     start: int
     audio: list[np.ndarray] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Segment:
 
 
 class Session:
-    """One connection: a reader fills segments, one loop decodes them."""
+    """One connection: a reader task fills segments, and one loop decodes them."""
 
     def __init__(self, engine: LiveEngine, options: Options, socket: WebSocket) -> None:
         self._engine, self._options, self._socket = engine, options, socket
@@ -62,7 +62,7 @@ class Session:
         self._chunk = 0
 
     async def run(self) -> None:
-        """Until the client has its text."""
+        """Serve the connection until the client has its final text."""
         await self._socket.accept()
         start = json.loads(await self._socket.receive_text())
         self._chunk = start["chunk_ms"] * SAMPLE_RATE // 1000
@@ -132,7 +132,7 @@ class Session:
         await self._send(type="final", segment=number, text=text, start_ms=0, end_ms=end)
 
     async def _hear(self, segment: _Segment, end: int) -> None:
-        """All of the segment's first `end` samples again, after the forced prefix."""
+        """Decode the segment's first `end` samples again, after the forced prefix."""
         segment.audio = [np.concatenate(segment.audio)]
         samples = segment.audio[0][:end].astype(np.float32) / np.float32(32768.0)
         first = segment.decodes < UNFIXED_CHUNKS
@@ -147,7 +147,7 @@ class Session:
 
 
 def create_app(engine: LiveEngine, options: Options) -> FastAPI:
-    """The whole alternative."""
+    """Return the app of the baseline server."""
     app = FastAPI()
 
     @app.get("/health")

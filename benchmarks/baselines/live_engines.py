@@ -1,4 +1,4 @@
-"""What decodes in a live baseline: transformers in a thread, or vLLM's AsyncLLM."""
+"""The engines of live baselines: transformers in a thread, or vLLM's AsyncLLM."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _FORCED = "language English<asr_text>"
 
 
 class LiveEngine(Protocol):
-    """Greedy decoding of 16 kHz float samples after a forced prefix."""
+    """Decodes 16 kHz float samples greedily after a forced prefix."""
 
     async def decode(
         self, samples: np.ndarray, prefix: Sequence[int], max_tokens: int
     ) -> list[int]:
-        """New tokens, without the end of turn."""
+        """Return the new tokens, without the end of turn."""
         ...
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Of an answer."""
+        """Return the text of an answer."""
         ...
 
 
 class _Prompt:
-    """Token ids around the audio, English forced, as our sessions force it."""
+    """The token ids around the audio; the language is English, as in auricle's sessions."""
 
     def __init__(self, model: Path) -> None:
         from transformers import AutoTokenizer
@@ -124,7 +124,7 @@ class StockVllm:
 
 
 async def open_engine(name: str, model: Path, threads: int) -> LiveEngine:
-    """`a` or `b`, warm: kernels and caches of a first decode are behind it."""
+    """Open engine `a` or `b` and warm it up with a first decode."""
     engine: LiveEngine = Transformers(model, threads) if name == "a" else StockVllm(model, threads)
     for seconds in (2, 8):
         await engine.decode(np.zeros(seconds * 16_000, np.float32), [], 8)

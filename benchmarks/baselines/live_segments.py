@@ -1,4 +1,4 @@
-"""How much of a live session a baseline decodes: all of it, or our segments."""
+"""What a live baseline decodes: the whole session, or segments as auricle cuts them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
 from auricle.settings import FrontendSettings
 
 # (session sample it begins at, samples, whether a segment ends with it)
@@ -16,23 +16,23 @@ Heard = tuple[int, np.ndarray, bool]
 
 
 class Whole:
-    """As published: a session is one growing piece of audio."""
+    """As published, the session is one growing segment."""
 
     def __init__(self) -> None:
         self._samples = 0
 
     def push(self, pcm: np.ndarray) -> Iterator[Heard]:
-        """The next samples."""
+        """Return the next samples."""
         yield self._samples, pcm, False
         self._samples += len(pcm)
 
     def end(self) -> Iterator[Heard]:
-        """Nothing is held back."""
+        """Return nothing, as no samples are held back."""
         return iter(())
 
 
 class Endpointing:
-    """Our voice activity and segment rules, as the frontend and processor apply them."""
+    """Segments that auricle's voice activity detection and rules would cut."""
 
     def __init__(self) -> None:
         defaults = FrontendSettings()
@@ -51,13 +51,13 @@ class Endpointing:
         self._length = 0  # of the open segment
 
     def push(self, pcm: np.ndarray) -> Iterator[Heard]:
-        """The next samples; silence between segments is dropped."""
+        """Return the next samples without silence between segments."""
         frames = self._voice.frames(pcm)
         (found,) = self._model.probabilities([(self._voice, frames)])
         yield from self._pieces(self._gate.push(pcm, found.tolist()))
 
     def end(self) -> Iterator[Heard]:
-        """What was held back."""
+        """Return the samples that were held back."""
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
         (found,) = self._model.probabilities([(self._voice, frames)])
         yield from self._pieces(self._gate.finish(found.tolist()))
@@ -79,7 +79,7 @@ _MODELS: list[VoiceActivityModel] = []
 
 
 def _model() -> VoiceActivityModel:
-    """One for all sessions: they share an event loop."""
+    """Return the detector, which all sessions share on one event loop."""
     if not _MODELS:
         _MODELS.append(VoiceActivityModel())
     return _MODELS[0]

@@ -21,7 +21,7 @@ _REQUEST_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class FileResult:
-    """One file's text, and what it took."""
+    """One file's text and cost."""
 
     text: str
     wall_seconds: float
@@ -35,7 +35,7 @@ class OpenAiServer:
         self._url, self._process, self._model = url, process, model
 
     def transcribe(self, path: Path) -> FileResult:
-        """POST one file."""
+        """Transcribe one file with a POST request."""
         before, began = cpu_seconds(self._process), time.monotonic()
         with path.open("rb") as file:
             answer = httpx.post(
@@ -51,7 +51,7 @@ class OpenAiServer:
 
 @contextlib.contextmanager
 def openai_server(model: Path, port: int, log: Path, threads: int = 1) -> Iterator[OpenAiServer]:
-    """Ready when the block begins, gone when it ends."""
+    """Start the server, yield it when it is ready, and end it afterwards."""
     environment = os.environ | {
         "PYTHONPATH": f"{SITE}:{ROOT}",
         "HF_HUB_OFFLINE": "1",

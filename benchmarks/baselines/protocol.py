@@ -30,7 +30,7 @@ class DecodeJob:
 
 @dataclass(frozen=True)
 class DecodeResult:
-    """Output without end of turn; seconds of this job alone, of all the baseline's processes."""
+    """The output without end of turn, and the job's seconds in all processes of the baseline."""
 
     tokens: list[int]
     wall_seconds: float
@@ -41,7 +41,7 @@ Decode = Callable[[np.ndarray, DecodeJob], list[int]]
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """User and system time of a process and everything below it that still runs."""
+    """Return user and system seconds of a process and its running descendants."""
     total = 0.0
     for one in (process, *process.children(recursive=True)):
         try:
@@ -53,7 +53,7 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def serve(load: Callable[[], Decode]) -> None:
-    """Answer jobs from standard input until it ends. What libraries print goes to stderr."""
+    """Answer jobs from standard input until its end; output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     decode = load()

@@ -1,4 +1,4 @@
-"""The published streaming loop as decode jobs. Pure.
+"""The published streaming loop as decode jobs. No I/O.
 
 `streaming_transcribe` of Qwen3-ASR: at every chunk all audio so far is decoded again,
 after a forced prefix: the last hypothesis without its last 5 tokens, and none for the
@@ -31,7 +31,7 @@ class Position:
 def positions(
     segments: Sequence[tuple[int, int]], chunk: int, tokens_per_second: float
 ) -> list[Position]:
-    """Every decode of a session whose text has so many tokens per second of audio.
+    """Return every decode of a session with so many tokens of text per second of audio.
 
     `segments` are [start, end) in samples; a whole recording is one segment. A decode
     lies at every `chunk` samples of a segment and at its end.
@@ -48,7 +48,7 @@ def positions(
 
 
 def sampled(all_positions: Sequence[Position], count: int) -> list[Position]:
-    """About `count` of them, evenly, the first and the last included."""
+    """Return about `count` evenly spaced positions, including the first and the last."""
     chosen = np.linspace(0, len(all_positions) - 1, min(count, len(all_positions)))
     return [all_positions[int(i)] for i in np.unique(chosen.round())]
 
@@ -56,7 +56,7 @@ def sampled(all_positions: Sequence[Position], count: int) -> list[Position]:
 def integrated(
     chosen: Sequence[Position], costs: Sequence[float], all_positions: Sequence[Position]
 ) -> float:
-    """Cost of all positions from that of some.
+    """Estimate the cost of all positions from measurements of some.
 
     The cost depends on how much audio is decoded: between sampled lengths it is
     interpolated linearly.

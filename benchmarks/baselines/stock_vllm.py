@@ -2,8 +2,8 @@
 
     python -m benchmarks.baselines.stock_vllm --model build/checkpoints/60m --threads 1
 
-Caches as they are by default: the prefix cache finds the prompt's head, nothing of the
-audio, whose content is new at every chunk.
+The caches have their defaults: the prefix cache finds the prompt's head, but not the audio,
+whose content is new at every chunk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STOPS = ("<|im_end|>", "<|endoftext|>")
 
 
 def load(model: Path, threads: int, max_model_len: int) -> Decode:
-    """vLLM's own engine, offline, float32."""
+    """Load vLLM's own engine, offline, in float32."""
     set_environment(threads)
     from transformers import AutoTokenizer
     from vllm import LLM, SamplingParams, TokensPrompt
@@ -57,7 +57,7 @@ def load(model: Path, threads: int, max_model_len: int) -> Decode:
 
 
 def set_environment(threads: int) -> None:
-    """Before vLLM is imported: a CPU, no hub, as many threads as asked for."""
+    """Select the CPU, no hub and the number of threads; call it before vLLM is imported."""
     os.environ |= {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",

@@ -17,7 +17,7 @@ from models.training.reference import STOPS, Reference
 
 
 def load(model: Path, threads: int) -> Decode:
-    """Feature extractor, encoder and decoder as transformers has them, float32."""
+    """Load the feature extractor, encoder and decoder of transformers in float32."""
     torch.set_num_threads(threads)
     reference = Reference(model)
     text, pad = reference.model.text, reference.model.audio_token_id

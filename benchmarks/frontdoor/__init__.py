@@ -1,1 +1,1 @@
-"""The front door under heavy uploads: does it still answer, and do live sessions notice?"""
+"""Measures /health and live sessions of a frontend under many uploads."""

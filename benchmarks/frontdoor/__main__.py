@@ -2,10 +2,10 @@
 
     python -m benchmarks.frontdoor --out FILE [--uploads 128] [--seconds 60]
 
-Phases, each on a server of its own: live sessions alone; the same beside the uploads;
-the same with the recordings decoded on the frontend's event loop. And, with `--sweep`,
-how many decoding processes are worth having. Uploads are cancelled at the end of a
-phase; what they leave behind is looked for.
+The phases, each on its own server: live sessions alone; live sessions with the uploads; and
+the same with recordings decoded on the frontend's event loop. `--sweep` also varies the number
+of decoding processes. Uploads are cancelled at the end of a phase, which then checks that no
+recording is left.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from auricle.audio.pcm import Int16, to_int16
 from benchmarks.frontdoor.probes import health, live_lag
 from benchmarks.streaming.environment import environment
 from tests import recordings
-from tests.server import ROOT, Server, free_port, serving
+from tests.server import READY_SECONDS, ROOT, Server, free_port, serving
 
 _LIVE_SESSIONS = 2
 _CONFIG = "configs/demo.yaml"
+_SWEEP_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What was seen: /health in ms, lags in seconds, seconds of recordings transcribed."""
+    """The results of a phase: /health in ms, lags in seconds, transcribed audio in seconds."""
 
     health_ms: list[float]
     lags: list[float]
@@ -49,14 +50,14 @@ class Phase:
 
 
 def speech() -> Int16:
-    """The bundled recordings, with pauses between them."""
+    """Return the bundled recordings with pauses between them."""
     gap = np.zeros(12_000, np.float32)
     parts = [part for name in recordings.NAMES for part in (recordings.samples(name), gap)]
     return to_int16(np.concatenate(parts))
 
 
 def hour(directory: Path) -> Path:
-    """An hour of them as Ogg Vorbis."""
+    """Write an hour of this speech as Ogg Vorbis."""
     path = directory / "hour.ogg"
     audio = np.resize(speech(), 3_600 * 16_000)
     with soundfile.SoundFile(path, "w", 16_000, 1, format="OGG", subtype="VORBIS") as file:
@@ -66,7 +67,7 @@ def hour(directory: Path) -> Path:
 
 
 async def watched(url: str, seconds: float) -> tuple[list[float], list[float]]:
-    """/health and live sessions for so long."""
+    """Probe /health and live sessions for that time."""
     audio = speech()
     probes = [live_lag(url, np.roll(audio, i * 50_000), seconds) for i in range(_LIVE_SESSIONS)]
     took, *lags = await asyncio.gather(health(url, seconds), *probes)
@@ -74,7 +75,7 @@ async def watched(url: str, seconds: float) -> tuple[list[float], list[float]]:
 
 
 async def phase(server: Server, url: str, file: Path | None, uploads: int, seconds: float) -> Phase:
-    """One phase; without a file there are no uploads."""
+    """Run one phase; without a file there are no uploads."""
     await watched(url, 5.0)  # everything warm
     if file is None:
         return Phase(*await watched(url, seconds))
@@ -95,7 +96,7 @@ async def phase(server: Server, url: str, file: Path | None, uploads: int, secon
 
 
 async def _sent(process: asyncio.subprocess.Process, began: float) -> float:
-    """Seconds until all bodies were sent; infinite if they never were."""
+    """Return the seconds until all bodies were sent; infinite if they were not."""
     assert process.stdout is not None
     seconds = float("inf")
     async for line in process.stdout:
@@ -107,7 +108,7 @@ async def _sent(process: asyncio.subprocess.Process, began: float) -> float:
 
 
 async def _left(url: str) -> int:
-    """Recordings still in work some seconds after their uploads were cancelled."""
+    """Return the recordings still in progress seconds after their uploads were cancelled."""
     for _ in range(100):
         async with httpx.AsyncClient(timeout=10.0) as client:
             text = (await client.get(f"{url}/metrics")).text
@@ -122,7 +123,7 @@ async def _left(url: str) -> int:
 
 @contextlib.asynccontextmanager
 async def frontend_on_loop(server: Server) -> AsyncIterator[str]:
-    """A second frontend of the same graph, which decodes on its loop; yields its address."""
+    """Start a second frontend of the graph, which decodes on its loop; yield its address."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.frontdoor.on_loop", "-f", _CONFIG),
@@ -135,10 +136,13 @@ async def frontend_on_loop(server: Server) -> AsyncIterator[str]:
     url = f"http://127.0.0.1:{port}"
     try:
         async with httpx.AsyncClient(timeout=5.0) as client:
+            deadline = time.monotonic() + READY_SECONDS
             while True:
                 with contextlib.suppress(httpx.HTTPError):
                     if (await client.get(f"{url}/health")).status_code == 200:
                         break
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the second frontend was not ready in {READY_SECONDS:g} s")
                 await asyncio.sleep(0.2)
         yield url
     finally:
@@ -147,18 +151,18 @@ async def frontend_on_loop(server: Server) -> AsyncIterator[str]:
 
 
 def decoding_processes(server: Server) -> int:
-    """Processes that decode recordings now."""
+    """Return the processes that are decoding recordings."""
     frontend = server.component("Frontend")
     return sum(len(child.children()) for child in frontend.children())
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Of at least one value."""
+    """Return a percentile of at least one value."""
     return float(np.percentile(values, 100 * share))
 
 
 def run(arguments: argparse.Namespace) -> dict[str, float]:
-    """All phases; the figures."""
+    """Run all phases and return the figures."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as directory:
         file = hour(Path(directory))
@@ -173,9 +177,10 @@ def run(arguments: argparse.Namespace) -> dict[str, float]:
             figures["open_files_left"] = sum("/tmp" in f.path for f in frontend.open_files())
             on_loop = asyncio.run(_on_loop(server, file, arguments))
         for count in arguments.sweep:
+            seconds = min(_SWEEP_SECONDS, arguments.seconds)
             with serving(f"--Frontend.decoding_processes={count}") as server:
-                one = asyncio.run(phase(server, server.url, file, arguments.uploads, 30.0))
-            figures[f"recordings_speed_{count}_processes"] = one.transcribed / 30.0
+                one = asyncio.run(phase(server, server.url, file, arguments.uploads, seconds))
+            figures[f"recordings_speed_{count}_processes"] = one.transcribed / seconds
             figures[f"live_lag_p95_s_{count}_processes"] = percentile(one.lags, 0.95)
             figures[f"health_p99_ms_{count}_processes"] = percentile(one.health_ms, 0.99)
     figures |= {

@@ -1,9 +1,9 @@
-"""The frontend as it must not be: recordings are decoded on its event loop.
+"""A frontend for comparison, which decodes recordings on its event loop.
 
     python -m benchmarks.frontdoor.on_loop -f CONFIG --Frontend.key=value …
 
-Everything else is the product's own frontend; only what `DecodingProcesses` does in
-processes of their own is done in place.
+It is the product's frontend, except that the work of `DecodingProcesses` is done in the
+frontend's process.
 """
 
 from __future__ import annotations
@@ -11,32 +11,38 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 from auricle.frontend import main as frontend
-from auricle.frontend.recordings.decoding import Decoded, DecodingFailed, DecodingJob, outputs
-from auricle.frontend.recordings.parts import Part
+from auricle.frontend.recordings.decoding_process import (
+    DecodingJob,
+    Output,
+    RecordingDecoder,
+)
+from auricle.settings import FrontendSettings
 
 
 class OnTheLoop:
-    """Same interface, same limit on recordings at a time."""
+    """Has the interface of `DecodingProcesses` and the same limit on concurrent recordings."""
 
-    def __init__(self, limit: int) -> None:
-        self._room = asyncio.Semaphore(limit)
+    def __init__(self, settings: FrontendSettings) -> None:
+        self._room = asyncio.Semaphore(settings.decoding_processes)
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there are no processes to close."""
 
-    async def parts(self, job: DecodingJob) -> AsyncGenerator[Part | Decoded, None]:
-        """Each part is decoded where everything else waits for it."""
+    async def outputs(
+        self, job: DecodingJob, path: Path, owner: str
+    ) -> AsyncGenerator[Output, None]:
+        """Decode each part on the event loop, which blocks everything else."""
         async with self._room:
-            for output in outputs(job):
-                if isinstance(output, DecodingFailed):
-                    raise AssertionError("outputs raises instead")
-                yield output
-                await asyncio.sleep(0)
+            with path.open("rb") as file:
+                for output in RecordingDecoder(job)(file):
+                    yield output
+                    await asyncio.sleep(0)
 
 
 if __name__ == "__main__":

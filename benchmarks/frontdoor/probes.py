@@ -1,4 +1,4 @@
-"""What a user would notice: answers of /health, and how far live text lags behind speech."""
+"""Measures what users notice: the latency of /health and the lag of live text."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ async def health(url: str, seconds: float) -> list[float]:
 
 
 async def live_lag(url: str, speech: Int16, seconds: float) -> list[float]:
-    """One live session: seconds from when audio was sent to when its text came.
+    """Run one live session; return the seconds from sent audio to its text.
 
-    For every partial and final, less what the audio itself takes. Text that never came
-    counts with the time it was waited for.
+    There is one value per partial, without the duration of the audio. A session that does not
+    end within a minute of its audio counts with that minute. Raises RuntimeError if the session
+    fails, because its lags until then would be too favourable.
     """
     address = url.replace("http", "ws", 1) + "/v1/audio/stream"
     lags: list[float] = []
@@ -62,8 +63,14 @@ async def live_lag(url: str, speech: Int16, seconds: float) -> list[float]:
                     event = json.loads(message)
                     if event["type"] == "partial":
                         lags.append(time.monotonic() - began - event["audio_ms"] / 1000)
-                    elif event["type"] in ("done", "error"):
+                    elif event["type"] == "error":
+                        raise RuntimeError(
+                            f"a live session failed: {event['code']}: {event['message']}"
+                        )
+                    elif event["type"] == "done":
                         break
+                else:
+                    raise RuntimeError(f"a live session was closed: {socket.close_code}")
         except TimeoutError:
             lags.append(60.0)
         finally:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.frontdoor.uploads URL FILE COUNT
 
-Prints `sent` when every upload's body is with the server. Cancels all on SIGTERM.
+Prints `sent` when the bodies of all uploads have been sent. Cancels all on SIGTERM.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What GPUs carry; see __main__."""
+"""Measures the capacity of GPUs; see __main__."""

@@ -1,4 +1,4 @@
-"""What GPUs carry, at the geometry of Qwen3-ASR-0.6B with random weights.
+"""Measures the capacity of GPUs, at the geometry of Qwen3-ASR-0.6B with random weights.
 
     python -m benchmarks.gpu --gpus 1 --out build/gpu.json
     python -m benchmarks.gpu --gpus 8 --out build/gpu.json [--only encoder|graph]
@@ -6,8 +6,8 @@
 First the encode worker alone, one process per GPU at a time and all at once; then, where
 vLLM for GPUs is installed (`make setup-dev TARGET=gpu`), the whole graph under paced load, with
 one encode or PD process per GPU as configs/h100x8-0.6b.yaml lays them out (one GPU is
-shared). Needs `python -m models.training.corpus build/demo-corpus` for the load. The JSON
-is that of `benchmarks.load`. Without a GPU, `--device cpu --only encoder` tries the kit out.
+shared). The JSON is that of `benchmarks.load`. Without a GPU, `--device cpu --only encoder`
+tests this program.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.checkpoints import SIZES, write_checkpoint
 from benchmarks.gpu import graph
 from benchmarks.gpu.placement import placed
+from benchmarks.prepared import checkpoint
 from benchmarks.streaming.environment import environment
-
-_MODEL = Path("build/checkpoints/0.6b")
 
 
 def main() -> None:
@@ -40,7 +38,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each encoder figure")
     arguments = parser.parse_args()
-    model = arguments.model or _random_weights()
+    model = arguments.model or checkpoint("0.6b")
     result: dict[str, Any] = {"figures": {}, "details": {}, "environment": environment()}
     result["environment"]["gpus"] = ", ".join(_gpu_names()) or "none"
 
@@ -65,7 +63,7 @@ def main() -> None:
 
 
 def _encoders(arguments: argparse.Namespace, model: Path, result: dict[str, Any]) -> None:
-    """One alone, then all side by side: what one of several loses is what they share."""
+    """Measure one worker alone and all together, which shows the cost of shared resources."""
     alone = _side_by_side(arguments, model, 1)[0]
     result["details"]["encoder_alone"] = alone
     busiest = max(name for name in alone if name.startswith("windows_per_s_"))
@@ -79,7 +77,7 @@ def _encoders(arguments: argparse.Namespace, model: Path, result: dict[str, Any]
 
 
 def _side_by_side(arguments: argparse.Namespace, model: Path, count: int) -> list[dict[str, float]]:
-    """One process per GPU, all at once."""
+    """Run one process per GPU at the same time."""
     command = [
         *(sys.executable, "-m", "benchmarks.gpu.encoder", f"--model={model}"),
         *(f"--device={arguments.device}", f"--dtype={arguments.dtype}"),
@@ -102,12 +100,6 @@ def _side_by_side(arguments: argparse.Namespace, model: Path, count: int) -> lis
         if process.returncode:
             raise SystemExit(f"an encoder process ended with {process.returncode}")
     return [json.loads(output.strip().splitlines()[-1]) for output in outputs]
-
-
-def _random_weights() -> Path:
-    if not (_MODEL / "model.safetensors").exists():
-        write_checkpoint(SIZES["0.6b"], _MODEL)
-    return _MODEL
 
 
 def _gpu_names() -> list[str]:

@@ -1,10 +1,10 @@
-"""One encode worker on one device: how many windows a second, and how long one takes.
+"""Measures the throughput and latency of one encode worker on one device.
 
     python -m benchmarks.gpu.encoder --model build/checkpoints/0.6b --device cuda
 
-The real worker (batching, conv cache, slab) without the network. Whole windows come as fast
-as they are answered, so many at a time; growing ones as a live session has them: 640 ms
-more at each request, finished seconds not sent again. Prints a JSON object.
+This is the real worker (batching, conv cache, slab) without the network. Whole windows are
+sent in a closed loop with a given concurrency. Growing windows are sent as in a live session:
+each request has 640 ms more, and final blocks are not sent again. Prints a JSON object.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from auricle.audio.mel import BINS
+from auricle.audio.constants import BINS
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.cost import EncoderCost
@@ -40,11 +41,13 @@ _LEASE_SECONDS = 0.05  # nobody reads here: what was answered may go
 _FLOOR = -6.0
 _CHUNK_FRAMES = 64  # of a live session's cadence, 640 ms
 IN_FLIGHT = (1, 8, 32)
+_TENANT = "benchmark"
+_MARK = tenant_mark(_TENANT)
 
 
 @asynccontextmanager
 async def working(checkpoint: Checkpoint, dtype: str, device: str) -> AsyncIterator[EncodeWorker]:
-    """A worker, warm."""
+    """Yield a worker that has warmed up."""
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
     store = EmbeddingStore(HostSlab.private(layout, _SLOTS), _LEASE_SECONDS)
@@ -64,7 +67,7 @@ async def working(checkpoint: Checkpoint, dtype: str, device: str) -> AsyncItera
 
 
 class Speech:
-    """Features that no cache has seen: the same values, under keys of their own."""
+    """Features that are in no cache: equal values with new keys."""
 
     def __init__(self, window_frames: int, block_frames: int) -> None:
         values = np.random.default_rng(0).uniform(-8, 2, (window_frames, BINS))
@@ -72,11 +75,11 @@ class Speech:
         self._block = block_frames
 
     def whole(self) -> WindowFeatures:
-        """A finished window."""
+        """Return a finished window."""
         return self._window(uuid.uuid4().hex, len(self.values), set(), None)
 
     def growing(self) -> list[WindowFeatures]:
-        """One window at each of its chunks; a finished second travels once."""
+        """Yield one window at each of its chunks; a final block is sent once."""
         name, sent = uuid.uuid4().hex, set[str]()
         ends = [*range(_CHUNK_FRAMES, len(self.values), _CHUNK_FRAMES), len(self.values)]
         windows, before = [], None
@@ -90,12 +93,12 @@ class Speech:
         for number, at in enumerate(range(0, end, self._block)):
             values = self.values[at : min(at + self._block, end)]
             final = len(values) == self._block
-            key = name[:24] + f"{number:04x}{0 if final else end:04x}"
+            key = name[:24] + f"{number:04x}{0 if final else end:04x}" + _MARK
             data = None if key in sent else values.tobytes()
             blocks.append(BlockFeatures(key, len(values), final, data))
             if final:
                 sent.add(key)
-        key = name[:24] + f"{end:08x}"
+        key = name[:24] + f"{end:08x}" + _MARK
         partial = end < len(self.values)
         return WindowFeatures(key, _FLOOR, tuple(blocks), partial, supersedes=before)
 
@@ -103,7 +106,7 @@ class Speech:
 async def _closed_loop(
     clients: int, seconds: float, once: Callable[[], Awaitable[int]]
 ) -> tuple[float, list[float]]:
-    """(requests a second, seconds of each) of so many clients that never pause."""
+    """Return requests per second, and the seconds of each, of that many concurrent clients."""
     end, took = time.monotonic() + seconds, list[float]()
     began = time.monotonic()
 
@@ -117,20 +120,20 @@ async def _closed_loop(
 
 
 async def measure(model: Path, dtype: str, device: str, seconds: float) -> dict[str, float]:
-    """Figures of one device; `embedding_error` is against float32 on the CPU, relative."""
+    """Return the figures of a device; `embedding_error` is relative to float32 on the CPU."""
     checkpoint = open_checkpoint(model)
     geometry = checkpoint.geometry
-    speech, found = Speech(geometry.window_frames, geometry.chunk_frames), dict[str, float]()
+    speech, found = Speech(geometry.window_frames, geometry.block_frames), dict[str, float]()
     async with working(checkpoint, dtype, device) as worker:
 
         async def whole() -> int:
-            await worker.encode(EncodeRequest("s", "t", (speech.whole(),)))
+            await worker.encode(EncodeRequest("s", _TENANT, (speech.whole(),)))
             return 1
 
         async def growing() -> int:
             windows = speech.growing()
             for window in windows:
-                await worker.encode(EncodeRequest("s", "t", (window,)))
+                await worker.encode(EncodeRequest("s", _TENANT, (window,)))
             return len(windows)
 
         for clients, (name, once) in itertools.product(

@@ -1,4 +1,4 @@
-"""The whole graph on GPUs: live sessions inside the SLO, and what half of them feel."""
+"""Measures the graph on GPUs: its capacity within the SLO, and latencies at half of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def missing() -> str | None:
 
 @contextmanager
 def graph(model: Path, placement: Placement) -> Iterator[Running]:
-    """Ready; random weights never end a text, so its length is set."""
+    """Start the graph; the length of texts is fixed, as random weights do not end them."""
     gpus = len({*placement.encode, *placement.pd})
     overrides = [
         f"--Common.model={model}",
@@ -55,7 +55,7 @@ def graph(model: Path, placement: Placement) -> Iterator[Running]:
 def measure(
     model: Path, placement: Placement, told: Callable[[str], None]
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Figures and details."""
+    """Return figures and details."""
     gpus = len({*placement.encode, *placement.pd})
     with graph(model, placement) as server:
         search = CapacitySearch(_OURS, server, LIVE, repeats=1, told=told)
@@ -67,7 +67,10 @@ def measure(
     figures = {
         "gpu_capacity_sessions": float(found.capacity),
         "gpu_sessions_per_gpu": found.capacity / gpus,
-        "gpu_stop_to_final_p95_half_ms": trial.figures()["stop_to_final_p95_ms"],
     }
+    if trial.invalid:
+        told(f"gpu_stop_to_final_p95_half_ms is invalid: {trial.invalid}")
+    else:
+        figures["gpu_stop_to_final_p95_half_ms"] = trial.figures()["stop_to_final_p95_ms"]
     curve = {"condition": str(LIVE), "points": found.plain()}
     return figures, {"curve_ours_gpu": curve, "half": trial.figures()}

@@ -1,4 +1,4 @@
-"""Which GPU runs what. Pure."""
+"""Assigns processes to GPUs. No I/O."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _GPUS_PER_ENCODER = 4
 
 @dataclass(frozen=True)
 class Placement:
-    """GPUs of the encode workers and of the PD workers: one process each."""
+    """The GPUs of encode workers and of PD workers, one process each."""
 
     encode: tuple[int, ...]
     pd: tuple[int, ...]
 
     def overrides(self) -> list[str]:
-        """For `auricle serve`."""
+        """Return the overrides for `auricle serve`."""
         return [
             f"--{section}.{key}={value}"
             for section, gpus in (("EncodeWorker", self.encode), ("PdWorker", self.pd))
@@ -25,7 +25,7 @@ class Placement:
 
 
 def placed(gpus: int) -> Placement:
-    """A single GPU is shared; of several each has one process. Raises ValueError for none."""
+    """Assign one process per GPU; both share a single one. Raises ValueError for none."""
     if gpus < 1:
         raise ValueError(f"{gpus} GPUs: at least one is needed")
     if gpus == 1:

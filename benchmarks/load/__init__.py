@@ -1,1 +1,1 @@
-"""Paced load on any server of live speech recognition, and what came of it."""
+"""Applies paced load to servers of live speech recognition and measures them."""

@@ -1,11 +1,11 @@
 """Paced load on a running server, or the whole suite.
 
     python -m benchmarks.load --url http://127.0.0.1:8080 --sessions 8 --seconds 60
-    python -m benchmarks.load --suite --out FILE [--quick] [--only GROUP]
+    python -m benchmarks.load --suite --out FILE [--quick | --smoke] [--only GROUP]
 
 The first form takes any server that speaks one of the protocols and prints the figures of
-METRICS.md. Needs `python -m models.training.corpus build/demo-corpus`; the suite also
-needs `make bench-env` and `python -m benchmarks.checkpoints 60m --output build/checkpoints/60m`.
+METRICS.md. If the load was not valid, it prints the reason instead and exits with 1.
+The suite needs `make bench-env`. Speech and checkpoints are made if they are missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.load import protocols
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
-from benchmarks.load.trial import Load, run_trial
+from benchmarks.load.trial import Load, Trial, run_trial
 from benchmarks.streaming.environment import environment
 
 
@@ -41,7 +41,9 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=1)
     suite = parser.add_argument_group("the whole suite")
     suite.add_argument("--suite", action="store_true")
-    suite.add_argument("--quick", action="store_true", help="under 15 minutes, without the soak")
+    scale = suite.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="under 15 minutes, without the soak")
+    scale.add_argument("--smoke", action="store_true", help="only whether everything runs")
     suite.add_argument("--only", metavar="GROUP")
     arguments = parser.parse_args()
     # So that servers under load end with us, however we are told to.
@@ -49,9 +51,15 @@ def main() -> None:
     if arguments.suite:
         from benchmarks.load.suite import run_suite
 
-        run_suite(arguments.out, quick=arguments.quick, only=arguments.only)
+        if arguments.out is None:
+            parser.error("--suite needs --out FILE")
+        size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
+        run_suite(arguments.out, scale=size, only=arguments.only)
         return
-    figures = _one(arguments)
+    trial = _one(arguments)
+    if trial.invalid:
+        raise SystemExit(f"invalid: {trial.invalid}{_advice(arguments, trial)}")
+    figures = trial.figures()
     if arguments.out:
         result = {"figures": figures, "environment": environment()}
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
@@ -59,7 +67,19 @@ def main() -> None:
         print(f"{name:28} {value:.6g}")
 
 
-def _one(arguments: argparse.Namespace) -> dict[str, float]:
+def _advice(arguments: argparse.Namespace, trial: Trial) -> str:
+    """Return how to make the load valid, if sessions are too long for its duration."""
+    if trial.records:
+        return ""
+    low, high = arguments.lengths
+    return (
+        f"; sessions take {low:g} to {high:g} s, and those that end after the first "
+        f"{min((low + high) / 2, arguments.seconds / 3):.0f} s count: "
+        f"give --seconds {2 * high:g} or shorter --lengths"
+    )
+
+
+def _one(arguments: argparse.Namespace) -> Trial:
     load = Load(
         arguments.sessions,
         arguments.seconds,
@@ -68,8 +88,7 @@ def _one(arguments: argparse.Namespace) -> dict[str, float]:
     )
     planner = Planner(SpeechStyle(tuple(arguments.lengths)), arguments.seed)
     target = protocols.Target(arguments.url, arguments.model, arguments.chunk_ms)
-    trial = asyncio.run(run_trial(load, planner, protocols.protocol(arguments.protocol), target))
-    return {"valid": float(trial.valid)} | trial.figures()
+    return asyncio.run(run_trial(load, planner, protocols.protocol(arguments.protocol), target))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The largest number of sessions that a server carries inside the SLO."""
+"""Searches the largest number of sessions that a server carries within the SLO."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.load.metrics import Slo
+from benchmarks.load.metrics import Slo, word_errors
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.subjects import Running, Subject
 from benchmarks.load.trial import Load, Trial, run_trial
@@ -19,16 +19,17 @@ CARRIED_SHARE = 0.99
 
 @dataclass(frozen=True)
 class Condition:
-    """What all subjects of a comparison are offered alike."""
+    """The conditions of load that all subjects of a comparison share."""
 
     chunk_ms: int
     lengths: tuple[float, float]
     seconds: float  # of one trial
     stop_seconds: float = 0.5
+    worst_wer: float | None = None  # see `Load`
 
     @property
     def slo(self) -> Slo:
-        """At this cadence."""
+        """The SLO at this cadence."""
         return Slo(self.chunk_ms / 1000, self.stop_seconds)
 
     def __str__(self) -> str:
@@ -38,7 +39,7 @@ class Condition:
 
 @dataclass
 class Point:
-    """One number of sessions, tried once or more."""
+    """One number of sessions and its trials."""
 
     sessions: int
     trials: list[Trial] = field(default_factory=list)
@@ -46,11 +47,11 @@ class Point:
 
     @property
     def carried(self) -> bool:
-        """By most of its trials."""
+        """Whether most of the trials were within the SLO."""
         return statistics.median(carried(t) for t in self.trials) > 0.5
 
     def figures(self) -> dict[str, float]:
-        """Medians over trials."""
+        """Return the medians over trials."""
         rows = [
             trial.figures()
             | {
@@ -71,33 +72,35 @@ def _audio(trial: Trial) -> float:
 
 
 def carried(trial: Trial) -> bool:
-    """99% of sessions inside the SLO, none refused or stretched, and a load that was real."""
-    slo = trial.load.slo
+    """99% of sessions inside the SLO, none refused or stretched, the words heard, and a load
+    that was real."""
+    slo, worst = trial.load.slo, trial.load.worst_wer
     less = any(r.outcome == "refused" or slo.stretched(r) for r in trial.records)
-    return trial.valid and not less and trial.slo_share >= CARRIED_SHARE
+    wrong = worst is not None and word_errors(trial.records).wer > worst
+    return trial.valid and not less and not wrong and trial.slo_share >= CARRIED_SHARE
 
 
 @dataclass
 class Search:
-    """What was tried of one subject; `capacity` is the largest number carried."""
+    """The trials of one subject; `capacity` is the largest number carried."""
 
     condition: Condition
     points: dict[int, Point] = field(default_factory=dict)
 
     @property
     def capacity(self) -> int:
-        """0 if not even one session is carried."""
+        """The largest number carried; 0 if one session is too many."""
         return max((n for n, point in self.points.items() if point.carried), default=0)
 
     def plain(self) -> list[dict[str, float]]:
-        """For JSON: the curve."""
+        """Return the curve as JSON data."""
         return [
             {"sessions_offered": n, **point.figures()} for n, point in sorted(self.points.items())
         ]
 
 
 class CapacitySearch:
-    """Steps of a third from a first guess until it lies between, then bisection."""
+    """Steps by a third from a first guess until the capacity is bracketed, then bisects."""
 
     def __init__(
         self, subject: Subject, server: Running, condition: Condition, *, repeats: int,
@@ -107,7 +110,7 @@ class CapacitySearch:
         self.search = Search(condition)
 
     def run(self, first: int, *, most: int = 256, resolution: float = 0.1) -> Search:
-        """Capacity to about `resolution` of itself, at least to one session."""
+        """Search the capacity to a relative `resolution`, but at least to one session."""
         low, high = 0, most + 1
         sessions = first
         while True:
@@ -125,7 +128,7 @@ class CapacitySearch:
                 sessions = (low + high) // 2
 
     def tried(self, sessions: int) -> Point:
-        """`repeats` trials, or fewer where the first two agree."""
+        """Run `repeats` trials, or two if these agree."""
         point = Point(sessions)
         while len(point.trials) < self._repeats:
             trial, usage = self._trial(sessions, len(point.trials))
@@ -139,12 +142,13 @@ class CapacitySearch:
             f"{self._subject.name} {self._subject.model} {sessions}: "
             + ("carried" if point.carried else "not carried")
             + f" ({point.trials[-1].slo_share:.1%} inside)"
+            + (f", invalid: {why}" if (why := point.trials[-1].invalid) else "")
         )
         return point
 
     def _trial(self, sessions: int, repeat: int) -> tuple[Trial, Usage]:
         condition = self.search.condition
-        load = Load(sessions, condition.seconds, slo=condition.slo)
+        load = Load(sessions, condition.seconds, slo=condition.slo, worst_wer=condition.worst_wer)
         planner = Planner(SpeechStyle(condition.lengths), seed=1000 * sessions + repeat)
         with measured(self._server.process) as usage:
             target = self._server.target(condition.chunk_ms)

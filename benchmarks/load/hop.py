@@ -1,4 +1,4 @@
-"""The embedding hop: READ posted → header verified, between two processes' NIXL agents.
+"""Measures a read of embeddings between two processes, from posting to verification.
 
     python -m benchmarks.load.hop [--reads 300]
 
@@ -22,7 +22,7 @@ from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
 
 _LENGTH, _WIDTH, _ITEM_BYTES = 104, 1024, 2
-_KEY = "ab" * 16
+_KEY = "ab" * 24
 
 
 def _layout() -> SlabLayout:
@@ -30,7 +30,7 @@ def _layout() -> SlabLayout:
 
 
 def own() -> None:
-    """The other process: one slot with content, until its standard input ends."""
+    """Run the owner process: offer one slot until its standard input ends."""
     layout = _layout()
     slab = HostSlab.private(layout, 1)
     payload = (np.arange(_LENGTH * layout.row_bytes) % 251).astype(np.uint8)
@@ -48,7 +48,7 @@ def own() -> None:
 
 
 async def measure(reads: int) -> list[float]:
-    """Seconds of each read, first contact left out."""
+    """Return the seconds of each read, without the first contact."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.load.hop", "--own"),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

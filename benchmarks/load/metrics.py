@@ -1,4 +1,4 @@
-"""Records → figures, as METRICS.md defines them. Pure."""
+"""Computes the figures that METRICS.md defines from records. No I/O."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEVER = math.inf
 
 @dataclass(frozen=True)
 class Slo:
-    """What a live session must keep. Seconds.
+    """The service-level objective of a live session, in seconds.
 
     `lag_seconds` bounds the 95th percentile of its partial lag, `stop_seconds` the time
     from stop to final text.
@@ -33,11 +33,11 @@ class Slo:
 
     @property
     def lag_seconds(self) -> float:
-        """One chunk to wait for the next decode, and 300 ms for everything else."""
+        """The limit of lag: one chunk until the next decode, and 300 ms for all else."""
         return self.chunk_seconds + 0.3
 
     def kept(self, record: Record) -> bool:
-        """Whether this session was served as promised."""
+        """Return whether the session was within the SLO."""
         if record.outcome != "done":
             return False
         lags = partial_lags(record)
@@ -47,12 +47,12 @@ class Slo:
         )
 
     def stretched(self, record: Record) -> bool:
-        """Whether the server promised this session less than it asked for."""
+        """Return whether the server gave the session a longer cadence than requested."""
         return record.chunk_seconds is not None and record.chunk_seconds > self.chunk_seconds
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Linear between values; NaN for none."""
+    """Return a percentile, interpolated linearly; NaN without values."""
     if not len(values):
         return math.nan
     with np.errstate(invalid="ignore"):
@@ -60,7 +60,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def late_share(records: Iterable[Record]) -> float:
-    """Packets sent more than 50 ms after they were due: load that was not as it claims."""
+    """Return the share of packets sent more than 50 ms late, which makes a load invalid."""
     late = total = 0
     for record in records:
         total += len(record.sent_at)
@@ -74,7 +74,7 @@ def late_share(records: Iterable[Record]) -> float:
 def partial_lags(record: Record) -> list[float]:
     """For each packet of speech: from when it was due to text that covers it.
 
-    Every packet, not every decode: where in time a server decodes must not matter.
+    All packets count, not all decodes, so that the times of a server's decodes do not matter.
 
     Protocols that do not say how much audio their text covers are judged by words: from
     a word's last packet to the text that first shows it.
@@ -104,7 +104,7 @@ def partial_latencies(record: Record) -> list[float]:
 
 
 def first_partial(record: Record) -> float | None:
-    """From the packet that made the first text possible to that text."""
+    """Return the time from the packet that made the first text possible to that text."""
     for event in record.events:
         if event.committed or event.partial:
             return None if event.covered is None else event.at - record.due(event.covered)
@@ -112,7 +112,7 @@ def first_partial(record: Record) -> float | None:
 
 
 def stop_to_final(record: Record) -> float:
-    """From the message that ends the session to its whole final text."""
+    """Return the time from the message that ends the session to its last final text."""
     if record.outcome != "done":
         return NEVER
     return max(0.0, record.finished_at - record.stopped_at)
@@ -151,7 +151,7 @@ def _segments(record: Record, texts: Sequence[str]) -> dict[int, list[tuple[floa
 
 @dataclass(frozen=True)
 class Stability:
-    """Words taken back: how many times, in how many places, of how many final ones."""
+    """Counts of changed words: changes, changed places, and final words."""
 
     erased: int
     unstable: int
@@ -179,14 +179,14 @@ def stability(record: Record) -> Stability:
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Rates over all texts together, after Whisper's English normalisation."""
+    """Error rates over all texts, after Whisper's English normalisation."""
 
     wer: float
     cer: float
 
 
 def word_errors(records: Sequence[Record]) -> WordErrors:
-    """Of all sessions that were done and in which something was said."""
+    """Return the error rates of all finished sessions with speech."""
     plain = EnglishTextNormalizer()
     pairs = [(plain(r.plan.text), plain(r.text)) for r in records if r.outcome == "done"]
     pairs = [(said, heard) for said, heard in pairs if said]
@@ -197,7 +197,7 @@ def word_errors(records: Sequence[Record]) -> WordErrors:
 
 
 def figures(records: Sequence[Record], slo: Slo) -> dict[str, float]:
-    """Everything METRICS.md names for a set of sessions."""
+    """Return all figures of METRICS.md for a set of sessions."""
     done = [r for r in records if r.outcome == "done"]
     tried = [r for r in records if r.outcome != "refused"]
     lags = [lag for r in done for lag in partial_lags(r)]

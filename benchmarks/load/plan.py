@@ -1,4 +1,4 @@
-"""What each session says: speech that no other session says, with known words and times."""
+"""Plans the speech of sessions: unique to each session, with known words and times."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from auricle.audio.pcm import Int16, to_int16
-from benchmarks.streaming.audio import CORPUS, Word, spoken
-from models.training.corpus import SAMPLE_RATE, Corpus
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Word, spoken
+from models.training.corpus import SAMPLE_RATE
 
 # Pushing "stop" takes a moment, but less than what an endpoint takes (500 ms).
 _SILENCE_BEFORE_STOP = 0.2
@@ -24,7 +25,7 @@ class SpeechStyle:
 
     @property
     def mean_seconds(self) -> float:
-        """Of a session."""
+        """The mean length of a session."""
         return sum(self.seconds) / 2
 
 
@@ -39,12 +40,12 @@ class SessionPlan:
 
     @property
     def seconds(self) -> float:
-        """Of audio."""
+        """The length of the audio."""
         return len(self.pcm) / SAMPLE_RATE
 
     @property
     def text(self) -> str:
-        """What is said."""
+        """The text of the speech."""
         return " ".join(word.text for word in self.words)
 
 
@@ -57,11 +58,11 @@ class Planner:
 
     def __init__(self, style: SpeechStyle, seed: int) -> None:
         self.style, self._seed = style, seed
-        self._corpus = Corpus(CORPUS, "seen")
+        self._corpus = corpus("seen")
         self._made = 0
 
     def next(self) -> SessionPlan:
-        """One more session."""
+        """Return the plan of another session."""
         self._made += 1
         dice = random.Random(f"{self._seed}/{self._made}")
         wanted = dice.uniform(*self.style.seconds)

@@ -1,4 +1,4 @@
-"""Latency against sessions, and where a chunk's time goes."""
+"""Plots latency by sessions, and the steps of a chunk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.load.spans import ORDER
 
 
 def draw(details: dict[str, Any], directory: Path) -> None:
-    """PNG files beside the results; what was not measured is not drawn."""
+    """Write PNG files beside the results, for the figures that were measured."""
     for model in ("demo", "60m"):
         curves = {k: v for k, v in details.items() if k.startswith("curve_") and k.endswith(model)}
         if curves:

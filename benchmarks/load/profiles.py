@@ -49,7 +49,7 @@ def profiled(root: psutil.Process, seconds: int, directory: Path) -> Iterator[di
 
 
 def hottest(folded: str, count: int = 12) -> dict[str, float]:
-    """Shares of samples by function, own time only; from py-spy's folded stacks."""
+    """Return the shares of own time by function, from py-spy's folded stacks."""
     own: Counter[str] = Counter()
     for line in folded.splitlines():
         stack, _, samples = line.rpartition(" ")

@@ -1,4 +1,4 @@
-"""What a client saw of one session. Times are seconds of one monotonic clock."""
+"""The record of one session at the client. Times are seconds of one monotonic clock."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class Record:
     def due(self, seconds: float) -> float:
         """When the packet with that second of audio was due to be sent.
 
-        Not when it was sent: what the client was late with is counted apart, and a
-        server that pushes back must not profit from it.
+        This is not when it was sent: delays of the client are counted separately, and a server
+        must not profit from its backpressure.
         """
         at = min(int(max(seconds - 1e-6, 0.0) / self.packet_seconds), len(self.due_at) - 1)
         return self.due_at[at]
 
     def finals(self) -> list[str]:
-        """Final text by segment."""
+        """Return the final texts by segment."""
         return [event.committed for event in self.events if event.final]
 
 
 class Refused(Exception):
-    """The server takes no more sessions now."""
+    """The server refused the session, as it has no capacity now."""
 
     def __init__(self, reason: str, retry_after: float) -> None:
         super().__init__(reason)
@@ -72,4 +72,4 @@ class Refused(Exception):
 
 
 class Failed(Exception):
-    """The session broke."""
+    """The session failed."""

@@ -15,8 +15,9 @@ from benchmarks.load.plan import SessionPlan
 from benchmarks.load.protocols import transcriptions
 from benchmarks.load.record import Failed, Record, Refused
 from benchmarks.load.subjects import Running
-from benchmarks.streaming.audio import CORPUS, Word, spoken
-from models.training.corpus import SAMPLE_RATE, Corpus
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Word, spoken
+from models.training.corpus import SAMPLE_RATE
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class Rtfx:
 
 def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
     """Speech with pauses; a long one is repeated speech of one speaker at another level."""
-    corpus, dice = Corpus(CORPUS, "seen"), random.Random(seed)
+    voices, dice = corpus("seen"), random.Random(seed)
     plans = []
     for number in range(count):
-        recording = spoken(corpus, dice, seconds, (0.2, 1.0))
+        recording = spoken(voices, dice, seconds, (0.2, 1.0))
         gain = np.float32(dice.uniform(0.5, 0.95))
         pcm = to_int16(recording.samples[: round(seconds * SAMPLE_RATE)] * gain)
         words: tuple[Word, ...] = tuple(w for w in recording.words if w.end <= seconds)

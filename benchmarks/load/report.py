@@ -51,11 +51,11 @@ _POINT = {
 
 
 def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
-    """Lines of Markdown."""
+    """Return lines of Markdown."""
     details = result["details"]
     rest = ", definitions in [METRICS.md](METRICS.md); the generator shares the cores"
     yield from generated.heading("Load", result["environment"], command, rest)
-    yield from generated.figures(FIGURES, result["figures"])
+    yield from generated.figures(FIGURES, result["figures"], result.get("invalid", {}))
     if notes:
         yield notes.strip()
         yield ""
@@ -75,7 +75,7 @@ def _curves(details: dict[str, Any], model: str) -> Iterator[str]:
         carried = [p for p in points if p["carried"]]
         beyond = [p for p in points if not p["carried"]]
         for point in [*carried[-1:], *beyond[:1]]:
-            said = "yes" if point["carried"] else "no"
+            said = "yes" if point["carried"] else "no" if point.get("valid", 1.0) else "invalid"
             values = [point[measure] for measure in _POINT]
             goodput = point["sessions_offered"] * point["slo_share"] / point["cores"]
             rows.append([name, said, *map(number, values), number(goodput)])

@@ -1,4 +1,4 @@
-"""Does anything grow: memory and lag over a long, paced load. Pure but for the trial."""
+"""Measures growth of memory and lag over a long, paced load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes traces as a collector does (OTLP over HTTP) and says where a chunk's time went."""
+"""Collects traces (OTLP over HTTP) and computes the time of a chunk's steps."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration of the span."""
         return self.end - self.start
 
 
 @contextlib.contextmanager
 def collecting() -> Iterator[tuple[str, list[Span]]]:
-    """An endpoint's address, and the spans that have arrived there."""
+    """Yield the address of a collector and the list of spans that it receives."""
     spans: list[Span] = []
 
     class Handler(BaseHTTPRequestHandler):

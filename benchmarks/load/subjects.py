@@ -1,4 +1,4 @@
-"""The servers that are put under load, each started for a block and gone after it."""
+"""The servers under load, each started for a block and ended after it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Subject:
 
     @property
     def session(self) -> RunSession:
-        """How a client talks to it."""
+        """The function that runs one client session."""
         return protocol("vllm-realtime" if self.name == "vllm-realtime" else "stream")
 
 
@@ -46,13 +46,13 @@ class Running:
     process: psutil.Process
 
     def target(self, chunk_ms: int) -> Target:
-        """To be driven at that cadence."""
+        """Return the target with that cadence."""
         return Target(self.url, self.model, chunk_ms)
 
 
 @contextlib.contextmanager
 def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
-    """Ready and warm; `overrides` are for `auricle serve`."""
+    """Start the server, warm it up and yield it; `overrides` are for `auricle serve`."""
     if subject.name == "ours":
         with serving(*our_options(subject.model), *overrides, environment=_ONE_THREAD) as server:
             ours = Running(
@@ -71,7 +71,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 def our_options(model: str) -> list[str]:
-    """The demo's configuration; with random weights the amount of text is fixed."""
+    """Return the demo's options; with random weights the length of texts is fixed."""
     if model == "demo":
         return []
     return [
@@ -103,7 +103,7 @@ def _command(subject: Subject) -> list[str]:
 
 @contextlib.contextmanager
 def _process(command: list[str], log: Path) -> Iterator[Running]:
-    """In the baselines' environment, with all cores as threads."""
+    """Start a process in the baselines' environment, with all cores as threads."""
     if not PYTHON.exists():
         raise SystemExit("the baselines' environment is missing; run `make bench-env`")
     port = free_port()
@@ -130,7 +130,7 @@ def _process(command: list[str], log: Path) -> Iterator[Running]:
 
 
 def _warm_up(subject: Subject, server: Running) -> None:
-    """First contact, kernels of all shapes: nobody's figures."""
+    """Run a load that is not measured, for first contact and kernels of all shapes."""
     if subject.name == "vllm-openai":
         return
     load = Load(sessions=1, seconds=9.0)

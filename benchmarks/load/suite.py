@@ -1,4 +1,4 @@
-"""All figures of the load suite into one file."""
+"""Writes all figures of the load suite to one file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.load.groups import GROUPS, NOT_QUICK, Suite
 from benchmarks.load.plots import draw
+from benchmarks.load.scale import FULL, QUICK, SMOKE
 from benchmarks.streaming.environment import environment
 
 # Minutes of each group on two cores: for the estimate of when it ends, and nothing else.
@@ -28,17 +29,25 @@ _MINUTES = {
 }
 
 
-def run_suite(out: Path, *, quick: bool, only: str | None) -> None:
-    """Figures of other groups already in the file are kept where `only` is given."""
+# How many times as long it takes.
+_FACTORS = {"full": 4.0, "quick": 1.0, "smoke": 0.4}
+_SCALES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
+
+
+def run_suite(out: Path, *, scale: str, only: str | None) -> None:
+    """`scale` is `full`, `quick` or `smoke`, which shows only that everything runs.
+
+    Figures of other groups already in the file are kept where `only` is given.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"figures": {}, "details": {}}
+    result: dict[str, Any] = {"figures": {}, "details": {}, "invalid": {}}
     if only and out.exists():
-        result = json.loads(out.read_text())
+        result |= json.loads(out.read_text())
     result["environment"] = environment()
-    names = [n for n in GROUPS if (n == only if only else not (quick and n in NOT_QUICK))]
+    names = [n for n in GROUPS if (n == only if only else scale != "quick" or n not in NOT_QUICK)]
     if not names:
         raise SystemExit(f"unknown group {only!r}; known: {', '.join(GROUPS)}")
-    left = sum(_MINUTES[name] * (1 if quick else 4) for name in names)
+    left = sum(_MINUTES[name] * _FACTORS[scale] for name in names)
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*Progress.get_default_columns()[1:2], *columns) as progress:
         bar = progress.add_task("", total=left)
@@ -48,15 +57,21 @@ def run_suite(out: Path, *, quick: bool, only: str | None) -> None:
             def save() -> None:
                 out.write_text(json.dumps(result, indent=1) + "\n")
 
-            suite = Suite(quick, out.parent, progress.console.print, save)
-            suite.figures, suite.details = result["figures"], result["details"]
+            suite = Suite(
+                _SCALES[scale], out.parent, progress.console.print, save,
+                result["figures"], result["details"], result["invalid"],
+            )  # fmt: skip
             began = time.monotonic()
             GROUPS[name](suite)
             result["figures"][f"seconds_{name}"] = time.monotonic() - began
             save()
-            step = _MINUTES[name] * (1 if quick else 4)
+            step = _MINUTES[name] * _FACTORS[scale]
             left -= step
             progress.advance(bar, step)
     draw(result["details"], out.parent)
     for figure, value in sorted(result["figures"].items()):
         print(f"{figure:36} {value:.6g}")
+    for figure, why in sorted(result["invalid"].items()):
+        print(f"{figure:36} invalid: {why}")
+    if scale == "smoke":
+        print("smoke: everything ran; the figures say nothing")

@@ -1,4 +1,4 @@
-"""N sessions at a time for a while."""
+"""One trial: a number of concurrent sessions for a given time."""
 
 from __future__ import annotations
 
@@ -26,43 +26,59 @@ class Load:
     """`sessions` at a time for `seconds`, each followed by another one.
 
     Sessions begin spread over one mean session's length; those that ended, or should
-    have, between then and the end count.
+    have, between then and the end count. `worst_wer` is the largest word error rate of all
+    sessions together with which the load counts as carried; None where words mean nothing.
     """
 
     sessions: int
     seconds: float
     packet_ms: int = 100
     slo: Slo = field(default_factory=Slo)
+    worst_wer: float | None = None
 
 
 @dataclass
 class Trial:
-    """What became of a load. `records` are the sessions that count."""
+    """The result of a load; `records` are the sessions that count, of all `offered`."""
 
     load: Load
     records: list[Record] = field(default_factory=list)
+    offered: list[Record] = field(default_factory=list)
     seconds: float = 0.0
     open_seconds: float = 0.0  # of all sessions, together
 
     @property
+    def lateness(self) -> str:
+        """Return why packets were late; empty if they were sent in time."""
+        late = late_share(self.offered or self.records)
+        return f"{late:.1%} of packets left late" if late > _LATE_SHARE else ""
+
+    @property
+    def invalid(self) -> str:
+        """Return why the figures are invalid; empty if they are valid."""
+        if not self.records:
+            return f"no session ended within {self.load.seconds:g} s"
+        return self.lateness
+
+    @property
     def valid(self) -> bool:
-        """Whether the load was as it claims."""
-        return late_share(self.records) <= _LATE_SHARE
+        """Whether the load was valid."""
+        return not self.invalid
 
     @property
     def slo_share(self) -> float:
-        """Of sessions that were let in."""
+        """Return the share of admitted sessions within the SLO."""
         tried = [r for r in self.records if r.outcome != "refused"]
         return sum(self.load.slo.kept(r) for r in tried) / len(tried) if tried else 0.0
 
     def figures(self) -> dict[str, float]:
-        """See METRICS.md."""
-        return figures(self.records, self.load.slo)
+        """Return the figures of METRICS.md; `valid` is 1, or 0 if the others are invalid."""
+        return {"valid": float(self.valid)} | figures(self.records, self.load.slo)
 
 
 @contextlib.contextmanager
 def before_others() -> Iterator[None]:
-    """The generator must not wait behind the server it drives; ignored where not allowed."""
+    """Raise the generator's priority above the server's, if that is permitted."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -10)
@@ -74,7 +90,7 @@ def before_others() -> Iterator[None]:
 
 
 async def run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
-    """Offer the load; sessions under way at the end are abandoned."""
+    """Offer the load; sessions in progress at its end are cancelled."""
     with before_others():
         return await _run_trial(load, planner, session, target)
 
@@ -102,13 +118,13 @@ async def _run_trial(load: Load, planner: Planner, session: RunSession, target: 
             raise result
     now = time.monotonic()
     trial.seconds = now - began
-    trial.open_seconds = sum((r.ended or now) - r.began for r in trial.records)
-    trial.records = [r for r in trial.records if _counts(r, began + ramp)]
+    trial.open_seconds = sum((r.ended or now) - r.began for r in trial.offered)
+    trial.records = [r for r in trial.offered if _counts(r, began + ramp)]
     return trial
 
 
 def _counts(record: Record, ramp_end: float) -> bool:
-    """Ended by itself after the ramp; or should have long ago, and is then a failure."""
+    """Return whether a session counts: it ended after the ramp, or is overdue, thus failed."""
     now = time.monotonic()
     overdue = record.outcome == "unfinished" and bool(record.stopped_at)
     if overdue and now - record.stopped_at > _GRACE_SECONDS:
@@ -117,7 +133,7 @@ def _counts(record: Record, ramp_end: float) -> bool:
 
 
 async def _make_plans(planner: Planner, plans: asyncio.Queue[SessionPlan]) -> None:
-    """In a thread: making speech must not delay packets."""
+    """Make plans in a thread, so that synthesis does not delay packets."""
     while True:
         plan = await asyncio.to_thread(planner.next)
         await plans.put(plan)
@@ -137,7 +153,7 @@ async def _slot(
         # Who was refused comes again with what it has to say; speech is not made in vain.
         plan = plan or await plans.get()
         record = Record(plan, trial.load.packet_ms / 1000, time.monotonic())
-        trial.records.append(record)
+        trial.offered.append(record)
         try:
             await session(target, record)
             record.outcome = "done"

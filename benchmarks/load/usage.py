@@ -1,4 +1,4 @@
-"""What a server's processes use while a block runs: CPU seconds and memory, by component."""
+"""Measures CPU seconds and memory of a server's processes during a block, by component."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Usage:
 
     @property
     def memory(self) -> list[tuple[float, float]]:
-        """(seconds, MiB) of all processes together."""
+        """Return (seconds, MiB) of all processes together."""
         return [(seconds, float(sum(mib.values()))) for seconds, mib in self.samples]
 
     def memory_of(self, name: str) -> list[tuple[float, float]]:
-        """(seconds, MiB) of the processes of one name."""
+        """Return (seconds, MiB) of the processes of one name."""
         return [(seconds, float(mib[name])) for seconds, mib in self.samples]
 
     @property
     def total_cpu_seconds(self) -> float:
-        """Of all processes."""
+        """Return the CPU seconds of all processes."""
         return sum(self.cpu_seconds.values())
 
     @property
     def peak_mib(self) -> float:
-        """Of the samples taken."""
+        """Return the largest sample, in MiB."""
         return max((mib for _, mib in self.memory), default=0.0)
 
 
 def process_name(process: psutil.Process) -> str:
-    """The component of our graph, or what the command is known by."""
+    """Return the component's name, or a short name of the command."""
     command = process.cmdline()
     for at, part in enumerate(command):
         if part == "component" and at + 1 < len(command):
@@ -75,7 +75,7 @@ def _cpu(root: psutil.Process) -> Counter[str]:
 
 
 def memory_mib(root: psutil.Process) -> Counter[str]:
-    """Proportional set size by process name: memory that processes share counts once."""
+    """Return the proportional set size by process name, which counts shared memory once."""
     found: Counter[str] = Counter()
     for process in _family(root):
         with contextlib.suppress(psutil.Error):
@@ -85,7 +85,7 @@ def memory_mib(root: psutil.Process) -> Counter[str]:
 
 @contextlib.contextmanager
 def measured(root: psutil.Process, memory_every: float = 5.0) -> Iterator[Usage]:
-    """Of `root` and everything below it; complete when the block has ended."""
+    """Yield the usage of `root` and its descendants, complete when the block has ended."""
     usage, ended, began = Usage(), threading.Event(), time.monotonic()
     before = _cpu(root)
 

@@ -1,1 +1,1 @@
-"""The planner against static sizing, a tuned HPA and a clairvoyant, on replayed arrivals."""
+"""Compares the planner with static sizing, a tuned HPA and a clairvoyant bound."""

@@ -1,10 +1,11 @@
 """The planner on simulated days, and on the local graph.
 
-    python -m benchmarks.planner --out FILE [--quick] [--only simulation|local]
+    python -m benchmarks.planner --out FILE [--quick | --smoke] [--only simulation|local]
 
 The simulation takes two minutes (`--quick`) to four. The local part is a real burst, the
-local graph under paced speech with the planner on and off (eight minutes); it needs
-`python -m models.training.corpus build/demo-corpus`. Figures already in FILE are kept.
+local graph under paced speech with the planner on and off (eight minutes). `--smoke` runs
+both in two minutes, one size and a short burst, whose figures say nothing. Figures already
+in FILE are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,12 @@ from benchmarks.planner.figures import (
     ratio_error,
     reversals,
 )
-from benchmarks.planner.local import burst
+from benchmarks.planner.local import FULL, SMOKE, Found, burst
 from benchmarks.planner.plots import draw
 from benchmarks.planner.traces import SHAPES, make
 from benchmarks.streaming.environment import environment
 
-_SCALES, _QUICK_SCALES = (2, 16, 128, 1000), (2, 16, 128)
+_SCALES, _QUICK_SCALES, _SMOKE_SCALES = (2, 16, 128, 1000), (2, 16, 128), (32,)
 _WRONG = (0.8, 1.2)
 _RATIO_SCALES = (32, 128, 1000)
 
@@ -43,27 +44,45 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="fewer sizes of the service")
+    short = parser.add_mutually_exclusive_group()
+    short.add_argument("--quick", action="store_true", help="fewer sizes of the service")
+    short.add_argument("--smoke", action="store_true", help="only whether everything runs")
     parser.add_argument("--only", choices=("simulation", "local"), help="one of the two parts")
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"figures": {}, "details": {}}
+    result: dict[str, Any] = {"figures": {}, "details": {}, "invalid": {}}
     if arguments.out.exists():
-        result = json.loads(arguments.out.read_text())
-    for part, measure in (("simulation", lambda: _simulated(arguments)), ("local", burst)):
+        result |= json.loads(arguments.out.read_text())
+    parts: dict[str, Callable[[], Found]] = {
+        "simulation": lambda: _simulated(_scales(arguments), arguments.out.parent),
+        "local": lambda: burst(SMOKE if arguments.smoke else FULL),
+    }
+    for part, measure in parts.items():
         if arguments.only in (None, part):
-            found, details = measure()
-            result["figures"] |= found
-            result["details"] |= details
+            found = measure()
+            kept = {n: v for n, v in result["figures"].items() if n not in found.invalid}
+            doubted = {n: w for n, w in result["invalid"].items() if n not in found.figures}
+            result["figures"] = kept | found.figures
+            result["invalid"] = doubted | found.invalid
+            result["details"] |= found.details
             result["environment"] = environment()
             arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     for name, value in result["figures"].items():
         print(f"{name:32} {value:.4g}")
+    for name, why in result["invalid"].items():
+        print(f"{name:32} invalid: {why}")
+    if arguments.smoke:
+        print("smoke: everything ran; the figures say nothing")
 
 
-def _simulated(arguments: argparse.Namespace) -> tuple[dict[str, float], dict[str, Any]]:
+def _scales(arguments: argparse.Namespace) -> tuple[int, ...]:
+    if arguments.smoke:
+        return _SMOKE_SCALES
+    return _QUICK_SCALES if arguments.quick else _SCALES
+
+
+def _simulated(scales: Iterable[int], plots: Path) -> Found:
     began = time.monotonic()
-    scales = _QUICK_SCALES if arguments.quick else _SCALES
     pairs = _pairs(scales)
     wrong_pairs = [(pair, real) for pair in pairs for real in _WRONG]
     with ProcessPoolExecutor() as processes:
@@ -73,8 +92,8 @@ def _simulated(arguments: argparse.Namespace) -> tuple[dict[str, float], dict[st
         wrong = list(_shown(slos, len(wrong_pairs), "wrong profile"))
     figures["slo_with_wrong_profile"] = min(wrong)
     figures["seconds_simulated"] = time.monotonic() - began
-    draw(played, best_hpa(played), arguments.out.parent)
-    return figures, {"traces": [_row(p) for p in played], "hpa": best_hpa(played)}
+    draw(played, best_hpa(played), plots)
+    return Found(figures, {"traces": [_row(p) for p in played], "hpa": best_hpa(played)})
 
 
 def _pairs(scales: Iterable[int]) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.planner.observations import PoolObservation, ServiceObservation
+from auricle.load.observations import PoolObservation, ServiceObservation
 from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
 
 POOLS = ("encode", "pd")
@@ -25,7 +25,7 @@ DRAIN_SECONDS = 30.0
 RESPONSE_LIMIT = {"encode": 0.05, "pd": 0.1}
 _ROOM = 0.9
 _MOST_RESPONSE = 4.0
-# Signals are of the last reports: this much noise, a report old.
+# Signals are of the last reports: this much noise, a report old, whoever reads them.
 _NOISE = 0.02
 
 Controller = Callable[[Mapping[str, PoolObservation], ServiceObservation], Mapping[str, int]]
@@ -33,7 +33,7 @@ Controller = Callable[[Mapping[str, PoolObservation], ServiceObservation], Mappi
 
 @dataclass(frozen=True)
 class Run:
-    """What came of it, over the scored days; series are of the whole trace."""
+    """The results over the scored days; the series cover the whole trace."""
 
     gpu_hours: float
     slo: float
@@ -157,14 +157,14 @@ def _observe(pool: _Pool, demand: float, step: int, chance: np.random.Generator)
         replicas=pool.replicas,
         ready=pool.ready,
         load=float(np.mean(pool.recent) * chance.normal(1, _NOISE)),
-        response=float(pool.wait(demand, step) * chance.normal(1, 5 * _NOISE)),
+        response=float(pool.wait(demand, step) * chance.normal(1, _NOISE)),
     )
 
 
 def _service(
     trace: Trace, step: int, share: float, chance: np.random.Generator
 ) -> ServiceObservation:
-    """Who is not let in comes again, and is counted by how often: roughly."""
+    """Return the service of a step; refused clients retry, and each retry counts, roughly."""
     active = max(1, round(trace.sessions[step] * share))
     waiting = (trace.sessions[step] - active) * chance.normal(1, 0.1) if share < 1 else 0.0
     return ServiceObservation(active, round(trace.speaking[step] * share), max(0.0, waiting))

@@ -23,7 +23,7 @@ _LARGE = 20
 
 @dataclass(frozen=True)
 class Played:
-    """One trace under everybody."""
+    """One trace under all controllers."""
 
     trace: Trace
     gpus: float
@@ -34,12 +34,12 @@ class Played:
 
 
 def ours(trace: Trace, gpus: float, real_capacity: float = 1.0) -> Run:
-    """The trace under auricle's planner."""
+    """Run the trace under auricle's planner."""
     return run(trace, Ours(maximum=round(4 * gpus) + 4), real_capacity=real_capacity)
 
 
 def play(trace: Trace, gpus: float) -> Played:
-    """The trace under the planner, every HPA of the grid, static sizing and clairvoyance."""
+    """Run the trace under the planner, all HPAs of the grid, static sizing and the bound."""
     static = peak_sizing(trace)
     hours = (len(trace.sessions) - SCORED_FROM) * STEP_SECONDS / 3600
     return Played(
@@ -53,7 +53,7 @@ def play(trace: Trace, gpus: float) -> Played:
 
 
 def best_hpa(played: Sequence[Played]) -> tuple[float, float]:
-    """The setting with the fewest GPU-hours of those that hold the SLO on all traces."""
+    """Return the HPA with the fewest GPU-hours that holds the SLO on all traces."""
     good = [how for how in HPA_GRID if all(p.hpa[how].slo >= min(SLO, p.ours.slo) for p in played)]
     # Of none that does, the one that comes nearest.
     if not good:
@@ -62,7 +62,7 @@ def best_hpa(played: Sequence[Played]) -> tuple[float, float]:
 
 
 def reversals(found: Run) -> int:
-    """Orders that go back on the one before within two minutes."""
+    """Count orders that reverse the previous one within two minutes."""
     return sum(
         (after[1] > 0) != (before[1] > 0) and after[0] - before[0] < _REVERSAL_SECONDS
         for orders in found.orders.values()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -23,9 +24,7 @@ from benchmarks.load.trial import Load, Trial, run_trial
 from models.training.corpus import SAMPLE_RATE
 from tests.server import ROOT, Server, serving
 
-_STYLE = SpeechStyle((5.0, 20.0))
 _SESSIONS, _TIMES = 2, 8
-_SECONDS, _BURST_AT, _BURST_SECONDS = 150.0, 30.0, 60.0
 # On two cores more workers carry no more; they are wanted here for what it takes to start and
 # drain them. A fifth of its capacity is all a worker is to carry, and decisions come quickly.
 _PLANNER = (
@@ -44,16 +43,38 @@ _PROFILE = ROOT / "configs/profiles/demo-cpu.json"
 _WATCH_SECONDS = 1.0
 
 
-def burst() -> tuple[dict[str, float], dict[str, Any]]:
-    """Figures and details, with the planner and without."""
-    figures: dict[str, float] = {}
-    details: dict[str, Any] = {}
+@dataclass(frozen=True)
+class Burst:
+    """Seconds of the whole load, and when in it the burst begins and how long it lasts."""
+
+    seconds: float
+    begins: float
+    lasts: float
+    lengths: tuple[float, float]  # of sessions
+
+
+FULL = Burst(150.0, 30.0, 60.0, (5.0, 20.0))
+SMOKE = Burst(20.0, 2.0, 16.0, (2.0, 3.0))
+
+
+@dataclass(frozen=True)
+class Found:
+    """`invalid` says of some figures why they are not among the `figures`."""
+
+    figures: dict[str, float]
+    details: dict[str, Any]
+    invalid: dict[str, str] = field(default_factory=dict)
+
+
+def burst(load: Burst) -> Found:
+    """Run the burst with the planner and without it."""
+    found = Found({}, {})
     for planner in (True, False):
-        records, watched, log = _run(planner)
-        share = sum(Slo().kept(r) for r in records) / len(records)
         name = "on" if planner else "off"
-        figures[f"local_slo_share_{name}"] = share
-        details[f"local_{name}"] = {"sessions": len(records), "replicas": watched, "log": log}
+        trials, watched, log = _run(planner, load)
+        records = [r for trial in trials for r in trial.records]
+        share = sum(Slo().kept(r) for r in records) / max(1, len(records))
+        figures = {f"local_slo_share_{name}": share}
         if planner:
             figures |= {
                 "sessions_cut": float(sum(r.outcome != "done" for r in records)),
@@ -62,34 +83,46 @@ def burst() -> tuple[dict[str, float], dict[str, Any]]:
                 "local_sessions": float(len(records)),
                 "local_changes": float(_changes(watched)),
             }
-    return figures, details
+        details = {"sessions": len(records), "replicas": watched, "log": log}
+        found.details[f"local_{name}"] = details
+        if why := next((trial.invalid for trial in trials if trial.invalid), ""):
+            found.invalid.update(dict.fromkeys(figures, why))
+        else:
+            found.figures.update(figures)
+    return found
 
 
-def _run(planner: bool) -> tuple[list[Record], list[tuple[float, dict[str, int]]], list[str]]:
+def _run(
+    planner: bool, load: Burst
+) -> tuple[Sequence[Trial], list[tuple[float, dict[str, int]]], list[str]]:
     options = [*_PLANNER, f"--Planner.profile={_PROFILE}"]
     if not planner:
         options[0] = "--Planner.replicas=0"
     with serving(*options) as server:
-        trials, watched = asyncio.run(_loaded(server))
+        trials, watched = asyncio.run(_loaded(server, load))
         log = [line for line in server.log if line.startswith("Planner") and "→" in line]
-    return [r for trial in trials for r in trial.records], watched, log
+    return trials, watched, log
 
 
-async def _loaded(server: Server) -> tuple[Sequence[Trial], list[tuple[float, dict[str, int]]]]:
+async def _loaded(
+    server: Server, load: Burst
+) -> tuple[Sequence[Trial], list[tuple[float, dict[str, int]]]]:
     target = Target(server.url, "demo", endpointing=False)
     session = protocol("stream")
 
     async def offered(sessions: int, at: float, seconds: float, seed: int) -> Trial:
         await asyncio.sleep(at)
-        return await run_trial(Load(sessions, seconds), Planner(_STYLE, seed), session, target)
+        return await run_trial(
+            Load(sessions, seconds), Planner(SpeechStyle(load.lengths), seed), session, target
+        )
 
     watched: list[tuple[float, dict[str, int]]] = []
     watching = asyncio.create_task(_watch(server, watched))
     try:
         more = _SESSIONS * (_TIMES - 1)
         trials = await asyncio.gather(
-            offered(_SESSIONS, 0.0, _SECONDS, seed=21),
-            offered(more, _BURST_AT, _BURST_SECONDS, seed=22),
+            offered(_SESSIONS, 0.0, load.seconds, seed=21),
+            offered(more, load.begins, load.lasts, seed=22),
         )
     finally:
         watching.cancel()
@@ -99,7 +132,7 @@ async def _loaded(server: Server) -> tuple[Sequence[Trial], list[tuple[float, di
 
 
 async def _watch(server: Server, into: list[tuple[float, dict[str, int]]]) -> None:
-    """Workers of both pools that are ready, whenever that changes."""
+    """Record the ready workers of both pools at every change."""
     socket = server.component("Processor").environ()["AURICLE_LAUNCHER"]
     began = time.monotonic()
     async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=socket)) as client:
@@ -112,7 +145,7 @@ async def _watch(server: Server, into: list[tuple[float, dict[str, int]]]) -> No
 
 
 def _uncovered(record: Record) -> int:
-    """Samples of a finished session that are in no segment, or in more than one."""
+    """Count samples of a finished session that are in no segment or in several."""
     if record.outcome != "done":
         return 0
     ends_at, wrong = 0.0, 0.0
@@ -126,7 +159,7 @@ def _uncovered(record: Record) -> int:
 
 
 def _lost_or_doubled(record: Record) -> int:
-    """Finals that are missing or come twice, and committed text that went back."""
+    """Count missing and repeated finals, and changes of committed text."""
     if record.outcome != "done":
         return 0
     finals = [event for event in record.events if event.final]
@@ -141,7 +174,7 @@ def _lost_or_doubled(record: Record) -> int:
 
 
 def _changes(watched: Sequence[tuple[float, dict[str, int]]]) -> int:
-    """Workers that came or went."""
+    """Count the changes of workers."""
     return sum(
         abs(after[name] - before[name])
         for (_, before), (_, after) in pairwise(watched)

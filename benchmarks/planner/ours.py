@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
+from auricle.load.observations import PoolObservation, ServiceObservation
+from auricle.planner.decision import Decision
 from auricle.planner.plan import Plan
-from auricle.planner.sizing import PoolSizing, pool_plan
-from auricle.settings import PlannerSettings, PoolLimits
+from auricle.planner.sizing import pool_plan
+from auricle.replicas import PoolLimits
+from auricle.settings import PlannerSettings
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 
 
 class Ours:
-    """With the defaults of section `Planner`; only the pool's start-up time is given."""
+    """The planner with the defaults of section `Planner` and the pool's start-up time."""
 
     def __init__(self, maximum: int, gpu_budget: float | None = None) -> None:
         settings = PlannerSettings.model_validate({})
@@ -20,7 +22,8 @@ class Ours:
         self._plan = Plan(
             [
                 pool_plan(
-                    PoolSizing.of(settings, limits),
+                    settings,
+                    limits,
                     pool,
                     start_seconds=START_SECONDS[pool],
                     response_limit=RESPONSE_LIMIT[pool],

@@ -37,9 +37,9 @@ FIGURES: dict[str, tuple[str, str]] = {
 
 
 def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
-    """Lines of Markdown."""
+    """Return lines of Markdown."""
     yield from generated.heading("The planner", result["environment"], command)
-    yield from generated.figures(FIGURES, result["figures"])
+    yield from generated.figures(FIGURES, result["figures"], result.get("invalid", {}))
     yield notes.strip()
     yield ""
     details = result["details"]

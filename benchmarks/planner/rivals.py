@@ -1,4 +1,4 @@
-"""What the planner is held against: static sizing, an HPA, and one who knows the trace."""
+"""The controllers compared with the planner: static sizing, an HPA, and a clairvoyant bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.planner.observations import PoolObservation, ServiceObservation
+from auricle.load.observations import PoolObservation, ServiceObservation
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
 
@@ -20,7 +20,7 @@ _LEAST_BUSY = 0.01
 
 @dataclass(frozen=True)
 class Static:
-    """The same number at all times."""
+    """Keeps the number of workers constant."""
 
     replicas: Mapping[str, int]
 
@@ -31,7 +31,7 @@ class Static:
 
 
 def peak_sizing(trace: Trace, capacity: float = 1.0) -> Static:
-    """As many as the largest minute of the scored days takes."""
+    """Return the workers that the largest minute of the scored days needs."""
     minute = round(60 / STEP_SECONDS)
     kernel = np.ones(minute) / minute
     return Static(

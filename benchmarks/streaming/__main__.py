@@ -1,14 +1,13 @@
 """All figures of streaming recognition into one file.
 
     make bench-env
-    python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
-    python -m models.training.corpus build/demo-corpus
-    python -m benchmarks.streaming --out build/streaming.json [--quick] [--only GROUP]
+    python -m benchmarks.streaming --out build/streaming.json [--quick | --smoke] [--only GROUP]
 
 Writes `{"figures": {name: number}, "environment": {…}, "cost": {…}}` and, beside the
 file, plots of the cost per chunk. `--quick` takes under 15 minutes on two cores and leaves
-out `files`; all of it takes about an hour. With `--only`, figures of other groups already
-in the file are kept.
+out `files`; all of it takes about an hour. `--smoke` runs everything in a few minutes
+on so little audio that its figures say nothing. With `--only`, figures of other groups
+already in the file are kept. Speech and the `60m` checkpoint are made if they are missing.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ from typing import Any
 from benchmarks.streaming import cost, endpoints, files, quality
 from benchmarks.streaming.environment import environment
 from benchmarks.streaming.plots import draw
+from benchmarks.streaming.scale import FULL, QUICK, SMOKE, Scale
 
-_MODEL_60M = Path("build/checkpoints/60m")
 Result = dict[str, Any]
 
 
-def _cost(quick: bool, out: Path) -> Result:
-    measured = cost.measure(_MODEL_60M, out.parent, quick)
+def _cost(scale: Scale, out: Path) -> Result:
+    measured = cost.measure(out.parent, scale)
     draw(measured, out.parent)
-    return {"figures": cost.figures(measured), "cost": measured.plain()}
+    return {"figures": cost.figures(measured, scale), "cost": measured.plain()}
 
 
-def _quality(quick: bool, out: Path) -> Result:
-    return {"figures": quality.figures(quick, out.parent)}
+def _quality(scale: Scale, out: Path) -> Result:
+    return {"figures": quality.figures(scale, out.parent)}
 
 
-def _endpoints(quick: bool, out: Path) -> Result:
-    return {"figures": endpoints.figures(quick)}
+def _endpoints(scale: Scale, out: Path) -> Result:
+    return {"figures": endpoints.figures(scale)}
 
 
-def _files(quick: bool, out: Path) -> Result:
-    return {"figures": files.figures(quick, out.parent)}
+def _files(scale: Scale, out: Path) -> Result:
+    return {"figures": files.figures(scale, out.parent)}
 
 
-_GROUPS: dict[str, Callable[[bool, Path], Result]] = {
+GROUPS: dict[str, Callable[[Scale, Path], Result]] = {
     "endpoints": _endpoints,
     "files": _files,
     "quality": _quality,
@@ -61,8 +60,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=_GROUPS)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument(
+        "--quick", dest="scale", action="store_const", const=QUICK, help="under 15 minutes"
+    )
+    scale.add_argument(
+        "--smoke", dest="scale", action="store_const", const=SMOKE, help="only whether it runs"
+    )
+    parser.set_defaults(scale=FULL)
+    parser.add_argument("--only", choices=GROUPS)
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +77,12 @@ def main() -> None:
     result: Result = {"figures": {}, "environment": environment()}
     if arguments.only and out.exists():
         result = json.loads(out.read_text()) | {"environment": environment()}
-    skipped = _NOT_QUICK if arguments.quick else frozenset()
-    for name, group in _GROUPS.items():
+    skipped = _NOT_QUICK if arguments.scale is QUICK else frozenset()
+    for name, group in GROUPS.items():
         asked = name == arguments.only if arguments.only else name not in skipped
         if asked:
             began = time.monotonic()
-            found = group(arguments.quick, out)
+            found = group(arguments.scale, out)
             result["figures"] |= found.pop("figures") | {
                 f"seconds_{name}": time.monotonic() - began
             }
@@ -84,6 +90,8 @@ def main() -> None:
             out.write_text(json.dumps(result, indent=1) + "\n")
     for figure, value in sorted(result["figures"].items()):
         print(f"{figure:44} {value:.6g}")
+    if arguments.scale is SMOKE:
+        print("smoke: everything ran; the figures say nothing")
 
 
 if __name__ == "__main__":

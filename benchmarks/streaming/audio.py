@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
 from models.training.examples import ExampleMaker
 
 Samples = npt.NDArray[np.float32]
-CORPUS = Path("build/demo-corpus")
 _NOISE_DBFS = -60.0
 
 

@@ -21,14 +21,15 @@ from benchmarks.baselines.client import baseline
 from benchmarks.baselines.protocol import DecodeJob, cpu_seconds
 from benchmarks.baselines.published import Position, integrated, positions, sampled
 from benchmarks.checkpoints import TOKENS_PER_SECOND
-from benchmarks.streaming.audio import CORPUS, spoken
+from benchmarks.prepared import checkpoint, corpus
+from benchmarks.streaming.audio import spoken
 from benchmarks.streaming.feed import CHUNK, SAMPLE_RATE, ChunkTime, Fed, feed
-from models.training.corpus import Corpus
+from benchmarks.streaming.scale import Scale
 from models.training.prompts import prompt_ids
 from tests.server import Server, serving
 
 _SEGMENT_SECONDS = 30.0
-_CAP_SECONDS = 300.0
+_NO_TARGET_MS = 10**9  # no chunk takes longer
 # A context as long as ours is (`Processor.context_characters`).
 _CONTEXT = " ".join(["baba"] * 24)
 
@@ -41,6 +42,7 @@ class Cost:
     chunks: list[ChunkTime] = field(default_factory=list)
     capped: list[ChunkTime] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)
+    unanswered: int = 0  # grid points of `capped` that were not decoded, all sent in a hurry
     baselines: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, object]:
@@ -50,19 +52,25 @@ class Cost:
 
 def speech(seconds: float) -> np.ndarray:
     """One speaker without long pauses."""
-    recording = spoken(Corpus(CORPUS, "seen"), random.Random(3), seconds, (0.1, 0.4))
+    recording = spoken(corpus("seen"), random.Random(3), seconds, (0.1, 0.4))
     return recording.samples[: int(seconds * SAMPLE_RATE)]
 
 
 def server_options(model: Path, segment_seconds: float) -> list[str]:
-    """Segments cut only at their cap, and the forced amount of text."""
+    """Segments cut only at their cap, the forced amount of text, and no pacing.
+
+    A processor whose chunks take longer than its target skips grid points; the feeder sends
+    the next chunk only after the last one's answer, so both would wait for each other.
+    """
     return [
         f"--Common.model={model.resolve()}",
         f"--Processor.max_segment_seconds={segment_seconds:g}",
         f"--Processor.pause_after_seconds={segment_seconds:g}",
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
+        f"--Processor.target_chunk_ms={_NO_TARGET_MS}",
         "--Processor.decode_deadline_seconds=300",  # after a hurry one decode is long
+        "--Frontend.idle_timeout_seconds=600",  # the feeder's own deadline is shorter
         f"--PdWorker.max_model_len={1024 if segment_seconds <= _SEGMENT_SECONDS else 8192}",
     ]
 
@@ -80,35 +88,36 @@ def _fed(
     return fed, cpu_seconds(launcher) - before
 
 
-def _ours(cost: Cost, model: Path, quick: bool) -> None:
-    """60 s and 300 s sessions in segments of 30 s; each hears other audio, so caches are cold."""
+def _ours(cost: Cost, model: Path, scale: Scale) -> None:
+    """Sessions in segments of 30 s, each of other audio, so that caches are cold; one of one."""
     with serving(*server_options(model, _SEGMENT_SECONDS)) as server:
         _fed(server, speech(8.0) * np.float32(0.3), _SEGMENT_SECONDS)  # first contact, kernels
-        for seconds in (60, 300):
-            for number in range(1 if quick else 3):
+        for seconds in scale.sessions:
+            for number in range(scale.repeats):
                 samples = speech(seconds) * np.float32(0.9 - 0.1 * number)
                 fed, cpu = _fed(server, samples, _SEGMENT_SECONDS)
                 cost.ours.setdefault(f"cpu_{seconds}s", []).append(cpu)
-                if seconds == 300:
+                if seconds == scale.sessions[-1]:
                     cost.chunks += fed.chunks
                     cost.segments = fed.segments
-    with serving(*server_options(model, _CAP_SECONDS)) as server:
-        in_a_hurry = (21.0, 289.0) if quick else (0.0, 0.0)
-        fed, cpu = _fed(server, speech(_CAP_SECONDS), _CAP_SECONDS, in_a_hurry)
-        cost.capped = fed.chunks
-        if not quick:
-            cost.ours["cpu_300s_one_segment"] = [cpu]
+    cap = scale.cap_seconds
+    with serving(*server_options(model, cap)) as server:
+        fed, cpu = _fed(server, speech(cap), cap, scale.hurry)
+        cost.capped, cost.unanswered = fed.chunks, fed.unanswered
+        if not fed.unanswered:
+            cost.ours[f"cpu_{cap:g}s_one_segment"] = [cpu]
 
 
-def _baseline(cost: Cost, name: str, model: Path, work: Path, counts: tuple[int, int]) -> None:
-    """Wall and CPU seconds of decodes of growing audio, at sampled lengths up to 300 s."""
-    samples = to_int16(speech(_CAP_SECONDS))
+def _baseline(cost: Cost, name: str, model: Path, work: Path, scale: Scale) -> None:
+    """Wall and CPU seconds of decodes of growing audio, at sampled lengths up to the cap."""
+    samples = to_int16(speech(scale.cap_seconds))
     path = work / "speech.raw"
     samples.astype("<i2").tofile(path)
     head, tail, word = _prompt(model)
     every = positions([(0, len(samples))], CHUNK, TOKENS_PER_SECOND)
     minute = [p for p in every if p.end <= 60 * SAMPLE_RATE]
-    chosen = [*sampled(minute, counts[0]), *sampled(every[len(minute) :], counts[1])]
+    short, long = scale.baseline_points
+    chosen = [*sampled(minute, short), *sampled(every[len(minute) :], long)]
     rows = []
     with baseline(name, model, work / f"baseline-{name}-60m.log") as subject:
         for position in [chosen[0], *chosen]:  # the first one twice: it warms up
@@ -140,26 +149,34 @@ def _prompt(model: Path) -> tuple[list[int], list[int], int]:
     return ids[:at], [*ids[at + 1 :], *forced], tokenizer(" baba").input_ids[0]
 
 
-def measure(model: Path, work: Path, quick: bool) -> Cost:
+def measure(work: Path, scale: Scale) -> Cost:
     """Ours and both baselines, one after the other on the same machine."""
-    cost = Cost()
-    _ours(cost, model, quick)
+    cost, model = Cost(), checkpoint("60m")
+    _ours(cost, model, scale)
     for name in ("a", "b"):
-        _baseline(cost, name, model, work, (14, 6) if quick else (24, 20))
+        _baseline(cost, name, model, work, scale)
     return cost
 
 
-def figures(cost: Cost) -> dict[str, float]:
-    """Ratios of one run, medians over repeats."""
+def figures(cost: Cost, scale: Scale) -> dict[str, float]:
+    """Ratios of one run, medians over repeats.
+
+    `chunk_time_growth_cap…` compares chunks of which each was decoded. Grid points that
+    were skipped between them (`cap…_grid_points_unanswered`) leave that session's CPU
+    seconds unmeasured, not the growth: the prompt is as long after a hurry as without one.
+    """
+    long, cap = scale.sessions[-1], f"cap{scale.cap_seconds:g}"
+    end = (scale.cap_seconds - 10, scale.cap_seconds)
     found = {
         "chunk_time_growth_session": growth_session(cost.chunks),
         "chunk_time_growth_segment": _ratio(cost.chunks, (25, 30), (5, 10)),
-        "chunk_time_growth_cap300": _ratio(cost.capped, (290, 300), (10, 20)),
+        f"chunk_time_growth_{cap}": _ratio(cost.capped, end, (10, 20)),
+        f"{cap}_grid_points_unanswered": float(cost.unanswered),
         "chunk_seconds_median": statistics.median(c.seconds for c in cost.chunks),
     }
     for name, values in cost.ours.items():
         found[f"ours_{name}"] = statistics.median(values)
-    whole = {s: positions([(0, s * SAMPLE_RATE)], CHUNK, TOKENS_PER_SECOND) for s in (60, 300)}
+    whole = {s: positions([(0, s * SAMPLE_RATE)], CHUNK, TOKENS_PER_SECOND) for s in scale.sessions}
     segmented = positions(cost.segments, CHUNK, TOKENS_PER_SECOND)
     for name, rows in cost.baselines.items():
         for seconds, wanted in whole.items():
@@ -168,10 +185,10 @@ def figures(cost: Cost) -> dict[str, float]:
             found[f"compute_ratio_{name}_{seconds}s"] = total / found[f"ours_cpu_{seconds}s"]
         total = _total(rows, segmented)
         found[f"cpu_{name}_segmented"] = total
-        found[f"compute_ratio_{name}_segmented"] = total / found["ours_cpu_300s"]
+        found[f"compute_ratio_{name}_segmented"] = total / found[f"ours_cpu_{long}s"]
         walls = {seconds: wall for seconds, wall, _ in rows}
-        late = _interpolated(walls, (290, 300))
-        found[f"chunk_time_growth_cap300_{name}"] = late / _interpolated(walls, (10, 20))
+        late = _interpolated(walls, end)
+        found[f"chunk_time_growth_{cap}_{name}"] = late / _interpolated(walls, (10, 20))
     return found
 
 

@@ -8,9 +8,10 @@ import random
 import jiwer
 import numpy as np
 
-from benchmarks.streaming.audio import CORPUS, Recording, at_level, spoken, without_words
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Recording, at_level, spoken, without_words
 from benchmarks.streaming.feed import speech_marks
-from models.training.corpus import Corpus
+from benchmarks.streaming.scale import Scale
 from tests.server import serving
 
 _GAPS = (0.9, 2.0)  # longer than the 500 ms of silence that end speech
@@ -47,7 +48,7 @@ async def _words_found(url: str, recordings: list[Recording], dbfs: float) -> fl
 async def _words_on_silence(url: str, seconds: float, count: int) -> tuple[float, float]:
     """(words, decodes) a minute on audio without words."""
     words = decodes = 0
-    for samples in without_words(Corpus(CORPUS, "seen"), seconds, count):
+    for samples in without_words(corpus("seen"), seconds, count):
         done = (await speech_marks(url, samples))[-1]
         words += len(done["text"].split())
         decodes += done["usage"]["decodes"]
@@ -55,14 +56,13 @@ async def _words_on_silence(url: str, seconds: float, count: int) -> tuple[float
     return words / minutes, decodes / minutes
 
 
-async def _measure(url: str, quick: bool) -> dict[str, float]:
+async def _measure(url: str, scale: Scale) -> dict[str, float]:
     dice = random.Random(11)
-    voices = [Corpus(CORPUS, name) for name in ("seen", "unseen")]
-    count = 30 if quick else 120
-    gaps = [spoken(voices[i % 2], dice, 20.0, _GAPS) for i in range(count)]
+    voices = [corpus(name) for name in ("seen", "unseen")]
+    gaps = [spoken(voices[i % 2], dice, 20.0, _GAPS) for i in range(scale.gap_recordings)]
     errors = await _endpoint_errors(url, gaps)
     loud, quiet = [await _words_found(url, gaps, dbfs) for dbfs in (-20.0, -40.0)]
-    words, decodes = await _words_on_silence(url, 20.0, 15 if quick else 90)
+    words, decodes = await _words_on_silence(url, 20.0, scale.wordless_recordings)
     return {
         "endpoint_error_p95_ms": float(np.percentile(errors, 95)),
         "endpoint_error_median_ms": float(np.median(errors)),
@@ -73,7 +73,7 @@ async def _measure(url: str, quick: bool) -> dict[str, float]:
     }
 
 
-def figures(quick: bool) -> dict[str, float]:
+def figures(scale: Scale) -> dict[str, float]:
     """Of the demo checkpoint, over the WebSocket."""
     with serving() as server:
-        return asyncio.run(_measure(server.url, quick))
+        return asyncio.run(_measure(server.url, scale))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,8 @@ SAMPLE_RATE = 16_000
 CHUNK_MS = 640
 CHUNK = CHUNK_MS * SAMPLE_RATE // 1000
 _EVENT_SECONDS = 120.0
+# 15 s of audio: below what the server buffers, and what it writes in one decode stays bounded.
+_HURRY_CHUNKS = 24
 
 Socket = websockets.ClientConnection
 Events = asyncio.Queue[dict[str, Any]]
@@ -39,6 +41,7 @@ class Fed:
 
     chunks: list[ChunkTime] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)  # in samples
+    unanswered: int = 0  # grid points sent in a hurry that the server did not decode
     text: str = ""
     usage: dict[str, Any] = field(default_factory=dict)
 
@@ -48,37 +51,66 @@ async def feed(
     samples: np.ndarray,
     max_segment_seconds: float,
     in_a_hurry: tuple[float, float] = (0.0, 0.0),
+    answer_seconds: float = _EVENT_SECONDS,
 ) -> Fed:
     """All audio is decoded (no voice activity), so each chunk has exactly one answer.
 
-    Chunks that end within `in_a_hurry` (seconds) are sent without waiting for answers:
-    the server skips most of their grid points. They are not timed.
+    Chunks that end within `in_a_hurry` (seconds) are sent many at a time, so that the server
+    skips most of their grid points, and are not timed.
+
+    Raises RuntimeError if the server reports an error, promises another cadence, or leaves
+    another chunk without an answer for `answer_seconds`: a server whose pacing skips grid
+    points cannot be timed like this.
     """
     fed, start, answered, segment = Fed(), 0, 0, 0
     maximum = int(max_segment_seconds * SAMPLE_RATE)
     pcm = to_int16(samples)
-    async with _connected(url, _start()) as (socket, events):
-        for at in range(0, len(pcm) - CHUNK + 1, CHUNK):
-            total, began = at + CHUNK, time.monotonic()
+
+    def hurried(sample: int) -> bool:
+        return in_a_hurry[0] <= sample / SAMPLE_RATE < in_a_hurry[1]
+
+    async with _connected(url, _start()) as (ready, socket, events):
+        if ready["chunk_ms"] != CHUNK_MS:
+            raise RuntimeError(f"asked for {CHUNK_MS} ms chunks, promised {ready['chunk_ms']} ms")
+        for at, total in _packets(len(pcm), hurried):
+            began = time.monotonic()
             await socket.send(pcm[at:total].tobytes())
-            if in_a_hurry[0] <= total / SAMPLE_RATE < in_a_hurry[1]:
-                continue
             while total - start >= maximum or answered < _last_point(total, start):
-                event = await _next(events)
+                what = f"the answer to the chunk that ends at {total / SAMPLE_RATE:g} s"
+                event = await _next(events, what, answer_seconds)
                 if event["type"] == "final":
                     end = round(event["end_ms"] * SAMPLE_RATE / 1000)
                     fed.segments.append((start, end))
                     start, answered, segment = end, end, segment + 1
                 elif event["type"] == "partial":
                     answered = round(event["audio_ms"] * SAMPLE_RATE / 1000)
-            offset = (total - start) / SAMPLE_RATE
-            fed.chunks.append(ChunkTime(segment, offset, time.monotonic() - began))
+                    fed.unanswered -= hurried(answered)
+            if hurried(total):
+                fed.unanswered += (total - at) // CHUNK
+            else:
+                offset = (total - start) / SAMPLE_RATE
+                fed.chunks.append(ChunkTime(segment, offset, time.monotonic() - began))
         await socket.send('{"type": "end"}')
-        while (event := await _next(events))["type"] != "done":
+        while (event := await _next(events, "the end"))["type"] != "done":
             if event["type"] == "final":
                 fed.segments.append((start, round(event["end_ms"] * SAMPLE_RATE / 1000)))
         fed.text, fed.usage = event["text"], event["usage"]
     return fed
+
+
+def _packets(samples: int, hurried: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """[begin, end) of what is sent at a time: a chunk, or many of those that are hurried."""
+    chunks, at = samples // CHUNK, 0
+    while at < chunks:
+        end = at + 1
+        while (
+            end < min(chunks, at + _HURRY_CHUNKS)
+            and hurried(at * CHUNK + CHUNK)
+            and hurried(end * CHUNK + CHUNK)
+        ):
+            end += 1
+        yield at * CHUNK, end * CHUNK
+        at = end
 
 
 def _last_point(total: int, start: int) -> int:
@@ -98,16 +130,17 @@ def _start() -> dict[str, object]:
 
 
 @asynccontextmanager
-async def _connected(url: str, start: dict[str, object]) -> AsyncIterator[tuple[Socket, Events]]:
-    """A session that is ready; its events are taken from the socket whatever we do."""
+async def _connected(
+    url: str, start: dict[str, object]
+) -> AsyncIterator[tuple[dict[str, Any], Socket, Events]]:
+    """A session's `ready` event, and its further ones, taken from the socket whatever we do."""
     events: Events = asyncio.Queue()
     address = url.replace("http", "ws", 1) + "/v1/audio/stream"
     async with websockets.connect(address, max_size=None, ping_timeout=None) as socket:
         await socket.send(json.dumps(start))
         reader = asyncio.create_task(_read(socket, events))
         try:
-            await _next(events)
-            yield socket, events
+            yield await _next(events, "ready"), socket, events
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
@@ -119,8 +152,12 @@ async def _read(socket: Socket, events: Events) -> None:
     await events.put({"type": "error", "code": "closed", "message": str(socket.close_code)})
 
 
-async def _next(events: Events) -> dict[str, Any]:
-    event = await asyncio.wait_for(events.get(), _EVENT_SECONDS)
+async def _next(events: Events, what: str, seconds: float = _EVENT_SECONDS) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(seconds):
+            event = await events.get()
+    except TimeoutError:
+        raise RuntimeError(f"{what} did not come within {seconds:g} s") from None
     if event["type"] == "error":
         raise RuntimeError(f"{event['code']}: {event['message']}")
     return event
@@ -131,10 +168,10 @@ async def speech_marks(url: str, samples: np.ndarray) -> list[dict[str, Any]]:
     pcm = to_int16(samples)
     start = {"type": "start", "sample_rate": SAMPLE_RATE, "partials": False}
     received: list[dict[str, Any]] = []
-    async with _connected(url, start) as (socket, events):
+    async with _connected(url, start) as (_, socket, events):
         for at in range(0, len(pcm), SAMPLE_RATE):
             await socket.send(pcm[at : at + SAMPLE_RATE].tobytes())
         await socket.send('{"type": "end"}')
         while not received or received[-1]["type"] != "done":
-            received.append(await _next(events))
+            received.append(await _next(events, "the next event"))
     return received

@@ -12,10 +12,11 @@ import soundfile
 
 from benchmarks.baselines.openai_server import openai_server
 from benchmarks.baselines.protocol import cpu_seconds
-from benchmarks.streaming.audio import CORPUS, Recording, spoken
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Recording, spoken
 from benchmarks.streaming.feed import SAMPLE_RATE, speech_marks
+from benchmarks.streaming.scale import Scale
 from benchmarks.streaming.words import errors, rate
-from models.training.corpus import Corpus
 from tests.server import ROOT, free_port, serving
 
 MODEL = ROOT / "models/demo"
@@ -47,10 +48,10 @@ def _theirs(recordings: Sequence[Recording], work: Path) -> tuple[list[str], flo
     return [r.text for r in results[1:]], sum(r.cpu_seconds for r in results[1:])
 
 
-def figures(quick: bool, work: Path) -> dict[str, float]:
+def figures(scale: Scale, work: Path) -> dict[str, float]:
     """CPU and words of the same files; the first one warms both up and is not counted."""
-    dice, corpus = random.Random(21), Corpus(CORPUS, "seen")
-    recordings = [spoken(corpus, dice, _SECONDS, _PAUSES) for _ in range(11 if quick else 41)]
+    dice, voices = random.Random(21), corpus("seen")
+    recordings = [spoken(voices, dice, _SECONDS, _PAUSES) for _ in range(scale.files + 1)]
     said = [" ".join(word.text for word in r.words) for r in recordings[1:]]
     ours, our_cpu = _ours(recordings)
     theirs, their_cpu = _theirs(recordings, work)

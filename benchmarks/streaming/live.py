@@ -20,13 +20,12 @@ from auricle.audio.pcm import Int16, to_int16
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.frontend.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import DecodeReply, Final, OpenSession, Partial
-from auricle.processor.load import ChunkLoad
+from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
-from auricle.processor.segments import next_decode
-from auricle.processor.session import CheckpointView, Session
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import Runtime
@@ -80,16 +79,11 @@ class _Recording(Recognizer):
     def __init__(self, *arguments: str | EncodePool | PdPool) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.decodes: list[Decode] = []
-        self.busy = False
 
     async def decode(
         self, audio: SegmentAudio, samples: int, task: DecodeTask, usage: UsageMeter
     ) -> DecodeReply:
-        self.busy = True
-        try:
-            reply = await super().decode(audio, samples, task, usage)
-        finally:
-            self.busy = False
+        reply = await super().decode(audio, samples, task, usage)
         self.decodes.append(Decode(samples, task, reply))
         return reply
 
@@ -114,7 +108,7 @@ async def bench(model: Path, discovery: Path, settings: dict[str, float]) -> Asy
 class _Run:
     """One session under way."""
 
-    session: Session
+    session: SessionDriver
     recognizer: _Recording
     pcm: Int16
     segments: list[Heard] = field(default_factory=list)
@@ -133,25 +127,6 @@ class _Run:
             self.segments.append(Heard(event, pcm, decodes, self.partials, sent))
             self.partials = []
 
-    def idle(self, policy_stride: int = 1) -> bool:
-        """Whether the session waits for more audio."""
-        session = self.session
-        segment = session._segment
-        return (
-            not self.recognizer.busy
-            and not session.inbox._pending
-            and not session._incoming
-            and next_decode(
-                segment.audio,
-                segment.marks,
-                session._policy,
-                last_offset=segment.passed,
-                not_before=segment.stability.committed_before,
-                stride=policy_stride,
-            )
-            is None
-        )
-
 
 async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
     """All segments of a recording, live, with voice activity as the frontend has it."""
@@ -161,7 +136,7 @@ async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
     )
     pcm, voice = to_int16(samples), VoiceState()
     recognizer = bench.recognizer(name, "benchmark")
-    session = Session(
+    session = SessionDriver(
         OpenSession(name, "benchmark", None, "", CHUNK_MS),
         bench.settings,
         bench.view,
@@ -178,13 +153,13 @@ async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
         (found,) = bench.vad.probabilities([(voice, frames)])
         for event in gate.push(packet, found.tolist()):
             if isinstance(event, Piece):
-                await session.inbox.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
+                await session.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
                 waiting = await _settle(run, events, waiting, at + len(packet))
     for event in gate.finish(_rest(bench, voice)):
         if isinstance(event, Piece):
-            await session.inbox.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
+            await session.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
             waiting = await _settle(run, events, waiting, len(pcm))
-    session.inbox.end(len(pcm))
+    session.end(len(pcm))
     run.event(await waiting, len(pcm))
     async for last in events:
         run.event(last, len(pcm))
@@ -203,7 +178,7 @@ async def _settle(run: _Run, events: object, waiting: object, sent: int) -> asyn
             if waiting.done():
                 run.event(waiting.result(), sent)
                 waiting = asyncio.ensure_future(anext(events))
-            elif run.idle():
+            elif run.session.idle:
                 return waiting
             await asyncio.sleep(_POLL_SECONDS)
 

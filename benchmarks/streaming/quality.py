@@ -11,8 +11,10 @@ import numpy as np
 
 from benchmarks.baselines.client import Baseline, baseline
 from benchmarks.baselines.protocol import DecodeJob
-from benchmarks.streaming.audio import CORPUS, Recording, spoken
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Recording, spoken
 from benchmarks.streaming.live import Bench, Heard, bench, decode_once, listen
+from benchmarks.streaming.scale import Scale
 from benchmarks.streaming.words import (
     Errors,
     committed_at,
@@ -23,7 +25,6 @@ from benchmarks.streaming.words import (
     revised,
     spoken_in,
 )
-from models.training.corpus import Corpus
 from tests.server import ROOT, Server, serving
 
 MODEL = ROOT / "models/demo"
@@ -36,7 +37,7 @@ _AT_ONCE = 4
 def recordings(words: int, seconds: float, seed: int) -> list[Recording]:
     """About so many words, in seen and unseen voices by turns."""
     dice = random.Random(seed)
-    voices = [Corpus(CORPUS, name) for name in ("seen", "unseen")]
+    voices = [corpus(name) for name in ("seen", "unseen")]
     found: list[Recording] = []
     while sum(len(r.words) for r in found) < words:
         found.append(spoken(voices[len(found) % 2], dice, seconds, _PAUSES))
@@ -124,16 +125,16 @@ async def _steps(server: Server, rows: Sequence[Recording]) -> tuple[float, list
     return float(np.mean([decode.reply.steps for decode in decodes])), heard
 
 
-def figures(quick: bool, work: Path) -> dict[str, float]:
-    """Of the demo checkpoint. At least 5,000 words, also when quick."""
-    few = recordings(300 if quick else 1_000, 60.0, seed=6)
+def figures(scale: Scale, work: Path) -> dict[str, float]:
+    """Of the demo checkpoint."""
+    few = recordings(scale.draft_words, 60.0, seed=6)
     with serving() as server:
-        found, segments = asyncio.run(_measure(server, 5_000 if quick else 10_000))
+        found, segments = asyncio.run(_measure(server, scale.words))
         after, with_drafts = asyncio.run(_steps(server, few))
     with serving("--PdWorker.draft_tokens=0") as server:
         before, without_drafts = asyncio.run(_steps(server, few))
     with baseline("b", MODEL, work / "baseline-b-demo.log") as subject:
-        chosen = segments[:: max(1, len(segments) // (40 if quick else 120))]
+        chosen = segments[:: max(1, len(segments) // scale.compared_segments)]
         found["tokens_identical_b"] = _identical(subject, chosen, work)
         found["tokens_identical_b_decodes"] = float(sum(len(s.decodes) for s in chosen))
     found["decode_steps_before"] = before

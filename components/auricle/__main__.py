@@ -1,6 +1,6 @@
-"""`python -m auricle` is `auricle`."""
+"""Runs the `auricle` command as `python -m auricle`."""
 
 from auricle.cli import main
 
-if __name__ == "__main__":  # the processes that decode recordings import this module too
+if __name__ == "__main__":  # processes that decode recordings import this module too
     main()

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -19,7 +19,7 @@ _OVERRIDABLE = {"ignore_unknown_options": True}
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a command; errors of ours are one clear line, not a traceback."""
+    """Run a command in a new event loop; print an AuricleError as one line and exit with 1."""
     try:
         asyncio.run(work())
     except AuricleError as error:
@@ -40,7 +40,7 @@ def main() -> None:
 @click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
-    """Start every component of GRAPH (such as graphs.e_pd:Frontend) on this machine.
+    """Run every component of GRAPH (such as graphs.e_pd:Frontend) on this machine.
 
     OVERRIDES are settings of the form --Component.key=value.
     """
@@ -56,9 +56,12 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
 @click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> None:
-    """Run one component in this process, as a container does."""
+    """Run the component NAME in this process, as in a container.
+
+    OVERRIDES are settings of the form --Component.key=value.
+    """
     from auricle.launcher.component import run_component
-    from auricle.launcher.config import load_config, settings_for
+    from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
     from auricle.settings import SECTIONS
 
     try:
@@ -66,9 +69,9 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
             raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
         sections = load_config(config, overrides)
         if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
-            # Dynamo's operator gives every deployment one of its own.
+            # Dynamo's operator sets a namespace per deployment.
             sections.setdefault("Common", {}).setdefault("namespace", namespace)
-        settings = settings_for(name, sections, str(config or "the command line"))
+        settings = settings_for(name, sections, str(config or COMMAND_LINE))
         run_component(name, settings)
     except AuricleError as error:
         click.echo(f"auricle: {error}", err=True)
@@ -77,12 +80,17 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--live", is_flag=True, help="pace the file in real time and show text as it comes")
-@click.option("--url", help="server; without one the default graph is started")
+@click.option("--live", is_flag=True, help="send the file in real time and show partial text")
+@click.option("--url", help="server; default: the one at http://127.0.0.1:8080, else a new one")
 @click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")
-@click.option("--api-key", envvar="AURICLE_API_KEY", help="where the server asks for one")
+@click.option(
+    "--api-key-file",
+    type=click.File(),
+    help="file with the key, if the server requires one, or - for standard input; the variable "
+    "AURICLE_API_KEY will do too (in the command line others would see it)",
+)
 def transcribe(
     file: Path,
     live: bool,
@@ -90,11 +98,16 @@ def transcribe(
     as_json: bool,
     language: str | None,
     context: str,
-    api_key: str | None,
+    api_key_file: TextIO | None,
 ) -> None:
-    """Transcribe an audio FILE (WAV, FLAC, MP3 or Ogg; any rate, any channel count)."""
+    """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others).
+
+    The file may have any sample rate and number of channels.
+    """
     from auricle.client.transcribe import transcribe as run
 
+    given = os.environ.get("AURICLE_API_KEY") if api_key_file is None else api_key_file.read()
+    api_key = (given or "").strip() or None
     _run(
         lambda: run(
             file,
@@ -115,13 +128,13 @@ def transcribe(
     "--audio",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="typical speech; by default the recordings the checkpoint brings",
+    help="typical speech; default: the recordings that come with the checkpoint",
 )
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def profile(
     config: Path | None, out: Path, audio: tuple[Path, ...], overrides: tuple[str, ...]
 ) -> None:
-    """Measure how much one worker of each pool carries on this machine, for the planner."""
+    """Measure the capacity of one worker of each pool on this machine, for the planner."""
     from rich.console import Console
 
     from auricle.profiling.run import profile as run
@@ -135,7 +148,7 @@ def profile(
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="folder for the manifests; by default deploy/k8s/NAME-OF-THE-CONFIG",
+    help="folder for the manifests; default: deploy/k8s/NAME-OF-THE-CONFIG",
 )
 def render(graph: str, config: Path, out: Path | None) -> None:
     """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend)."""
@@ -151,17 +164,30 @@ def render(graph: str, config: Path, out: Path | None) -> None:
 
 @main.command()
 @click.argument("name")
-def key(name: str) -> None:
-    """Make an API key for the client NAME; the key is shown once and kept nowhere."""
-    import yaml
+@click.option("--entry", is_flag=True, help="print only the entry, to append to a keys file")
+@click.option("--expires", help="when it is refused from, such as 2027-01-01T00:00:00Z")
+@click.option(
+    "--scopes",
+    default="live,recordings",
+    show_default=True,
+    help="what it is for: live, recordings, operations (metrics), separated by commas",
+)
+def key(name: str, entry: bool, expires: str | None, scopes: str) -> None:
+    """Create an API key for the client NAME; the key is printed once and not stored.
+
+    The key is printed on standard error, and a keys file with one entry on standard output:
+    `auricle key NAME > keys.yaml`, and `auricle key --entry OTHER >> keys.yaml`.
+    """
     from pydantic import ValidationError
 
-    from auricle.frontend.access.keys import new_key
+    from auricle.frontend.doors.access.keys import key_file, new_key
 
     try:
-        secret, entry = new_key(name)
+        secret, made = new_key(name, expires, scopes.split(","))
     except ValidationError as error:
-        raise click.UsageError(f"name {name!r}: {error.errors()[0]['msg']}") from None
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        given = {"name": name, "expires": expires, "scopes": scopes}[field]
+        raise click.UsageError(f"{field} {given!r}: {first['msg']}") from None
     click.echo(f"# The key, for the client: {secret}", err=True)
-    click.echo("# For Frontend.api_keys_file, below `keys:`", err=True)
-    click.echo(yaml.safe_dump([entry.model_dump(exclude_defaults=True)]), nl=False)
+    click.echo(key_file(made, first=not entry), nl=False)

@@ -1,101 +1,127 @@
-"""Every setting, validated at the edge; an unknown key or bad value names itself and its file."""
+"""All settings of the components; an unknown key or bad value is refused by name and file."""
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
+from auricle.recording_settings import RecordingSettings
+from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS, PoolLimits, within_one_launcher
 
 Seconds = float
-# What a client may ask for, and an operator set as default.
+# Bounds of what a client may request and of an operator's defaults.
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
-MAX_CONTEXT_CHARACTERS = 2_000
 
 
 class CommonSettings(BaseModel):
-    """What all components share; section `Common`."""
+    """Section `Common`: settings of all components."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Path = Field(Path("models/demo"), description="checkpoint directory")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="of embeddings and decoder"
+        "float32", description="data type of embeddings and decoder"
     )
     namespace: str = Field("auricle", pattern=r"^[a-z][a-z0-9-]*$")
     discovery: Literal["file", "etcd", "kubernetes"] = "file"
     discovery_path: Path = Field(
-        Path("build/discovery"), description="directory of the file discovery"
+        Path("build/discovery"), description="directory, if discovery is file"
+    )
+    secret_file: Path | None = Field(
+        None,
+        description="secrets of the deployment, one per line: the first seals messages between "
+        "processes, all are accepted. Default with the file discovery: made beside its records",
+    )
+    insecure_internal: bool = Field(
+        False, description="without secret_file, take messages of whoever reaches a process"
     )
     etcd_endpoints: str = ""
     nats_server: str = ""
     event_plane: Literal["zmq", "nats"] = "zmq"
+    internal_host: IPv4Address | None = Field(
+        None, description="of the ports between processes; 127.0.0.1 with the file discovery"
+    )
     system_port: int = Field(
         0,
         ge=0,
         le=32767,  # Dynamo 1.6 reads it as a signed 16-bit number
-        description="/health, /live, /metrics of a worker; 0 for none",
+        description="port of /health, /live and /metrics, except the frontend's; 0 for none",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["text", "json"] = "text"
-    log_transcripts: bool = Field(False, description="final text is logged too")
+    log_transcripts: bool = Field(False, description="log final text")
     otlp_endpoint: str = Field(
-        "", description="traces by OTLP over HTTP, such as http://localhost:4318/v1/traces"
+        "", description="for traces, OTLP over HTTP, e.g. http://localhost:4318/v1/traces"
     )
-    replicas: int = Field(1, ge=0, le=64, description="processes the launcher starts")
+    replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
     load_report_seconds: Seconds = Field(
-        2.0, ge=0.1, le=60, description="between two reports of a process's load"
+        2.0, ge=0.1, le=60, description="interval of the load reports of a process"
     )
-    drain_seconds: Seconds = Field(
-        45.0, ge=0, description="a process told to go (SIGTERM) may still finish what it holds"
+    liveness_seconds: Seconds = Field(
+        15.0, ge=5, le=600, description="a process that does not answer for so long is restarted"
     )
+    drain_seconds: Seconds = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="by number; each replica sees one of them, in turn. Without: all of them"
+        (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
     )
-    threads: int = Field(1, ge=1, le=256, description="compute threads of the process")
+    threads: int = Field(1, ge=1, le=256, description="CPU compute threads of the process")
     placement: Literal["load", "kv"] = Field(
         "load",
-        description="of segments: on the emptiest PD worker, or among such where its context is",
+        description="segments go to the least loaded PD worker; with kv, among about equally "
+        "loaded ones to the one whose prefix cache has most of the prompt",
     )
-    block_size: int = Field(32, ge=16, description="tokens per KV block; the CPU wants 32·n")
+    block_size: int = Field(32, ge=16, description="tokens per KV block; on a CPU a multiple of 32")
     pause_after_seconds: Seconds = Field(
-        15.0, gt=1, description="a segment ends at a short pause from here"
+        15.0, gt=1, description="length from which a segment ends at a short pause"
     )
     max_segment_seconds: Seconds = Field(
-        30.0, gt=1, le=300, description="a segment is cut near here at the latest"
+        30.0, gt=1, le=300, description="length at which a segment is cut"
     )
-    cut_search_seconds: Seconds = Field(3.0, gt=0, description="how far back a cut may lie")
+    cut_search_seconds: Seconds = Field(
+        3.0, gt=0, description="how far before that the cut may lie"
+    )
 
 
-class FrontendSettings(CommonSettings):
+class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
     """Section `Frontend`."""
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535, description="0 takes a free port")
     max_sessions: int = Field(64, ge=1)
     default_chunk_ms: int = Field(640, ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)
-    start_timeout_seconds: Seconds = Field(10.0, gt=0, description="until the start message")
-    idle_timeout_seconds: Seconds = Field(60.0, gt=0, description="without audio from the client")
+    start_timeout_seconds: Seconds = Field(10.0, gt=0, description="deadline of the start message")
+    idle_timeout_seconds: Seconds = Field(
+        60.0, gt=0, description="deadline of a client's next audio"
+    )
     dynamo_model: bool = Field(
-        False, description="also serve Dynamo's own frontend, as a model of its /v1/realtime"
+        False, description="register a model that Dynamo's own frontend serves at /v1/realtime"
     )
     realtime_idle_seconds: Seconds = Field(
-        900.0, gt=0, description="a /v1/realtime connection without an event from its client"
+        900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
     )
     slow_reader_seconds: Seconds = Field(
-        20.0, gt=0, description="a client may leave an event unread, then its session is ended"
+        20.0, gt=0, description="a client's session ends if an event stays unread this long"
     )
-    max_frame_bytes: int = Field(1 << 20, ge=1024, description="one WebSocket message")
-    request_deadline_seconds: Seconds = Field(60.0, gt=0, description="one push to the processor")
-    endpointing: bool = Field(
-        True, description="find speech; if false, silence is decoded like speech"
+    max_frame_bytes: int = Field(1 << 20, ge=1024, description="size limit of a WebSocket message")
+    request_deadline_seconds: Seconds = Field(
+        60.0, gt=0, description="deadline of a processor push"
     )
+    ahead_seconds: Seconds = Field(
+        10.0, ge=0, description="speech ahead of real time; beyond, a session yields to the others"
+    )
+    endpointing: bool = Field(True, description="find speech; if not, silence is decoded too")
     speech_threshold: float = Field(
-        0.5, ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD, description="speech probability"
+        0.5,
+        ge=MIN_SPEECH_THRESHOLD,
+        le=MAX_SPEECH_THRESHOLD,
+        description="probability above which a frame is speech",
     )
     min_silence_ms: int = Field(
         500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
@@ -104,42 +130,28 @@ class FrontendSettings(CommonSettings):
         300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
     )
     transcript_hours: float = Field(
-        24.0, gt=0, description="text stays on the transcript bus, where nats_server is set"
+        24.0, gt=0, description="retention of the transcript bus, if nats_server is set"
     )
     max_queued_transcripts: int = Field(
-        10_000, ge=1, description="messages waiting for NATS; beyond, the oldest are dropped"
-    )
-    max_queued_seconds: Seconds = Field(
-        600.0, gt=1, description="audio of all sessions waiting for voice activity; beyond, refused"
+        10_000, ge=1, description="messages queued for NATS; beyond, the oldest are dropped"
     )
     processor_deadline_seconds: Seconds = Field(
-        30.0, gt=0, description="a session waits so long for a processor before it fails"
+        30.0, gt=0, description="a session fails if no processor takes it for so long"
     )
     model_aliases: tuple[str, ...] = Field(
-        (), description="other names clients may call the model by, such as whisper-1"
+        (), description="further model names that clients may use, such as whisper-1"
     )
     api_keys_file: Path | None = Field(
-        None, description="YAML made with `auricle key`; without keys everybody is let in"
+        None, description="YAML file (see `auricle key`); without it no authentication"
+    )
+    metrics_need_key: bool = Field(
+        False, description="/metrics only with a key that has the scope operations"
     )
     cors_origins: tuple[str, ...] = Field(
-        (), description="web pages of these origins may call; none by default"
+        (), description="origins whose web pages may call; none by default"
     )
-    tls_certificate: Path | None = Field(None, description="PEM; with tls_key, serve TLS")
-    tls_key: Path | None = Field(None, description="PEM")
-    max_recordings: int = Field(256, ge=1, description="uploads in work or waiting")
-    max_upload_bytes: int = Field(512 << 20, ge=1024, description="one request")
-    upload_timeout_seconds: Seconds = Field(30.0, gt=0, description="without bytes of an upload")
-    max_recording_seconds: Seconds = Field(4 * 3600.0, gt=0, description="audio of one recording")
-    decoding_processes: int = Field(
-        2, ge=1, le=64, description="recordings decoded at a time, in low-priority processes"
-    )
-    max_decoding_cpu_seconds: int = Field(
-        900, ge=1, description="CPU that decoding one recording may take"
-    )
-    max_decoding_memory_gib: int = Field(4, ge=1, description="memory of a decoding process")
-    recording_parts_in_flight: int = Field(
-        2, ge=1, description="parts of all recordings transcribed at a time"
-    )
+    tls_certificate: Path | None = Field(None, description="PEM file; with tls_key, serves TLS")
+    tls_key: Path | None = Field(None, description="PEM file")
 
 
 class DynamoFrontendSettings(CommonSettings):
@@ -156,138 +168,117 @@ class ProcessorSettings(CommonSettings):
     target_chunk_ms: int = Field(
         300,
         ge=10,
-        description="from a chunk's audio to its text, for 95 of 100 chunks; short of it no "
-        "more sessions are let in",
+        description="target of the 95th percentile of the time from a chunk's audio to its "
+        "text; new sessions are refused before it is exceeded",
     )
     assured_sessions: int = Field(
-        8, ge=1, description="live sessions that may begin all at once; more are let in by and by"
+        8, ge=1, description="live sessions that may start at once; more are admitted gradually"
     )
     max_buffered_seconds: Seconds = Field(
-        60.0, gt=1, description="audio of a session received and not decoded; a push waits beyond"
+        60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"
     )
-    rollback_tokens: int = Field(5, ge=0, description="tail of a hypothesis that stays partial")
+    ahead_decodes: int = Field(
+        1, ge=1, description="decodes at a time of all sessions ahead of real time"
+    )
+    rollback_tokens: int = Field(
+        5, ge=0, description="tokens at a hypothesis' end that stay partial"
+    )
     open_tokens: int = Field(
-        2, ge=0, description="tail that stays partial even if it has not changed for a while"
+        2, ge=0, description="the last of them, which stay partial even after settled_seconds"
     )
     settled_seconds: Seconds = Field(
-        1.2, gt=0, description="of audio over which the rest of the tail must not have changed"
+        1.2, gt=0, description="audio after which the others are committed if unchanged"
     )
-    unfixed_chunks: int = Field(
-        2, ge=0, description="first decodes of a segment that commit nothing"
-    )
+    unfixed_chunks: int = Field(2, ge=0, description="a segment's first decodes commit nothing")
     context_characters: int = Field(
-        200, ge=0, description="of the last committed text, given as context to the next segment"
+        200, ge=0, description="end of the committed text that is context of the next segment"
     )
     max_tokens_per_second: float = Field(
-        8.0, gt=0, description="of audio; bounds a decode's output"
+        8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
     )
     min_new_tokens: int = Field(
-        16, ge=1, description="a decode may write at least so many tokens, however short the audio"
+        16, ge=1, description="output tokens that a decode may generate however short the audio"
     )
-    encode_deadline_seconds: Seconds = Field(20.0, gt=0)
-    decode_deadline_seconds: Seconds = Field(60.0, gt=0)
+    encode_deadline_seconds: Seconds = Field(
+        20.0, gt=0, description="deadline of an encode request, per attempt"
+    )
+    decode_deadline_seconds: Seconds = Field(
+        60.0, gt=0, description="deadline of a decode request, per attempt"
+    )
     attempts: int = Field(
-        4, ge=1, description="of an encode or decode, each on another worker if possible"
+        4, ge=1, description="attempts of an encode or decode, on different workers if possible"
     )
 
 
 class EncodeWorkerSettings(CommonSettings):
     """Section `EncodeWorker`."""
 
-    slots: int = Field(256, ge=2, description="windows the slab holds")
+    slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     conv_blocks: int = Field(
-        2048, ge=8, description="finished seconds of growing windows whose conv output is kept"
+        2048, ge=8, description="one-second blocks whose conv outputs are cached"
     )
     max_batch_windows: int = Field(8, ge=1)
     max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
-    lease_seconds: Seconds = Field(30.0, gt=0)
-    device: str = "cpu"
+    lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
+    device: str = Field("cpu", description="torch device of the encoder")
 
 
 class PdWorkerSettings(CommonSettings):
     """Section `PdWorker`."""
 
-    landing_slots: int = Field(256, ge=2)
-    read_deadline_seconds: Seconds = Field(5.0, gt=0)
-    max_requests: int = Field(32, ge=2, description="in flight; beyond, requests are refused")
-    max_model_len: int = Field(2048, ge=256)
-    kv_cache_gib: int = Field(1, ge=1, description="on a CPU")
-    gpu_memory_share: float = Field(0.85, gt=0, le=1)
-    kv_blocks: int | None = Field(None, ge=8, description="KV blocks, whatever memory there is")
+    landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
+    read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
+    max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
+    max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
+    kv_cache_gib: int = Field(1, ge=1, description="size of the KV cache on a CPU")
+    gpu_memory_share: float = Field(0.85, gt=0, le=1, description="of a GPU, for vLLM")
+    kv_blocks: int | None = Field(None, ge=8, description="overrides the KV cache's size")
     limit_reuse: bool = Field(
-        True, description="keep KV only of finished windows; the rest is never asked for again"
+        True, description="cache KV of finished windows only; no decode reuses the rest"
     )
     draft_tokens: int = Field(
-        8, ge=0, le=64, description="of the last hypothesis, verified in one pass; 0 for none"
+        8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
     )
-    enforce_eager: bool = True
-
-
-class PoolLimits(BaseModel):
-    """Of one pool, what a planner may do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    minimum: int = Field(1, ge=1, le=10_000)
-    maximum: int = Field(8, ge=1, le=10_000)
-    gpus: float = Field(1.0, gt=0, description="a replica takes of gpu_budget")
+    enforce_eager: bool = Field(True, description="without CUDA graphs")
 
 
 class PlannerSettings(CommonSettings):
     """Section `Planner`."""
 
-    replicas: int = Field(0, ge=0, le=2, description="1 to have the pools sized; 2 take turns")
-    connector: Literal["local", "kubernetes", "dry-run"] = Field(
-        "local", description="who starts and drains workers: the launcher, Kubernetes or nobody"
+    replicas: int = Field(
+        0, ge=0, le=MAX_PLANNERS, description="1 sizes the pools; 2 add a standby"
     )
-    profile: Path | None = Field(None, description="capacities; `auricle profile` writes it")
+    connector: Literal["local", "kubernetes", "dry-run"] = Field(
+        "local", description="what scales the pools: the launcher, Kubernetes, or nothing"
+    )
+    profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")
     encode: PoolLimits = PoolLimits.model_validate({})
     pd: PoolLimits = PoolLimits.model_validate({})
     gpu_budget: float | None = Field(None, gt=0, description="GPUs for both pools together")
-    step_seconds: Seconds = Field(30.0, ge=1, le=300, description="between two decisions")
+    step_seconds: Seconds = Field(30.0, ge=1, le=300, description="interval of decisions")
     target: float = Field(
-        1.0, gt=0.1, le=1, description="of what the profile says a worker carries, what it is given"
+        1.0, gt=0.1, le=1, description="target utilisation, as a share of a worker's capacity"
     )
     quantile: float = Field(
-        0.65, ge=0.5, lt=1, description="of the forecasts' errors, how many are provided for"
+        0.65,
+        ge=0.5,
+        lt=1,
+        description="quantile of recent forecast errors that sets the forecast's margin",
     )
     ebb_seconds: Seconds = Field(
-        30.0, ge=0, description="so long fewer workers must have been enough before any leaves"
+        30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"
     )
-    settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed sooner")
+    settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed within it")
     deployment: str = Field("auricle", description="name of the DynamoGraphDeployment")
-    kubernetes_namespace: str = Field("", description="of the deployment; by default the pod's")
-
-
-class KubernetesSettings(BaseModel):
-    """Section `Kubernetes`: what `auricle render` needs to know of the cluster."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-    namespace: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-    image: str = Field("auricle:gpu", description="deploy/docker/Dockerfile, target gpu")
-    dynamo_version: str = Field("1.6.1", description="in the image; its tag does not say so")
-    platform_namespace: str = Field("dynamo-system", description="of the Dynamo platform, NATS")
-    monitoring_namespace: str = Field("monitoring", description="Prometheus may ask from there")
-    autoscaling: Literal["planner", "none"] = Field(
-        "planner", description="who sizes the pools; overlays have an HPA and KEDA instead"
+    kubernetes_namespace: str = Field(
+        "", description="namespace of the deployment; empty: the pod's"
     )
-    model_repository: str = Field("", description="of the Hugging Face hub, filled in once")
-    model_claim: str = Field("auricle-models", description="volume with checkpoints, at /models")
-    model_claim_size: str = "20Gi"
-    storage_class: str = Field("", description="that many nodes can mount; empty: the default")
-    hub_token_secret: str = Field("auricle-hub-token", description="with key `token`; optional")
-    api_keys_secret: str = Field(
-        "", description="with key `keys.yaml`, made with `auricle key`; empty: everybody is let in"
-    )
-    hidden_size: int = Field(
-        1024, ge=1, description="of an embedding, where the checkpoint is not here to be read"
-    )
-    window_embeddings: int = Field(104, ge=1, description="likewise")
-    gpu_resource: str = "nvidia.com/gpu"
-    rdma_resource: str = Field("rdma/ib", description="empty: TCP between nodes")
-    profile: Path | None = Field(None, description="for the planner; `auricle profile` writes it")
+
+    @model_validator(mode="after")
+    def _what_the_launcher_grants(self) -> Self:
+        if self.replicas and self.connector == "local":
+            within_one_launcher({"encode": self.encode, "pd": self.pd})
+        return self
 
 
 SECTIONS: dict[str, type[CommonSettings]] = {

@@ -1,9 +1,10 @@
 """Synthetic speech on disk: one int16 file of 16 kHz sentences and an index.
 
-    python -m models.training.corpus DIR [--sentences N]
+    python -m models.training.corpus DIR [--sentences N] [--held-out]
 
 makes the three sets `train`, `seen` (held-out sentences, training voices) and
-`unseen` (held-out sentences, held-out voices). Existing sets are kept.
+`unseen` (held-out sentences, held-out voices). Existing sets are kept. `--held-out`
+leaves out `train`; the other two have the same sentences with it and without.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
 SAMPLE_RATE = 16_000
 _SENTENCES_PER_VOICE = 8
 _HELD_OUT_SENTENCES = 800
+TRAINING_SENTENCES = 24_000
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,8 @@ def synthesise(
     print(f"{name}: {len(rows)} sentences, {start / SAMPLE_RATE / 3600:.2f} hours")
 
 
-def make(directory: Path, sentences: int) -> None:
-    """All three sets; held-out sentences do not occur in training."""
+def make(directory: Path, sentences: int = TRAINING_SENTENCES, *, held_out_only: bool) -> None:
+    """All three sets, or the two held-out ones, whose sentences do not occur in training."""
     directory.mkdir(parents=True, exist_ok=True)
     train_maker = SentenceMaker(seed=1)
     train = [train_maker.sentence() for _ in range(sentences)]
@@ -108,7 +110,8 @@ def make(directory: Path, sentences: int) -> None:
     while len(held_out) < 2 * _HELD_OUT_SENTENCES:
         if (text := maker.sentence()) not in known:
             held_out.append(text)
-    synthesise(directory, "train", TRAIN_VOICES, train, seed=3)
+    if not held_out_only:
+        synthesise(directory, "train", TRAIN_VOICES, train, seed=3)
     synthesise(directory, "seen", TRAIN_VOICES, held_out[:_HELD_OUT_SENTENCES], seed=4)
     synthesise(directory, "unseen", UNSEEN_VOICES, held_out[_HELD_OUT_SENTENCES:], seed=5)
 
@@ -116,6 +119,7 @@ def make(directory: Path, sentences: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--sentences", type=int, default=24_000)
+    parser.add_argument("--sentences", type=int, default=TRAINING_SENTENCES)
+    parser.add_argument("--held-out", action="store_true", help="without the training set")
     arguments = parser.parse_args()
-    make(arguments.directory, arguments.sentences)
+    make(arguments.directory, arguments.sentences, held_out_only=arguments.held_out)

@@ -22,7 +22,7 @@ from models.training.reference import Reference
 
 _LENGTHS = {"one sentence": 1, "2 sentences": 2, "4 sentences": 4, "8 sentences": 8}
 _PER_LENGTH = 60
-_QUIET = 100
+_WORDLESS = 100  # recordings of silence, noise and hum
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
 
 
@@ -44,7 +44,9 @@ def utterances(corpus: Corpus, sentences: int, count: int) -> list[tuple[np.ndar
     return made
 
 
-def measure(model: Path, corpus: Path, per_length: int) -> dict[str, float]:
+def measure(
+    model: Path, corpus: Path, per_length: int, wordless: int = _WORDLESS
+) -> dict[str, float]:
     """Rates as fractions; `words_on_noise` is words written per recording without speech."""
     reference = Reference(model)
     figures: dict[str, float] = {}
@@ -66,9 +68,9 @@ def measure(model: Path, corpus: Path, per_length: int) -> dict[str, float]:
                 reference.tokens(maker.without_words(dice.uniform(1, 12)).samples)
             ).split()
         )
-        for _ in range(_QUIET)
+        for _ in range(wordless)
     ]
-    figures["words on silence, noise and hum"] = sum(words) / _QUIET
+    figures["words on silence, noise and hum"] = sum(words) / wordless
     return figures
 
 
@@ -89,11 +91,12 @@ if __name__ == "__main__":
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
     parser.add_argument("--per-length", type=int, default=_PER_LENGTH)
+    parser.add_argument("--wordless", type=int, default=_WORDLESS, metavar="RECORDINGS")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    measured = measure(arguments.model, arguments.corpus, arguments.per_length)
+    measured = measure(arguments.model, arguments.corpus, arguments.per_length, arguments.wordless)
     print(json.dumps(measured, indent=2))
     if arguments.write:
         write_card(arguments.model / "README.md", measured)

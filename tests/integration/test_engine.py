@@ -13,7 +13,8 @@ import torch
 from auricle.audio.pcm import to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.keys import KEY_BYTES
+from auricle.embeddings.layout import HEADER_BYTES, ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
@@ -88,6 +89,11 @@ async def bench() -> AsyncIterator[Bench]:
             placed.append(PlacedWindow(window.key, slot, 1, window.embeddings))
             slot += 1
         windows[name] = tuple(placed)
+    first = windows["kitchen"][0]
+    payload = slab.slot(first.slot)[HEADER_BYTES : layout.content_bytes(first.length)].copy()
+    copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
+    layout.write(slab.slot(slot), copy.key, 1, payload)
+    windows["twice"], windows["copied"] = (first, first), (first, copy)
     yield Bench(engine, prompt, windows)
     await engine.close()
 
@@ -116,6 +122,13 @@ async def test_no_draft_changes_the_output(bench: Bench, name: str) -> None:
         drafted = await bench.decode(name, draft)
         assert drafted.tokens == plain.tokens, what
         assert drafted.steps <= plain.steps, what
+
+
+async def test_a_window_may_stand_in_a_prompt_twice(bench: Bench) -> None:
+    """Keys carry no position: two windows of digital silence have one key."""
+    twice = await bench.decode("twice", reusable_windows=2)
+    again = await bench.decode("twice", reusable_windows=2)
+    assert twice.tokens == again.tokens == (await bench.decode("copied")).tokens
 
 
 async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench) -> None:
@@ -165,10 +178,16 @@ async def test_a_forced_prefix_and_a_draft_go_together(bench: Bench) -> None:
 async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
     plain = await bench.decode("market")
     for _ in range(3):
-        job = asyncio.create_task(bench.decode("market", plain.tokens[:-1]))
-        await asyncio.sleep(0)
+        before = bench.engine.state.step_seconds
+        # Of no use, so there are as many steps as without one.
+        job = asyncio.create_task(bench.decode("market", drafts(plain.tokens)["nonsense"]))
+        async with asyncio.timeout(30):
+            # It changes with every step, and all may be over within a tenth of a second.
+            while bench.engine.state.step_seconds == before:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
+        assert job.cancelled()
     assert (await bench.decode("market", plain.tokens[:-1])).tokens == plain.tokens
 
 

@@ -31,8 +31,12 @@ def nats(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str) -> None:
+async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secrets"
+    secret.write_text("s" * 64)
+    secret.chmod(0o600)
     overrides = [
+        f"--Common.secret_file={secret}",
         "--Common.discovery=etcd",
         f"--Common.etcd_endpoints={etcd}",
         "--Common.event_plane=nats",

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.capacity_profile import CapacityProfile, PoolProfile
 from auricle.client.stream import Event, stream_file
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from tests import recordings
 from tests.launcher import Launcher
 from tests.server import Server, eventually, serving

@@ -179,5 +179,8 @@ async def test_of_two_planners_on_kubernetes_one_leads(
 
 
 async def test_outside_a_pod_a_namespace_has_to_be_said() -> None:
-    with contextlib.suppress(FileNotFoundError), pytest.raises(SettingsError, match="no pod"):
+    with (
+        contextlib.suppress(FileNotFoundError),
+        pytest.raises(SettingsError, match="does not run in a pod"),
+    ):
         KubernetesApi("")

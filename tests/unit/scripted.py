@@ -10,6 +10,7 @@ import numpy as np
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
+from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
@@ -19,10 +20,9 @@ from auricle.messages import (
     ResumePoint,
     WindowRef,
 )
-from auricle.processor.load import ChunkLoad
+from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.session import CheckpointView, Session
 from auricle.settings import ProcessorSettings
 from tests.server import ROOT
 
@@ -52,6 +52,9 @@ class ScriptedWorkers:
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         return [i for i in (1, 2) if i not in avoid] or [1, 2]
 
+    def suspected(self, instance: int) -> bool:
+        return False
+
     async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
         await asyncio.sleep(0)
         if isinstance(message, EncodeRequest):
@@ -80,8 +83,10 @@ def session(
     resume: ResumePoint | None = None,
     load: ChunkLoad | None = None,
     chunk_ms: int = 640,
+    partials: bool = True,
+    ahead_turns: asyncio.Semaphore | None = None,
     **settings: object,
-) -> Session:
+) -> SessionDriver:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
     configured = ProcessorSettings(**values)  # type: ignore[arg-type]
     recognizer = Recognizer(
@@ -90,8 +95,12 @@ def session(
         EncodePool(workers, 1.0, 3),  # type: ignore[arg-type]
         PdPool(workers, 1.0, 3),  # type: ignore[arg-type]
     )
-    opened = OpenSession("s", "t", None, "", chunk_ms, resume=resume or ResumePoint())
-    return Session(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0))
+    opened = OpenSession(
+        "s", "t", None, "", chunk_ms, partials=partials, resume=resume or ResumePoint()
+    )
+    return SessionDriver(
+        *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)), ahead_turns=ahead_turns
+    )
 
 
 def noise(samples: int, seed: int = 0) -> bytes:
@@ -106,16 +115,16 @@ def counting(request: DecodeRequest) -> str:
     return "language English<asr_text>" + " ".join(words[:count])
 
 
-async def feed(subject: Session, total: int, piece: int = GRID) -> list[object]:
+async def feed(subject: SessionDriver, total: int, piece: int = GRID) -> list[object]:
     """Push `total` samples piece by piece, then the end; all events."""
     events = subject.events()
     got: list[object] = [await anext(events)]
     data = noise(total)
     for start in range(0, total, piece):
         end = min(start + piece, total)
-        await subject.inbox.push(start, data[2 * start : 2 * end], 1.0)
+        await subject.push(start, data[2 * start : 2 * end], 1.0)
         if end // GRID > start // GRID:
             got.append(await anext(events))
-    subject.inbox.end(total)
+    subject.end(total)
     got += [event async for event in events]
     return got

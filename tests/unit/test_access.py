@@ -5,11 +5,14 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from auricle.cli import main
 from auricle.errors import Forbidden, RateLimited, SettingsError, TooLarge, Unauthorized
-from auricle.frontend.access.gate import Access, subprotocols
-from auricle.frontend.access.keys import ApiKey, KeyRing, load_keys, new_key
-from auricle.frontend.access.limits import AudioBudget, Client
+from auricle.frontend.doors.access.gate import Access, subprotocols
+from auricle.frontend.doors.access.keys import ApiKey, KeyRing, new_key
+from auricle.frontend.doors.access.keys_file import load_keys
+from auricle.frontend.doors.access.limits import AudioBudget, Client
 
 pytestmark = pytest.mark.unit
 DIGEST = hashlib.sha256(b"secret").hexdigest()
@@ -49,7 +52,7 @@ def test_no_key_or_an_unknown_one_is_refused(secret: str | None, message: str) -
 
 
 def test_a_key_that_is_switched_off_is_forbidden() -> None:
-    with pytest.raises(Forbidden, match="the API key of acme is switched off"):
+    with pytest.raises(Forbidden, match=r"^this API key is switched off$"):
         KeyRing([key(enabled=False)]).find("secret")
 
 
@@ -63,6 +66,28 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text(f"keys:\n- {{name: acme, sha256: {DIGEST}, max_sessions: 2}}\n")
     assert load_keys(file, "").find("secret").max_sessions == 2
+
+
+def test_a_file_of_what_the_command_prints_is_read(tmp_path: Path) -> None:
+    secrets = {}
+    file = tmp_path / "keys.yaml"
+    with file.open("w") as out:
+        for name, options in (("alice", []), ("bob", ["--entry"])):
+            made = CliRunner().invoke(main, ["key", name, *options])
+            out.write(made.stdout)
+            secrets[name] = made.stderr.partition("client: ")[2].strip()
+    ring = load_keys(file, "")
+    assert [ring.find(secrets[name]).name for name in ("alice", "bob")] == ["alice", "bob"]
+
+
+@pytest.mark.parametrize("text", ["", "- {name: acme}\n", "acme\n", "key: []\n"])
+def test_a_file_of_another_form_is_told_the_right_one(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "keys.yaml"
+    file.write_text(text)
+    with pytest.raises(
+        SettingsError, match=r"(?s)keys\.yaml has .*auricle key NAME.*keys:\n- name"
+    ):
+        load_keys(file, "")
 
 
 def test_keys_are_read_from_the_environment() -> None:
@@ -101,7 +126,7 @@ def test_a_key_comes_in_a_header_or_in_a_websocket_subprotocol() -> None:
 async def test_a_client_has_so_many_sessions_and_no_more() -> None:
     client = Client(key(max_sessions=1))
     async with client.session():
-        with pytest.raises(RateLimited, match="acme has 1 sessions open") as refused:
+        with pytest.raises(RateLimited, match="this API key has 1 sessions open") as refused:
             async with client.session():
                 pass
         assert refused.value.retry_after_seconds > 0
@@ -115,10 +140,10 @@ def test_audio_may_be_heard_ahead_for_a_minute_and_then_at_the_rate() -> None:
     assert budget.spend(120.0) == 0.0
     assert budget.spend(10.0) == 5.0  # overdrawn by 10 s, refilled at 2 s per second
     with pytest.raises(RateLimited, match="2 minutes of audio per minute") as refused:
-        budget.check("acme")
+        budget.check()
     assert refused.value.retry_after_seconds == 5.0
     clock.now += 5.0
-    budget.check("acme")
+    budget.check()
 
 
 async def test_who_has_used_up_its_audio_gets_no_new_session_and_is_held_back() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from auricle.encode_worker.batcher import Batcher
-from auricle.errors import Overloaded
+from auricle.errors import Overloaded, ProcessFailed, WorkerUnavailable
 
 pytestmark = pytest.mark.unit
 
@@ -100,3 +100,25 @@ async def test_a_withdrawn_job_is_not_processed() -> None:
     async with running(batcher):
         assert await kept == 4
     assert device.batches == [[2]]
+
+
+async def test_a_device_that_is_broken_fails_all_jobs_with_an_error_that_moves_them() -> None:
+    entered, gate = asyncio.Event(), asyncio.Event()
+
+    async def broken(_jobs: Sequence[int]) -> list[int]:
+        entered.set()
+        await gate.wait()
+        raise ProcessFailed("the context is lost")
+
+    batcher: Batcher[int, int] = Batcher(broken, max_batch=2, max_queued=10)
+    futures = [batcher.submit(n, background=n > 3) for n in range(5)]
+    running = asyncio.create_task(batcher.run())
+    await entered.wait()
+    gate.set()
+    for result in await asyncio.gather(*futures, return_exceptions=True):
+        assert isinstance(result, WorkerUnavailable)
+        assert "context" not in str(result)
+    with pytest.raises(ProcessFailed, match="the context is lost"):
+        await running
+    with pytest.raises(WorkerUnavailable):
+        batcher.submit(6)

@@ -52,6 +52,32 @@ def test_mistakes_are_named(tmp_path: Path, text: str, override: str | None, sai
         settings_for("Frontend", sections, str(path))
 
 
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("--Frontend.prot=1", r"^the command line: unknown key Frontend\.prot; did you mean port"),
+        ("--Common.modle=1", r"^the command line: unknown key Common\.modle; did you mean model"),
+        ("--Frontent.port=1", r"^the command line: unknown section 'Frontent'"),
+        ("--Frontend.port=many", r"^the command line: Frontend\.port is 'many'"),
+        ("--Frontend.block_size=64", r"^the command line: Frontend\.block_size must be the same"),
+    ],
+)
+def test_a_mistake_of_the_command_line_is_not_blamed_on_the_file(
+    tmp_path: Path, override: str, said: str
+) -> None:
+    path = write(tmp_path, "Frontend: {max_sessions: 2}\n")
+    with pytest.raises(SettingsError, match=said):
+        settings_for("Frontend", load_config(path, [override]), str(path))
+
+
+def test_mistakes_of_both_are_each_named_where_they_are(tmp_path: Path) -> None:
+    path = write(tmp_path, "Frontend: {max_sessions: 0}\n")
+    with pytest.raises(SettingsError) as error:
+        settings_for("Frontend", load_config(path, ["--Frontend.port=-1"]), str(path))
+    assert f"{path}: Frontend.max_sessions is 0" in str(error.value)
+    assert "the command line: Frontend.port is -1" in str(error.value)
+
+
 def test_a_malformed_override_is_named() -> None:
     with pytest.raises(SettingsError, match=r"'--port=1' is not of the form --Component\.key"):
         load_config(None, ["--port=1"])
@@ -72,6 +98,16 @@ def test_every_config_in_the_repository_is_valid(path: Path) -> None:
 def test_the_default_graph_starts_callees_before_callers() -> None:
     order = load_graph("graphs.e_pd:Frontend").in_start_order()
     assert order == ["EncodeWorker", "PdWorker", "Processor", "Planner", "Frontend"]
+
+
+def test_a_graph_stops_callers_before_all_that_they_call() -> None:
+    order = load_graph("graphs.dynamo_frontend:DynamoFrontend").in_stop_order()
+    assert order == [
+        ["DynamoFrontend"],
+        ["Frontend"],
+        ["Processor", "Planner"],
+        ["EncodeWorker", "PdWorker"],
+    ]
 
 
 @pytest.mark.parametrize(

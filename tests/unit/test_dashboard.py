@@ -11,11 +11,12 @@ from prometheus_client import CollectorRegistry
 
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.transcript_bus import NatsBus
-from auricle.load_reporter import LoadGauges
+from auricle.frontend.observers.nats_bus import NatsBus
+from auricle.load.reporter import LoadGauges
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.planner.metrics import PlannerMetrics
 from auricle.processor.metrics import ProcessorMetrics
+from auricle.runtime.refusals import Refusals
 from auricle.settings import FrontendSettings
 from tests.server import ROOT
 
@@ -36,6 +37,7 @@ def exported() -> dict[str, set[str]]:
     LoadGauges("encode_worker", registry)
     LoadGauges("pd_worker", registry)
     PlannerMetrics(registry)
+    Refusals(registry)
     names: dict[str, set[str]] = {}
     for collector in registry._collector_to_names:
         labels = set(getattr(collector, "_labelnames", ()))
@@ -69,6 +71,8 @@ def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
         "auricle_processor_audio_seconds_total",
         "auricle_processor_windows_encoded_total",
         "auricle_encode_worker_blocks_convolved_total",
+        "auricle_encode_worker_slots_spoiled_total",
+        "auricle_internal_messages_refused_total",
         "auricle_pd_worker_prompt_tokens_total",
     }
     shown = set(re.findall(r"auricle_\w+", " ".join(_QUERIES))) | elsewhere

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.draining import Drain
 from auricle.errors import Overloaded
-from auricle.frontend.admission import FrontDoor
-from auricle.frontend.endpointing import EndpointingOptions, Piece, SpeechGate
-from auricle.pd_worker.open_segments import OpenSegments
+from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.pd_worker.live_segments import LiveSegments
+from auricle.process.draining import Drain
 from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.tasks import within
 from tests.unit.scripted import ScriptedWorkers
 from tests.unit.test_load_reports import worker
 
@@ -55,7 +56,7 @@ async def test_what_never_ends_is_left_and_said_so(caplog: pytest.LogCaptureFixt
 
 def test_a_segment_is_open_on_a_pd_worker_from_its_first_partial_to_its_final() -> None:
     clock = Clock()
-    segments = OpenSegments(clock)
+    segments = LiveSegments(clock)
     segments.decoded("a", final=False)
     segments.decoded("b", final=False)
     segments.decoded("a", final=True)
@@ -85,10 +86,10 @@ async def test_an_encode_worker_that_drains_is_left_at_once() -> None:
 def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
     clock = Clock()
     door = FrontDoor(None, 4, clock)  # type: ignore[arg-type]
-    with door.counted():
+    with door.counted("a"):
         assert not door.leaving
         assert door.leave(10.0) == 1
-        with pytest.raises(Overloaded, match="about to go"), door.counted():
+        with pytest.raises(Overloaded, match="shutting down"), door.counted("a"):
             pass
         clock.now = 9.0
         door.leave(10.0)  # asked again: nothing is put off
@@ -98,11 +99,12 @@ def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
     assert door.leave(10.0) == 0
 
 
-def test_a_frontend_that_goes_finishes_recordings_and_takes_no_new_ones() -> None:
+async def test_a_frontend_that_goes_finishes_recordings_and_takes_no_new_ones() -> None:
     door = FrontDoor(None, 4)  # type: ignore[arg-type]
-    with door.recording():
+    with door.recording() as over:
         assert door.leave(10.0) == 1
-        with pytest.raises(Overloaded, match="about to go"), door.recording():
+        assert not over.done()
+        with pytest.raises(Overloaded, match="shutting down"), door.recording():
             pass
     assert door.leave(10.0) == 0
 
@@ -147,3 +149,18 @@ def test_a_gate_within_speech_does_not_rest() -> None:
     gate = SpeechGate(EndpointingOptions(0.5, 500, 300))
     gate.push(np.zeros(40 * VAD_FRAME, np.int16), [0.9] * 40)
     assert gate.resting_at is None
+
+
+async def test_in_a_hurry_what_is_held_is_cut_and_waited_for_briefly() -> None:
+    open_sessions = [2, 1, 0]
+    drain = Drain(lambda: 2, told_seconds=60, deadline=60, cut=lambda: open_sessions.pop(0))
+    await within(30, drain.hurry(), "cutting")
+    assert not open_sessions
+
+
+async def test_in_a_hurry_nobody_waits_long_for_what_does_not_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle.process.draining._CUT_SECONDS", 0.0)
+    await within(30, Drain(lambda: 2, 60, 60, cut=lambda: 2).hurry(), "cutting")
+    assert "still held after 0 s: 2" in caplog.text

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from auricle.checkpoint.files import open_checkpoint
+from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder
+from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
-from auricle.errors import BadRequest
-from auricle.messages import BlockFeatures, EncodeRequest, WindowFeatures, WindowRef
+from auricle.errors import (
+    BadRequest,
+    FeaturesMissing,
+    Overloaded,
+    ProcessFailed,
+    WorkerUnavailable,
+)
+from auricle.messages import BlockFeatures, EncodeRequest, SpoiledSlot, WindowFeatures, WindowRef
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
 from tests.server import ROOT
@@ -27,13 +36,21 @@ from tests.server import ROOT
 pytestmark = pytest.mark.unit
 CHECKPOINT = open_checkpoint(ROOT / "models/demo")
 GEOMETRY = CHECKPOINT.geometry
-FIRST, SECOND = "aa" * 16, "bb" * 16
+
+
+def key(name: str, tenant: str = "t") -> str:
+    return name * 16 + tenant_mark(tenant)
+
+
+FIRST, SECOND, THIRD = key("aa"), key("bb"), key("cc")
 
 
 @dataclass
 class Running:
     worker: EncodeWorker
     slab: HostSlab
+    loop: asyncio.Task[None]
+    store: EmbeddingStore
 
     def embeddings(self, ref: WindowRef) -> np.ndarray:
         memory = self.slab.slot(ref.slot)
@@ -57,7 +74,7 @@ async def running() -> AsyncIterator[Running]:
         lambda: None,
     )
     loop = asyncio.create_task(worker.run())
-    yield Running(worker, slab)
+    yield Running(worker, slab, loop, store)
     await cancelled([loop])
     worker.close()
 
@@ -67,19 +84,22 @@ def block(key: str, frames: int, *, final: bool, sent: bool = True) -> BlockFeat
     return BlockFeatures(key, frames, final, values.tobytes() if sent else None)
 
 
+def window(name: str, *blocks: BlockFeatures) -> WindowFeatures:
+    return WindowFeatures(key(name), -6.0, blocks, partial=True)
+
+
 def request(name: str, *blocks: BlockFeatures, ahead: bool = False) -> EncodeRequest:
-    window = WindowFeatures(name * 16, -6.0, blocks, partial=True)
-    return EncodeRequest("s", "t", (window,), ahead=ahead)
+    return EncodeRequest("s", "t", (window(name, *blocks),), ahead=ahead)
 
 
 async def test_seconds_encoded_ahead_need_not_be_sent_or_convolved_again(running: Running) -> None:
     worker = running.worker
     first, last = block(FIRST, 100, final=True), block(SECOND, 60, final=False)
     at_once = await worker.encode(request("11", first, last))
-    other = block("cc" * 16, 100, final=True)
+    other = block(THIRD, 100, final=True)
     ahead = await worker.encode(request("22", other, ahead=True))
     assert (ahead.windows, ahead.encoded, ahead.convolved) == ((), 0, 1)
-    then = await worker.encode(request("33", block("cc" * 16, 100, final=True, sent=False), last))
+    then = await worker.encode(request("33", block(THIRD, 100, final=True, sent=False), last))
     assert then.convolved == 1
     np.testing.assert_allclose(
         running.embeddings(then.windows[0]), running.embeddings(at_once.windows[0]), atol=1e-5
@@ -95,3 +115,143 @@ async def test_what_came_ahead_before_is_not_convolved_again(running: Running) -
 async def test_what_may_still_change_cannot_come_ahead(running: Running) -> None:
     with pytest.raises(BadRequest, match=f"block {SECOND} may still change"):
         await running.worker.encode(request("11", block(SECOND, 60, final=False), ahead=True))
+
+
+async def test_a_job_that_fails_fails_alone(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence is encoded after it, so the device is well."""
+
+    def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+        raise RuntimeError("this one is unlucky")
+
+    encode = running.worker._encoder.encode
+    with monkeypatch.context() as patched:
+        patched.setattr(running.worker._encoder, "encode", lambda _windows: [])
+        patched.setattr(Encoder, "convolve", convolve)
+        with pytest.raises(RuntimeError, match="unlucky"):
+            await running.worker.encode(request("11", block(FIRST, 60, final=False)))
+    assert running.worker._encoder.encode == encode
+    await running.worker.encode(request("22", block(FIRST, 60, final=False)))
+    assert not running.loop.done()
+
+
+async def test_a_device_that_fails_everything_moves_the_jobs_and_ends_the_worker(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a CUDA error, which every later call repeats."""
+
+    def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(Encoder, "convolve", convolve)
+    jobs = [
+        running.worker.encode(request(name, block(key(name), 60, final=False)))
+        for name in ("11", "22", "33")
+    ]
+    for result in await asyncio.gather(*jobs, return_exceptions=True):
+        assert isinstance(result, WorkerUnavailable)
+    with pytest.raises(ProcessFailed, match="fails on silence too: CUDA error"):
+        await running.loop
+    with pytest.raises(WorkerUnavailable):
+        await running.worker.encode(request("44", block(key("44"), 60, final=False)))
+    assert running.worker.meter.take().failed_per_second > 0
+
+
+async def test_a_window_that_a_request_names_twice_is_encoded_and_leased_once(
+    running: Running,
+) -> None:
+    """Keys carry no position: two windows of digital silence have one key."""
+    twice = (window("11", block(FIRST, 60, final=False)),) * 2
+    for encoded in (1, 0):
+        reply = await running.worker.encode(EncodeRequest("s", "t", twice))
+        assert reply.windows[0] == reply.windows[1]
+        assert reply.encoded == encoded
+    assert running.store.open_leases() == 2
+
+
+async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Running) -> None:
+    asked = request("11", block(FIRST, 60, final=False))
+    (right,) = (await running.worker.encode(asked)).windows
+    expected = running.embeddings(right)
+    running.slab.slot(right.slot)[:] = 0
+    (again,) = (await running.worker.encode(asked)).windows
+    running.slab.layout.verify(
+        running.slab.slot(again.slot), again.key, again.generation, again.length
+    )
+    np.testing.assert_array_equal(running.embeddings(again), expected)
+
+
+async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -> None:
+    """Its header is right, so only the reader knows."""
+    asked = request("11", block(FIRST, 60, final=False))
+    (right,) = (await running.worker.encode(asked)).windows
+    expected = running.embeddings(right)
+    running.slab.slot(right.slot)[HEADER_BYTES + 5] ^= 1
+    (cached,) = (await running.worker.encode(asked)).windows
+    assert cached.slot == right.slot
+    of_another = SpoiledSlot("another agent", right.slot, right.generation)
+    assert (await running.worker.encode(replace(asked, spoiled=(of_another,)))).encoded == 0
+    reported = SpoiledSlot(right.agent, right.slot, right.generation)
+    (again,) = (await running.worker.encode(replace(asked, spoiled=(reported,)))).windows
+    np.testing.assert_array_equal(running.embeddings(again), expected)
+    # Its readers are still reading the old slot.
+    assert again.slot != right.slot
+    assert running.store.slots_in_use() == 2
+    running.store.release(b"1,2,3")
+    assert running.store.slots_in_use() == 1
+    # A report that comes late is of content that is gone.
+    assert (await running.worker.encode(replace(asked, spoiled=(reported,)))).encoded == 0
+
+
+async def test_leases_granted_before_features_were_missed_are_given_back(running: Running) -> None:
+    stored = window("11", block(FIRST, 60, final=False))
+    reply = await running.worker.encode(EncodeRequest("s", "t", (stored,)))
+    running.store.release(str(reply.windows[0].lease).encode())
+    unknown = window("22", block(key("dd"), 100, final=True, sent=False))
+    with pytest.raises(FeaturesMissing):
+        await running.worker.encode(EncodeRequest("s", "t", (stored, unknown)))
+    assert running.store.open_leases() == 0
+
+
+async def test_leases_granted_before_the_slab_was_full_are_given_back(running: Running) -> None:
+    """Else a client that tries again keeps it full."""
+    few = tuple(window(f"{i:02}", block(key(f"{i:02}"), 60, final=False)) for i in range(9))
+    with pytest.raises(Overloaded):
+        await running.worker.encode(EncodeRequest("s", "t", few))
+    assert running.store.open_leases() == 0
+
+
+async def test_leases_are_given_back_if_the_caller_leaves(running: Running) -> None:
+    stored = window("11", block(FIRST, 60, final=False))
+    await running.worker.encode(EncodeRequest("s", "t", (stored,)))
+    both = (stored, window("22", block(SECOND, 60, final=False)))
+    leaving = asyncio.create_task(running.worker.encode(EncodeRequest("s", "t", both)))
+    await asyncio.sleep(0)
+    assert running.store.open_leases() == 2
+    await cancelled([leaving])
+    assert running.store.open_leases() == 1
+
+
+@pytest.mark.parametrize("what", ["key", "supersedes", "block"])
+async def test_no_request_can_name_what_is_another_tenants(running: Running, what: str) -> None:
+    """Whatever the caller says: what one tenant's audio gave is never another's."""
+    theirs = window("11", block(FIRST, 100, final=True))
+    (kept,) = (await running.worker.encode(EncodeRequest("s", "t", (theirs,)))).windows
+    own = WindowFeatures(
+        key("22", "other"), -6.0, (block(key("33", "other"), 100, final=True),), partial=True
+    )
+    if what == "block":
+        named = replace(own, blocks=(replace(theirs.blocks[0], log_mel=None),))
+    else:
+        named = replace(own, **{what: kept.key})
+    with pytest.raises(BadRequest, match="not one of the request's tenant"):
+        await running.worker.encode(EncodeRequest("s", "other", (named,)))
+
+
+async def test_what_is_no_key_is_refused_without_repeating_it(running: Running) -> None:
+    with pytest.raises(BadRequest, match="is not 48 hex digits") as caught:
+        await running.worker.encode(
+            EncodeRequest("s", "t", (replace(window("11"), key="x" * 9999),))
+        )
+    assert len(str(caught.value)) < 200

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.endpointing import (
+from auricle.frontend.listening.endpointing import (
     EndpointingOptions,
     GateEvent,
     Piece,

@@ -14,15 +14,15 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import ProtocolError
-from auricle.frontend.endpointing import FeaturePiece, Piece
-from auricle.frontend.feature_ingest import FeatureIngest
+from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece
+from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from examples.log_mel_client import GRID, FeatureSender
 from tests.unit.scripted import VIEW
 
 pytestmark = pytest.mark.unit
 LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
-FRAMES = np.arange(2 * 128, dtype=np.float32).reshape(2, 128)
+FRAMES = (np.arange(2 * 128, dtype=np.float32) / 32 - 4).reshape(2, 128)
 
 
 def segment() -> SegmentAudio:
@@ -98,6 +98,21 @@ def test_packets_carry_what_was_packed(dtype: str, size: int) -> None:
             struct.pack("<QIII", 0, 0, 160, 0) + np.full(128, np.nan, "<f4").tobytes(),
             "values that are not finite",
         ),
+        (
+            struct.pack("<QIII", 0, 0, 160, 0) + np.full(128, -np.inf, "<f4").tobytes(),
+            "values that are not finite",
+        ),
+        (
+            struct.pack("<QIII", 0, 0, 160, 0) + np.full(128, 3.4e38, "<f4").tobytes(),
+            "values outside -10.01 to 10: they are log10 of energies",
+        ),
+        (
+            struct.pack("<QIII", 0, 0, 160, 0) + np.full(128, -10.1, "<f4").tobytes(),
+            "values outside -10.01 to 10",
+        ),
+        (struct.pack("<QIII", 1 << 63, 0, 0, 1), "ends after 24 hours, the longest session"),
+        (struct.pack("<QIII", (1 << 64) - 1, 0, 0, 1), "ends after 24 hours"),
+        (struct.pack("<QIII", 0, 0, (1 << 32) - 1, 1), "ends after 24 hours"),
     ],
 )
 def test_a_malformed_packet_says_what_is_wrong(data: bytes, message: str) -> None:
@@ -110,12 +125,18 @@ def packet(start: int, first: int, samples: int, *, last: bool = False) -> bytes
     return pack(start, first, samples, frames, last=last, dtype="float32")
 
 
+async def heard(ingest: FeatureIngest, data: bytes) -> list[GateEvent]:
+    ingest.take(data)
+    assert ingest.ready
+    return await ingest.process()
+
+
 async def test_segments_follow_each_other_with_silence_between() -> None:
     ingest = FeatureIngest("float32", 30.0)
     pieces = [
-        *await ingest.push(packet(1_000, 0, GRID)),
-        *await ingest.push(packet(1_000, 63, GRID + 800, last=True)),
-        *await ingest.push(packet(90_000, 0, 1_600, last=True)),
+        *await heard(ingest, packet(1_000, 0, GRID)),
+        *await heard(ingest, packet(1_000, 63, GRID + 800, last=True)),
+        *await heard(ingest, packet(90_000, 0, 1_600, last=True)),
     ]
     assert all(isinstance(piece, FeaturePiece) for piece in pieces)
     assert [(p.start, p.end, p.boundary) for p in pieces if isinstance(p, FeaturePiece)] == [
@@ -125,6 +146,7 @@ async def test_segments_follow_each_other_with_silence_between() -> None:
     ]
     assert await ingest.end() == []
     assert ingest.total_samples == 91_600
+    assert ingest.heard_samples == GRID + 800 + 1_600  # silence is the client's word only
 
 
 @pytest.mark.parametrize(
@@ -141,18 +163,25 @@ async def test_segments_follow_each_other_with_silence_between() -> None:
         ),
         ([packet(0, 0, 1_600), packet(0, 11, 3_200)], "does not follow one up to sample 1600"),
         ([packet(0, 0, 1_600), packet(0, 0, 800)], "does not follow one up to sample 1600"),
+        ([packet(0, 0, 1_600), packet(0, 8, 3_200)], "repeats frame 8, but the first 9 were final"),
+        (
+            [packet(0, 0, 1_600), packet(0, 10, 1_759)],
+            "brings less than 160 new samples after one up to 1600",
+        ),
+        ([packet(0, 0, 1_600), packet(0, 10, 1_600)], "brings less than 160 new samples"),
+        ([packet(0, 0, 0, last=True)], "a segment's first packet has 0 samples, at least 160"),
     ],
 )
 async def test_a_packet_out_of_order_says_what_is_wrong(packets: list[bytes], message: str) -> None:
     ingest = FeatureIngest("float32", 30.0)
     with pytest.raises(ProtocolError, match=message):
         for data in packets:
-            await ingest.push(data)
+            await heard(ingest, data)
 
 
 async def test_a_session_cannot_end_within_a_segment() -> None:
     ingest = FeatureIngest("float32", 30.0)
-    await ingest.push(packet(0, 0, 1_600))
+    await heard(ingest, packet(0, 0, 1_600))
     with pytest.raises(ProtocolError, match="has no last packet"):
         await ingest.end()
 

@@ -10,13 +10,13 @@ import pytest
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import PendingRead, ReadRequest
-from auricle.errors import TransferFailed, WindowsMissing
+from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
 from auricle.pd_worker.fetch import WindowFetcher
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
-A, B = "aa" * 16, "bb" * 16
+A, B, C = "aa" * 24, "bb" * 24, "cc" * 24
 
 
 class CopyEndpoint:
@@ -161,6 +161,30 @@ async def test_torn_content_is_refused_and_can_be_read_again() -> None:
         assert fetched.bytes_read
 
 
+async def test_spoiled_windows_are_told_apart_from_the_others() -> None:
+    bench = Bench()
+    good, bad = bench.window(A, 0), bench.window(B, 1)
+    bench.remote.slot(1)[:4] = 0
+    with pytest.raises(WindowsSpoiled, match="magic 00000000") as caught:
+        await entered(bench, [good, bad])
+    assert caught.value.keys == (B,)
+    assert bench.fetcher.table.find(A) is not None
+    assert (bench.fetcher.table.in_use, bench.fetcher.table.pinned) == (1, 0)
+
+
+async def test_a_landing_slot_that_vllm_refuses_is_read_again() -> None:
+    """Else every later decode with this window would be refused."""
+    bench = Bench()
+    with pytest.raises(WindowsMissing):
+        async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]) as fetched:
+            bench.local.slot(fetched.windows[0].slot)[:4] = 0
+            raise WindowsMissing((A, B), "refused at admission")
+    assert bench.fetcher.table.find(A) is None
+    assert bench.fetcher.table.find(B) is not None
+    async with bench.fetcher.pinned([bench.window(A)]) as fetched:
+        assert fetched.bytes_read
+
+
 async def test_a_failed_read_names_its_windows() -> None:
     bench = Bench()
     bench.endpoint.fail = "peer died"
@@ -212,19 +236,138 @@ async def test_two_requests_for_one_window_share_the_read() -> None:
     assert len(bench.endpoint.requests) == 1
 
 
+async def test_a_window_that_a_decode_names_twice_is_read_once() -> None:
+    """Keys carry no position: two windows of digital silence have one key."""
+    bench = Bench()
+    again = bench.window(A, 0, lease=99)
+    async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1), again]) as fetched:
+        assert [w.key for w in fetched.windows] == [A, B, A]
+        assert fetched.windows[0] == fetched.windows[2]
+    assert [r.notice for r in bench.endpoint.requests] == [b"70,71"]
+    assert bench.endpoint.notices == [("enc", b"99")]
+    assert bench.fetcher.table.pinned == 0
+
+
+async def test_of_three_requests_for_a_window_whose_read_fails_one_reads_it_again() -> None:
+    """Both that waited find it missing at the same time; each then wants to read it."""
+    bench = Bench()
+    bench.endpoint.held = []
+    window = bench.window(A)
+
+    async def fetch() -> int:
+        async with bench.fetcher.pinned([window]) as fetched:
+            return fetched.bytes_read
+
+    first = asyncio.create_task(fetch())
+    others = [asyncio.create_task(fetch()) for _ in range(2)]
+    await bench.endpoint.begun.wait()
+    await settled()
+    failing = bench.endpoint.held.pop()
+    failing.ended.set_result(None)
+    failing.outcome.set_exception(TransferFailed("took too long"))
+    with pytest.raises(WindowsMissing):
+        await first
+    await settled()
+    (read,) = bench.endpoint.held
+    bench.endpoint.finish(read)
+    assert sorted([await t for t in others]) == [0, LAYOUT.content_bytes(3)]
+    assert bench.fetcher.table.pinned == 0
+
+
+async def test_a_request_that_finds_no_slot_leaves_the_reads_of_others_alone() -> None:
+    """What it did not begin to read, another one may be reading."""
+    bench = Bench(slots=1)
+    bench.endpoint.held = []
+    only = bench.window(A)
+    reading = asyncio.create_task(entered(bench, [only]))
+    await bench.endpoint.begun.wait()
+    with pytest.raises(Overloaded):
+        await entered(bench, [bench.window(B, 1), bench.window(C, 2)])
+    waiting = asyncio.create_task(entered(bench, [only]))
+    await settled()
+    (read,) = bench.endpoint.held
+    bench.endpoint.finish(read)
+    await reading
+    await waiting
+    assert len(bench.endpoint.requests) == 1
+
+
+async def test_no_other_request_reads_what_a_request_is_about_to_read() -> None:
+    """Its windows of a second encode worker wait for those of the first."""
+    bench = Bench()
+    bench.endpoint.held = []
+    mine = [bench.window(A, 0), bench.window(B, 1, agent="other")]
+    both = asyncio.create_task(entered(bench, mine))
+    await bench.endpoint.begun.wait()
+    meanwhile = asyncio.create_task(entered(bench, [mine[1]]))
+    finished = 0
+    while finished < 2:
+        await settled()
+        bench.endpoint.finish(bench.endpoint.held[finished])
+        finished += 1
+    await both
+    await meanwhile
+    assert len(bench.endpoint.requests) == 2
+
+
+async def test_leases_of_windows_that_are_not_read_after_all_are_given_back() -> None:
+    """Else each attempt would hold slots of the encode worker for half a minute."""
+    bench = Bench()
+    with pytest.raises(WindowsMissing):
+        await entered(bench, [bench.window(A), bench.without_ref(B)])
+    assert bench.endpoint.notices == [("enc", b"70")]
+    small = Bench(slots=1)
+    with pytest.raises(Overloaded):
+        await entered(small, [small.window(A), small.window(B, 1)])
+    assert small.endpoint.notices == [("enc", b"70,71")]
+
+
+async def test_leases_of_a_cancelled_request_are_given_back() -> None:
+    bench = Bench()
+    bench.endpoint.held = []
+    mine = [bench.window(A, 0), bench.window(B, 1, agent="other")]
+    both = asyncio.create_task(entered(bench, mine))
+    await bench.endpoint.begun.wait()
+    both.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await both
+    assert ("other", b"71") in bench.endpoint.notices
+
+
 async def test_a_partial_window_is_the_first_to_go() -> None:
     bench = Bench(slots=2)
     whole = bench.window(A, 0)
     partial = DecodeWindow(B, 3, True, bench.window(B, 1).ref)
     async with bench.fetcher.pinned([whole, partial]):
         pass
-    async with bench.fetcher.pinned([bench.window("cc" * 16, 2)]):
+    async with bench.fetcher.pinned([bench.window("cc" * 24, 2)]):
         pass
     assert bench.fetcher.table.find(A) is not None
     assert bench.fetcher.table.find(B) is None
+
+
+async def entered(bench: Bench, windows: list[DecodeWindow]) -> None:
+    async with bench.fetcher.pinned(windows):
+        pass
 
 
 async def settled() -> None:
     """Slots are freed in a callback of the loop."""
     for _ in range(3):
         await asyncio.sleep(0)
+
+
+async def test_a_read_that_the_thread_never_settles_has_a_deadline_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its slots stay unused, because nobody knows whether the transfer has ended."""
+    monkeypatch.setattr("auricle.pd_worker.fetch._THREAD_SECONDS", 0.0)
+    bench = Bench()
+    bench.fetcher._deadline_seconds = 0.01
+    bench.endpoint.held = []
+    with pytest.raises(WindowsMissing, match="the NIXL thread took longer"):
+        async with bench.fetcher.pinned([bench.window(A)]):
+            pass
+    (read,) = bench.endpoint.held
+    assert read.outcome.cancelled()
+    assert bench.fetcher.table.find(A) is None

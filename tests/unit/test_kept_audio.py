@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from auricle.frontend.endpointing import Piece
-from auricle.frontend.kept_audio import KeptAudio
+from auricle.frontend.line.kept_audio import KeptAudio
+from auricle.frontend.listening.endpointing import Piece
 from auricle.messages import Boundary
 
 pytestmark = pytest.mark.unit
@@ -42,26 +44,17 @@ def test_a_large_piece_is_cut_and_keeps_its_boundary_at_the_end() -> None:
     ]
 
 
-def test_audio_waits_for_the_next_point_of_the_grid() -> None:
-    kept = KeptAudio(SECOND // 2)
-    kept.add(piece(0, SECOND // 2 - 1))
+def test_audio_waits_until_there_is_as_much_as_the_processor_wants() -> None:
+    kept = KeptAudio()
+    kept.want(100)
+    kept.add(piece(0, 99))
     assert not kept.ready
-    kept.add(piece(SECOND // 2 - 1, 1))
+    assert kept.next(all_of_it=False) is None
+    kept.add(piece(99, 1))
     assert kept.ready
-
-
-def test_where_points_are_far_apart_finished_seconds_go_ahead() -> None:
-    """A second is finished 40 samples after its end: its last frame is then final."""
-    kept = KeptAudio(2 * SECOND)
-    kept.add(piece(0, SECOND + 39))
-    assert not kept.ready
-    kept.add(piece(SECOND + 39, 1))
-    assert kept.ready
-    assert sent(kept) == [(0, SECOND + 40, "none")]
-    kept.add(piece(SECOND + 40, SECOND - 41))
-    assert not kept.ready
-    kept.add(piece(2 * SECOND - 1, 1))
-    assert kept.ready
+    following = kept.next(all_of_it=False)
+    assert following is not None
+    assert (following.start, following.end) == (0, 100)
 
 
 def test_after_a_move_only_audio_without_final_text_is_sent_again() -> None:
@@ -104,45 +97,62 @@ def test_unsent_counts_samples_waiting() -> None:
     assert kept.unsent == 7
 
 
-def test_audio_waits_for_the_next_decode_of_its_segment() -> None:
-    kept = KeptAudio(grid=100)
-    for start in (30, 60, 90):
-        kept.add(piece(start, 30))
-        assert not kept.ready
-        assert kept.next(all_of_it=False) is None
-    kept.add(piece(120, 30))
-    assert kept.ready  # the segment began at 30
-    following = kept.next(all_of_it=False)
-    assert following is not None
-    assert (following.start, following.end) == (30, 150)
-
-
 def test_audio_at_a_boundary_or_the_end_waits_for_nothing() -> None:
     for boundary in ("pause", "endpoint"):
-        kept = KeptAudio(grid=100)
+        kept = KeptAudio()
+        kept.want(100)
         kept.add(piece(0, 30, boundary))  # type: ignore[arg-type]
         assert kept.ready
-    kept = KeptAudio(grid=100)
+    kept = KeptAudio()
+    kept.want(100)
     kept.add(piece(0, 30))
     assert sent(kept) == [(0, 30, "none")]
 
 
-def test_the_grid_moves_with_a_cut() -> None:
-    kept = KeptAudio(grid=100)
+def test_after_a_cut_within_speech_the_processor_is_asked_again_what_it_wants() -> None:
+    kept = KeptAudio()
     kept.add(piece(0, 230))
     sent(kept)
+    kept.want(70)
     kept.forget_before(180)
-    kept.add(piece(230, 40))
+    kept.add(piece(230, 1))
+    assert kept.ready
+
+
+def test_after_an_endpoint_the_next_segment_gathers_as_much_as_was_wanted() -> None:
+    kept = KeptAudio()
+    kept.add(piece(0, 230, "endpoint"))
+    sent(kept)
+    kept.want(100)
+    kept.forget_before(230)
+    kept.add(piece(300, 99))
     assert not kept.ready
-    kept.add(piece(270, 20))
-    assert kept.ready  # 180 + 100
 
 
 def test_another_processor_gets_all_there_is_at_once() -> None:
-    kept = KeptAudio(grid=100)
+    kept = KeptAudio()
     kept.add(piece(0, 50))
-    kept.send_again()
-    assert kept.ready
     sent(kept)
+    kept.send_again()
+    kept.want(100)
+    assert kept.ready
+    assert sent(kept) == [(0, 50, "none")]
     kept.add(piece(50, 10))
     assert not kept.ready
+
+
+@given(st.lists(st.sampled_from(("add", "mark", "send", "forget", "again")), max_size=60))
+def test_what_is_unsent_is_counted_as_it_comes_and_goes(steps: list[str]) -> None:
+    kept, end, final = KeptAudio(), 0, 0
+    for step in steps:
+        if step in ("add", "mark"):
+            kept.add(piece(end, 7, "pause" if step == "mark" else "none"))
+            end += 7
+        elif step == "send" and kept.next() is not None:
+            kept.sent()
+        elif step == "forget":
+            final = min(end, final + 5)
+            kept.forget_before(final)
+        elif step == "again":
+            kept.send_again()
+        assert kept.unsent == sum(waiting.end - waiting.start for waiting in kept._waiting)

@@ -10,7 +10,7 @@ from auricle.errors import TransferFailed
 pytestmark = pytest.mark.unit
 
 LAYOUT = SlabLayout(width=8, item_bytes=4, max_length=10)
-KEY = "ab" * 16
+KEY = "ab" * 24
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_what_was_written_verifies(slot: np.ndarray) -> None:
 
 @pytest.mark.parametrize(
     ("key", "generation", "length", "named"),
-    [("cd" * 16, 7, 5, "key"), (KEY, 8, 5, "generation"), (KEY, 7, 4, "length")],
+    [("cd" * 24, 7, 5, "key"), (KEY, 8, 5, "generation"), (KEY, 7, 4, "length")],
 )
 def test_a_slot_with_other_content_is_named(
     slot: np.ndarray, key: str, generation: int, length: int, named: str

@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator
 import numpy as np
 import pytest
 
-from auricle.errors import ProtocolError, WorkerUnavailable
-from auricle.frontend.endpointing import Piece
-from auricle.frontend.link import ProcessorLink
-from auricle.frontend.processors import ProcessorEndpoints
+from auricle.errors import DeadlineExceeded, ProtocolError, WorkerUnavailable
+from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.listening.endpointing import Piece
 from auricle.messages import (
     Accepted,
+    Alive,
+    AskAlive,
     Done,
     EndAudio,
     Final,
@@ -26,9 +28,13 @@ from auricle.messages import (
     SessionReady,
     Usage,
 )
+from auricle.runtime import Pulses, PulseTimes
+from auricle.tasks import cancelled, within
 from tests.server import eventually
 
 pytestmark = pytest.mark.unit
+# Shorter than anywhere else: what hangs here hangs for ever.
+TIMES = PulseTimes(patience=0.01, answer=0.05, part=1.0)
 OPENED = OpenSession("s", "t", None, "", 640)
 
 
@@ -41,11 +47,19 @@ class Processors:
         self.ended = asyncio.Event()
         self.dies_after_samples: int | None = None
         self.dead: set[int] = set()
+        self.frozen: set[int] = set()
+        self.suspects: set[int] = set()
         self.arrived = asyncio.Event()
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         alive = [i for i in (1, 2) if i not in self.dead]
-        return [i for i in alive if i not in avoid][:1] or alive
+        return [i for i in alive if i not in avoid | self.suspects][:1] or alive
+
+    async def others(self, instance: int) -> list[int]:
+        return [i for i in (1, 2) if i not in self.dead | self.suspects | {instance}]
+
+    def suspect(self, instance: int) -> None:
+        self.suspects.add(instance)
 
     async def stream(
         self, message: OpenSession, reply: object, instance: int
@@ -68,11 +82,15 @@ class Processors:
                 return
 
     async def call(
-        self, message: PushAudio | EndAudio, reply: object, instance: int, seconds: float
-    ) -> Accepted:
+        self, message: PushAudio | EndAudio | AskAlive, reply: object, instance: int, seconds: float
+    ) -> Accepted | Alive:
         await asyncio.sleep(0)
         if instance in self.dead:
             raise WorkerUnavailable("Unavailable: dead")
+        if instance in self.frozen:
+            await within(seconds, asyncio.Event().wait(), "a frozen processor")
+        if isinstance(message, AskAlive):
+            return Alive(0.0, "")
         if isinstance(message, EndAudio):
             self.ended.set()
         else:
@@ -86,7 +104,8 @@ def piece(start: int, count: int) -> Piece:
 
 
 def link(processors: Processors) -> ProcessorLink:
-    endpoints = ProcessorEndpoints(processors, processors, processors, processors)  # type: ignore[arg-type]
+    pulses = Pulses(processors, processors, TIMES)  # type: ignore[arg-type]
+    endpoints = ProcessorEndpoints(*[processors] * 5, pulses)  # type: ignore[arg-type]
     return ProcessorLink(endpoints, OPENED, deadline_seconds=5, patience_seconds=5)
 
 
@@ -99,7 +118,7 @@ async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -
     await subject.add(piece(30_000, 10_000))
     subject.finish(40_000)
     events = [event async for event in subject.events()]
-    pump.cancel()
+    await cancelled([pump])
     assert [type(e) for e in events] == [SessionReady, Final, Partial, Final, Done]
     (first, _), (second, reopened) = processors.opened
     assert (first, second) == (1, 2)
@@ -131,7 +150,9 @@ async def test_audio_is_sent_again_even_if_the_client_is_silent_now() -> None:
 
 async def test_a_processor_that_refuses_audio_ends_the_session() -> None:
     class Refusing(Processors):
-        async def call(self, *_: object) -> Accepted:
+        async def call(self, message: object, *_: object) -> Accepted | Alive:
+            if isinstance(message, AskAlive):
+                return Alive(0.0, "")
             raise ProtocolError("no such session")
 
     subject = link(Refusing())
@@ -154,8 +175,9 @@ async def test_audio_whose_text_is_final_is_forgotten() -> None:
     kept = []
     async for event in subject.events():
         if isinstance(event, Partial | Final) and event.resume.segment_start == 20_000:
-            kept.append(sum(len(kept_piece.pcm) for kept_piece in subject._kept._pieces))
-    pump.cancel()
+            audio = subject._line._kept
+            kept.append(sum(piece.end - piece.start for piece in (*audio._sent, *audio._waiting)))
+    await cancelled([pump])
     assert kept == [10_000, 10_000]
 
 
@@ -163,7 +185,7 @@ async def test_a_push_that_fails_once_is_made_again() -> None:
     class Flaky(Processors):
         failed = False
 
-        async def call(self, *arguments: object) -> Accepted:
+        async def call(self, *arguments: object) -> Accepted | Alive:
             if not self.failed:
                 self.failed = True
                 raise WorkerUnavailable("Unavailable: for a moment")
@@ -175,7 +197,7 @@ async def test_a_push_that_fails_once_is_made_again() -> None:
     await subject.add(piece(0, 100))
     subject.finish(100)
     kinds = [type(event) async for event in subject.events()]
-    pump.cancel()
+    await cancelled([pump])
     assert kinds[-1] is Done
     assert processors.received[1] == [(0, 100)]
 
@@ -190,7 +212,7 @@ async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
     events = subject.events()
     await anext(events)
     await waiting
-    pump.cancel()
+    await cancelled([pump])
     await events.aclose()
 
 
@@ -230,7 +252,7 @@ async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
     await subject.add(piece(0, 30_000))
     subject.finish(30_000)
     kinds = [type(event) async for event in subject.events()]
-    pump.cancel()
+    await cancelled([pump])
     assert kinds == [SessionReady, Done]  # its client hears nothing of it
     (first, _), (second, reopened) = processors.opened
     assert first != second
@@ -245,6 +267,61 @@ async def test_a_session_may_be_handed_over_more_often_than_processors_may_die()
     await subject.add(piece(0, 30_000))
     subject.finish(30_000)
     kinds = [type(event) async for event in subject.events()]
-    pump.cancel()
+    await cancelled([pump])
     assert kinds == [SessionReady, Done]
     assert len(processors.opened) == 9
+
+
+@pytest.mark.parametrize("after_end", [False, True])
+async def test_a_session_leaves_a_processor_that_is_frozen(after_end: bool) -> None:
+    """Neither its pushes nor, after the end of the audio, its silence are waited out."""
+    processors = Processors()
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    events = subject.events()
+    assert isinstance(await anext(events), SessionReady)
+    await subject.add(piece(0, 30_000))
+    following = asyncio.ensure_future(anext(events))
+    await eventually(lambda: bool(processors.received[1]), seconds=5)
+    processors.frozen.add(1)
+    if not after_end:
+        await subject.add(piece(30_000, 10_000))  # into the void
+    await eventually(lambda: len(processors.opened) == 2, seconds=5)
+    if after_end:
+        await subject.add(piece(30_000, 10_000))
+    subject.finish(40_000)
+    kinds = [type(await following), *[type(event) async for event in events]]
+    await cancelled([pump])
+    assert kinds == [Final, Done]
+    assert processors.suspects == {1}
+    samples = sum(count for _, count in processors.received[2])
+    assert (min(processors.received[2])[0], samples) == (0, 40_000)
+
+
+async def test_a_processor_that_answers_but_takes_no_audio_is_left() -> None:
+    class Stuck(Processors):
+        async def call(self, *arguments: object) -> Accepted | Alive:
+            message, _, instance, _ = arguments
+            if instance == 1 and isinstance(message, PushAudio):
+                raise DeadlineExceeded("PushAudio took longer than 60 s")
+            return await super().call(*arguments)  # type: ignore[arg-type]
+
+    processors = Stuck()
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    await subject.add(piece(0, 30_000))
+    subject.finish(30_000)
+    kinds = [type(event) async for event in subject.events()]
+    await cancelled([pump])
+    assert kinds == [SessionReady, Final, Done]
+    assert [instance for instance, _ in processors.opened] == [1, 2]
+
+
+async def test_a_client_is_not_blamed_for_processors_that_take_nothing() -> None:
+    processors = Processors()
+    subject = ProcessorLink(
+        link(processors)._endpoints, OPENED, deadline_seconds=0.01, patience_seconds=5
+    )
+    await subject.add(piece(0, 41 * 16_000))
+    with pytest.raises(WorkerUnavailable, match="no processor takes audio"):
+        await subject.add(piece(41 * 16_000, 10))

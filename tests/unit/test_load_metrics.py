@@ -137,6 +137,14 @@ def test_a_number_of_sessions_is_carried_if_nobody_suffers_and_the_load_was_real
     assert not trial()
 
 
+def test_text_that_is_fast_and_wrong_is_not_carried_where_words_mean_something() -> None:
+    wrong = served()
+    wrong.text = "no bad evening none"
+    for worst, held in ((None, True), (0.25, False)):
+        assert carried(Trial(Load(1, 1.0, worst_wer=worst), [wrong] * 10)) is held
+    assert carried(Trial(Load(1, 1.0, worst_wer=0.25), [served()] * 10))
+
+
 def test_refused_sessions_are_counted_apart() -> None:
     found = figures([served(), record(outcome="refused"), record(outcome="failed")], Slo())
     assert (found["sessions"], found["sessions_refused"], found["sessions_failed"]) == (2, 1, 1)
@@ -197,7 +205,9 @@ def test_the_report_has_what_was_measured_and_nothing_else() -> None:
         "figures": {"capacity_ratio_demo": 3.11},
         "details": {"curve_ours_demo": {"condition": "640 ms chunks", "points": points}},
     }
+    result["invalid"] = {"soak_lag_growth": "2.0% of packets left late"}
     text = "\n".join(section(result, "the command", "Why so.")) + "\n"
+    assert "| soak_lag_growth | 95th percentile of lag, last third ÷ first | invalid: 2.0%" in text
     assert (
         "| capacity_ratio_demo | the same ÷ the best baseline as published | 3.11 | ≥ 3 |" in text
     )

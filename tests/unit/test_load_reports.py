@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from auricle.capacity_profile import CapacityProfile, PoolProfile
-from auricle.errors import Overloaded
-from auricle.frontend.processors import ProcessorLoads
-from auricle.load_reports import ProcessorLoad, WorkerLoad
-from auricle.planner.load_board import LoadBoard
-from auricle.processor.worker_loads import WorkerLoads
-from auricle.work_meter import WorkMeter
+from auricle.errors import AuricleError, BadRequest, Overloaded, WindowsMissing, WorkerUnavailable
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from auricle.load.load_board import LoadBoard
+from auricle.load.processor_loads import ProcessorLoads
+from auricle.load.reports import ProcessorLoad, WorkerLoad
+from auricle.load.work_meter import WorkMeter
+from auricle.load.worker_loads import WorkerLoads
 
 pytestmark = pytest.mark.unit
 POOL = PoolProfile({"decodes": 0.01, "steps": 0.001}, 0.2, 30.0)
@@ -84,6 +84,26 @@ def test_refusals_are_no_requests() -> None:
     clock.now += 1.0
     did = meter.take()
     assert (did.requests_per_second, did.refused_per_second) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"),
+    [
+        (WorkerUnavailable("the device is broken"), 1.0),
+        (AuricleError("not finite"), 1.0),
+        (RuntimeError("CUDA error"), 1.0),
+        (BadRequest("wrong"), 0.0),
+        (WindowsMissing(("k",), "gone"), 0.0),
+    ],
+)
+def test_what_fails_by_the_workers_fault_is_counted(error: Exception, failed: float) -> None:
+    clock = Clock()
+    meter = WorkMeter(clock)
+    with pytest.raises(type(error)), meter.request():
+        raise error
+    clock.now += 1.0
+    did = meter.take()
+    assert (did.requests_per_second, did.failed_per_second) == (0.0, failed)
 
 
 # ── in a planner ────────────────────────────────────────────────────────────
@@ -177,6 +197,20 @@ def test_a_worker_that_refuses_is_full() -> None:
     assert loads.best((1, 2), {}, {}) == 2
 
 
+def test_a_worker_that_fails_fast_does_not_look_empty() -> None:
+    loads = WorkerLoads(Clock())
+    loads.heard(worker(1, slots_used=0.0, requests_per_second=0.0, failed_per_second=50.0))
+    loads.heard(worker(2, slots_used=12.0))
+    assert loads.best((1, 2), {}, {}) == 2
+
+
+def test_one_failed_request_of_many_moves_little() -> None:
+    loads = WorkerLoads(Clock())
+    loads.heard(worker(1, slots_used=2.0, requests_per_second=20.0, failed_per_second=0.5))
+    loads.heard(worker(2, slots_used=4.0))
+    assert loads.best((1, 2), {}, {}) == 1
+
+
 def test_nothing_new_goes_to_a_worker_that_drains_unless_there_is_no_other() -> None:
     loads = WorkerLoads(Clock())
     loads.heard(worker(1, draining=True))
@@ -208,13 +242,57 @@ def test_where_nothing_is_known_segments_spread() -> None:
     assert loads.best((1, 2), {1: 3, 2: 2}, {}) == 2
 
 
-def test_reports_that_stop_are_forgotten() -> None:
+def test_a_worker_that_falls_silent_gets_nothing_new_while_others_answer() -> None:
+    clock = Clock()
+    loads = WorkerLoads(clock)
+    loads.heard(worker(1, slots_used=0.0))
+    loads.heard(worker(2, slots_used=12.0))
+    assert loads.open([1, 2]) == [1, 2]
+    clock.now += 7.0  # more than three intervals
+    loads.heard(worker(2, slots_used=12.0))
+    assert loads.open([1, 2]) == [2]
+    assert loads.open([1]) == [1]  # there is no other
+    loads.heard(worker(1))
+    assert loads.open([1, 2]) == [1, 2]
+
+
+def test_one_that_never_reported_is_new_for_three_intervals_only() -> None:
+    clock = Clock()
+    loads = WorkerLoads(clock)
+    loads.heard(worker(1))
+    assert loads.open([1, 9]) == [1, 9]
+    clock.now += 7.0
+    loads.heard(worker(1))
+    assert loads.open([1, 9]) == [1]
+
+
+def test_if_nobody_reports_any_more_it_is_the_reports_that_are_lost() -> None:
+    """Or this process hung, and has not read them yet."""
+    clock = Clock()
+    loads = WorkerLoads(clock)
+    loads.heard(worker(1))
+    clock.now += 3.0
+    loads.heard(worker(2))
+    clock.now += 60.0
+    assert loads.open([1, 2]) == [1, 2]
+
+
+def test_a_silent_worker_is_worse_than_one_that_drains() -> None:
+    clock = Clock()
+    loads = WorkerLoads(clock)
+    loads.heard(worker(1))
+    clock.now += 7.0
+    loads.heard(worker(2, draining=True))
+    assert loads.open([1, 2]) == [2]
+
+
+def test_what_is_silent_for_long_is_forgotten() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
     loads.heard(worker(1, draining=True))
-    clock.now += 10.0
+    clock.now += 1000.0
     loads.heard(worker(2))
-    assert not loads.draining(1)
+    assert loads.last(1) is None
 
 
 # ── in a frontend ───────────────────────────────────────────────────────────
@@ -227,3 +305,13 @@ def test_a_session_goes_to_the_processor_with_the_fewest_that_stays() -> None:
     loads.heard(ProcessorLoad(3, 2.0, 0, 0, 0.0, 0.1, draining=True))
     staying = loads.staying([1, 2, 3])
     assert [loads.chosen(staying) for _ in range(5)] == [2, 2, 1, 2, 1]
+
+
+def test_no_session_goes_to_a_processor_that_is_silent() -> None:
+    clock = Clock()
+    loads = ProcessorLoads(clock)
+    loads.heard(ProcessorLoad(1, 2.0, 0, 0, 0.0, 0.1))
+    clock.now += 7.0
+    loads.heard(ProcessorLoad(2, 2.0, 30, 0, 0.0, 0.1))
+    assert loads.staying([1, 2]) == [2]
+    assert loads.staying([1]) == [1]

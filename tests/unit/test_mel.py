@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import WhisperFeatureExtractor
 
-from auricle.audio.mel import HOP, IncrementalLogMel, normalise
+from auricle.audio.constants import HOP
+from auricle.audio.mel import IncrementalLogMel, normalise
 
 pytestmark = pytest.mark.unit
 

@@ -46,13 +46,13 @@ async def run(pcm: np.ndarray, packets: list[int]) -> list[tuple[str, int, str]]
     while at < len(pcm):
         # Never over a grid point, so that none is skipped.
         size = min(next(sizes, GRID), GRID - at % GRID, len(pcm) - at)
-        await subject.inbox.push(at, pcm[at : at + size].tobytes(), 1.0)
+        await subject.push(at, pcm[at : at + size].tobytes(), 1.0)
         at += size
         if at % GRID == 0:
             event = await anext(events)
             assert isinstance(event, Partial)
             got.append(("partial", event.audio_ms, event.committed + event.partial))
-    subject.inbox.end(len(pcm))
+    subject.end(len(pcm))
     final, done = [event async for event in events]
     assert isinstance(final, Final)
     assert isinstance(done, Done)

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import Overloaded
+from auricle.embeddings.keys import tenant_mark
+from auricle.errors import BadRequest, Overloaded
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.fetch import Fetched
 from auricle.pd_worker.metrics import PdWorkerMetrics
@@ -28,6 +30,10 @@ class Parts:
         self.answer = asyncio.Event()
         self.reusable: list[int] = []
         self.priorities: list[int] = []
+        self.given_back: list[DecodeWindow] = []
+
+    def give_back(self, windows: Sequence[DecodeWindow]) -> None:
+        self.given_back += windows
 
     @asynccontextmanager
     async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncIterator[Fetched]:
@@ -55,7 +61,10 @@ def worker(parts: Parts) -> PdWorker:
 def request(
     *, final: bool, windows: tuple[bool, ...] = (True,), background: bool = False
 ) -> DecodeRequest:
-    rows = tuple(DecodeWindow(f"{i:032x}", 13, partial) for i, partial in enumerate(windows))
+    rows = tuple(
+        DecodeWindow(f"{i:032x}" + tenant_mark("t"), 13, partial)
+        for i, partial in enumerate(windows)
+    )
     return DecodeRequest("s", "t", "r", (1,), rows, (2,), 4, final, background=background)
 
 
@@ -77,6 +86,30 @@ async def test_the_last_slot_is_kept_for_finals() -> None:
     parts.answer.set()
     await asyncio.gather(*running)
     await subject.decode(request(final=False))
+
+
+async def test_a_request_that_is_refused_gives_its_leases_back() -> None:
+    """The caller encodes again for its next attempt: leases would fill the slab."""
+    parts = Parts()
+    subject = worker(parts)
+    running = [await start(subject, final=False) for _ in range(7)]
+    refused = request(final=False)
+    with pytest.raises(Overloaded):
+        await subject.decode(refused)
+    assert parts.given_back == list(refused.windows)
+    parts.answer.set()
+    await asyncio.gather(*running)
+    assert parts.given_back == list(refused.windows)
+
+
+async def test_no_request_can_name_the_windows_of_another_tenant() -> None:
+    """They may be in the landing slab, and without a ref they would be taken from there."""
+    parts = Parts()
+    parts.answer.set()
+    subject = worker(parts)
+    await subject.decode(request(final=True))
+    with pytest.raises(BadRequest, match="not one of the request's tenant"):
+        await subject.decode(replace(request(final=True), tenant="other"))
 
 
 async def test_recordings_leave_half_of_the_slots_to_live_sessions() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.planner.budget import Share, within_budget
-from auricle.planner.observations import Decision
+from auricle.planner.decision import Decision
 
 pytestmark = pytest.mark.unit
 

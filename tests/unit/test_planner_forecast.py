@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.forecast import Forecast, ForecastSettings
-from auricle.planner.observations import PoolObservation, ServiceObservation
 from auricle.planner.plan import Plan
-from auricle.planner.sizing import PoolSizing, pool_plan
-from auricle.settings import PlannerSettings, PoolLimits
+from auricle.planner.sizing import pool_plan
+from auricle.replicas import PoolLimits
+from auricle.settings import PlannerSettings
 
 pytestmark = pytest.mark.unit
 STEP, DAY = 600.0, 144  # ten minutes: days pass quickly
-SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3)
+SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3, quantile=0.65)
 
 
 def day(step: int) -> float:
@@ -59,8 +58,8 @@ def test_a_noisy_demand_gets_more_room_than_a_steady_one() -> None:
 
 def test_steps_that_were_missed_do_not_move_the_time_of_day() -> None:
     limits = PoolLimits.model_validate({"maximum": 50})
-    sizing = replace(PoolSizing.of(PlannerSettings.model_validate({}), limits), step_seconds=STEP)
-    plan = pool_plan(sizing, "pd", start_seconds=600, response_limit=0.1)
+    settings = PlannerSettings.model_validate({}).model_copy(update={"step_seconds": STEP})
+    plan = pool_plan(settings, limits, "pd", start_seconds=600, response_limit=0.1)
     whole, gaps = Plan([plan]), Plan([plan])
     service = ServiceObservation(10, 5)
     for step in range(2 * DAY + 47):

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.correction import Knee, corrected
-from auricle.planner.observations import Decision, PoolObservation, ServiceObservation
+from auricle.planner.decision import Decision
 from auricle.planner.plan import Plan
-from auricle.planner.sizing import PoolSizing, pool_plan
-from auricle.settings import PlannerSettings, PoolLimits
+from auricle.planner.sizing import pool_plan
+from auricle.replicas import PoolLimits
+from auricle.settings import PlannerSettings
 
 pytestmark = pytest.mark.unit
 STEP = 30.0
@@ -28,7 +30,8 @@ class Pool:
     ) -> None:
         limits = PoolLimits(minimum=minimum, maximum=maximum, gpus=1)
         plan = pool_plan(
-            PoolSizing.of(PlannerSettings.model_validate(settings), limits),
+            PlannerSettings.model_validate(settings),
+            limits,
             "pd",
             start_seconds=60,
             response_limit=0.1,
@@ -127,6 +130,14 @@ def test_a_pool_stays_within_its_bounds(loads: list[float]) -> None:
     for load in loads:
         pool.step(load)
     assert all(2 <= size <= 7 for size in pool.sizes)
+
+
+@pytest.mark.parametrize("load", [3.0, 500.0])
+def test_more_than_is_allowed_is_taken_back_at_once(load: float) -> None:
+    pool = Pool(replicas=10**9, maximum=7)
+    decision = pool.step(load)
+    assert (decision.replicas, decision.why) == (7, "bounds")
+    assert "7 is the most allowed" in decision.line()
 
 
 def test_every_decision_says_why_in_one_line() -> None:

@@ -48,6 +48,18 @@ def test_a_worker_serves_once_it_has_started_and_is_paid_for_from_the_order_to_i
     assert reversals(found) == 0
 
 
+def test_every_signal_has_the_same_noise_whoever_reads_it() -> None:
+    seen = []
+
+    def watching(pools, service):  # type: ignore[no-untyped-def]
+        seen.append((pools["pd"].load, pools["pd"].response))
+        return {}
+
+    run(trace(constant(0.5), constant(0.5)), watching)
+    load, response = (np.std(values) / np.mean(values) for values in np.array(seen).T)
+    assert response == pytest.approx(load, rel=0.2)
+
+
 def test_an_order_that_goes_back_within_two_minutes_is_a_reversal() -> None:
     begin = SCORED_FROM * STEP_SECONDS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auricle.capacity_profile import CapacityProfile, PoolProfile, read_profile
 from auricle.errors import AuricleError, SettingsError
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
 from auricle.profiling.levels import Level, costs, knee
 from tests.server import ROOT
 
@@ -29,9 +29,9 @@ def test_refusals_are_beyond_the_knee_however_quick_the_answers() -> None:
 
 
 def test_a_worker_that_is_too_slow_for_one_speaker_is_said_so() -> None:
-    with pytest.raises(AuricleError, match="one speaker alone takes 90 ms of 60 ms"):
+    with pytest.raises(AuricleError, match="takes 90 ms, but the limit is 60 ms"):
         knee([level(1, 0.09)], 0.06)
-    with pytest.raises(AuricleError, match="did not take a worker to its knee"):
+    with pytest.raises(AuricleError, match="did not saturate a worker"):
         knee([level(1, 0.01)], 0.06)
 
 

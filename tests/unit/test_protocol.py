@@ -5,7 +5,7 @@ import json
 import pytest
 
 from auricle.errors import ProtocolError
-from auricle.frontend.endpointing import EndpointingOptions
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.stream import protocol
 from auricle.settings import FrontendSettings
 

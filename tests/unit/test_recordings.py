@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
-import psutil
 import pytest
 import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.audio.recording import read_recording
+from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import AudioTooLong, UndecodableAudio
-from auricle.frontend.endpointing import EndpointingOptions, Piece
-from auricle.frontend.recordings.decoders import DecodingProcesses
-from auricle.frontend.recordings.decoding import Decoded, DecodingJob, outputs
-from auricle.frontend.recordings.parts import Part, PartCutter, joined
-from tests import recordings
-from tests.server import eventually
+from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.recordings.parts import Decoded, Part, PartCutter, joined
 
 pytestmark = pytest.mark.unit
 LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
-VAD = EndpointingOptions(0.5, 500, 300)
 
 
 def tone(seconds: float, rate: int, channels: int = 1) -> np.ndarray:
@@ -52,7 +46,9 @@ def container(path: Path, codec: str, seconds: float, rate: int = 48_000) -> Pat
 
 
 def read(path: Path, max_seconds: float = 100.0) -> np.ndarray:
-    return np.concatenate(list(read_recording(path, path.name, max_seconds)))
+    with path.open("rb") as file:
+        limits = RecordingLimits(seconds=max_seconds)
+        return np.concatenate(list(read_recording(file, path.name, limits)))
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "ogg"])
@@ -95,6 +91,53 @@ def test_a_film_without_sound_says_so(tmp_path: Path) -> None:
         read(path)
 
 
+_MPD = (
+    '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" mediaPresentationDuration="PT3S">'
+    '<Period><AdaptationSet mimeType="audio/{kind}"><Representation id="1" bandwidth="1">'
+    "<BaseURL>{other}</BaseURL></Representation></AdaptationSet></Period></MPD>"
+)
+_HLS = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n{other}\n#EXT-X-ENDLIST\n"
+_NAMING_ANOTHER_FILE = {
+    "concat": "ffconcat version 1.0\nfile {other}\n",
+    "concat with a protocol": "ffconcat version 1.0\nfile file:{other}\n",
+    "HLS": _HLS,
+    "HLS with a key": _HLS.replace("#EXTINF", '#EXT-X-KEY:METHOD=AES-128,URI="{other}"\n#EXTINF'),
+    "DASH": _MPD,
+    "SDP": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio 9 RTP/AVP 0\n",
+    "smooth streaming": '<SmoothStreamingMedia><StreamIndex Type="audio" Url="{other}"/>'
+    "</SmoothStreamingMedia>",
+    "IMF": '<CompositionPlaylist xmlns="http://www.smpte-ra.org/schemas/2067-3/2016">'
+    "<Id>{other}</Id></CompositionPlaylist>",
+    "M3U": "#EXTM3U\n{other}\n",
+    "RealText": '<window><audio src="{other}"/></window>',
+    "filter graph": "amovie={other}",
+    "VobSub": "# VobSub index file, v7\nid: en, index: 0\n# {other}\n",
+}
+
+
+@pytest.mark.parametrize("suffix", ["wav", "m4a", "ts"])
+@pytest.mark.parametrize("form", _NAMING_ANOTHER_FILE)
+def test_a_recording_cannot_name_another_file(tmp_path: Path, form: str, suffix: str) -> None:
+    other = tmp_path / f"other.{suffix}"
+    container(other, "aac" if suffix != "wav" else "pcm_s16le", 3.0)
+    for spelling in (other.name, str(other), other.as_uri()):
+        path = tmp_path / "upload"
+        path.write_text(_NAMING_ANOTHER_FILE[form].format(other=spelling, kind="mp4"))
+        with pytest.raises(UndecodableAudio, match="not readable as WAV, FLAC"):
+            read(path)
+
+
+def test_an_upload_cannot_read_another_clients_upload() -> None:
+    """Both are anonymous files of one process."""
+    with tempfile.TemporaryFile() as theirs, tempfile.TemporaryFile() as upload:
+        soundfile.write(theirs, tone(3.0, 16_000), 16_000, format="WAV")
+        theirs.flush()
+        upload.write(f"ffconcat version 1.0\nfile {theirs.fileno()}\n".encode())
+        upload.flush()
+        with pytest.raises(UndecodableAudio, match="not readable as WAV, FLAC"):
+            read(Path(f"/proc/{os.getpid()}/fd/{upload.fileno()}"))
+
+
 def test_an_empty_recording_says_so(tmp_path: Path) -> None:
     path = tmp_path / "empty.wav"
     soundfile.write(path, np.zeros(0, np.int16), 16_000)
@@ -121,6 +164,13 @@ def test_the_longest_recording_is_taken_and_a_longer_one_is_not(
     read(path, max_seconds=3.2)
     with pytest.raises(AudioTooLong, match=r"longer than the 2\.5 s a recording may have"):
         read(path, max_seconds=2.5)
+
+
+def test_a_recording_of_exactly_the_longest_length_is_taken(tmp_path: Path) -> None:
+    """Its frames of 0.256 s add up to a little more than 60 s, if seconds are added."""
+    path = tmp_path / "silence.flac"
+    soundfile.write(path, np.zeros(60 * 16_000, np.int16), 16_000)
+    assert len(read(path, max_seconds=60.0)) == 60 * 16_000
 
 
 # ── parts ───────────────────────────────────────────────────────────────────
@@ -192,6 +242,11 @@ def test_short_sentences_are_joined_and_the_silence_between_them_left_out() -> N
     assert list(joined(sentences(3, 4), 0)) == sentences(3, 4)
 
 
+def test_what_was_decoded_is_told_without_waiting_for_a_part() -> None:
+    outputs = joined(iter([*sentences(3), Decoded(7), *sentences(3)]), 8 * 16_000)
+    assert next(outputs) == Decoded(7)
+
+
 @given(st.lists(st.floats(0.1, 20)), st.floats(0, 20))
 def test_joining_keeps_every_sample_and_the_order(lengths: list[float], longest: float) -> None:
     given_parts = sentences(*lengths)
@@ -201,105 +256,3 @@ def test_joining_keeps_every_sample_and_the_order(lengths: list[float], longest:
     assert {p.end for p in parts} <= {p.end for p in given_parts}
     whole = {p.pcm for p in given_parts}
     assert all(len(p.pcm) <= longest * 32_000 or p.pcm in whole for p in parts)
-
-
-# ── decoding processes ──────────────────────────────────────────────────────
-
-
-def job(path: Path, **changes: object) -> DecodingJob:
-    values = {
-        "path": str(path),
-        "name": path.name,
-        "max_seconds": 7200.0,
-        "max_cpu_seconds": 60,
-        "max_memory_gib": 4,
-        "limits": LIMITS,
-        "endpointing": VAD,
-        **changes,
-    }
-    return DecodingJob(**values)  # type: ignore[arg-type]
-
-
-def test_speech_comes_out_in_parts_and_silence_does_not() -> None:
-    *parts, end = outputs(job(recordings.path("kitchen")))
-    assert end == Decoded(len(recordings.samples("kitchen")))
-    assert len(parts) >= 2
-    assert sum(len(p.pcm) // 2 for p in parts if isinstance(p, Part)) < end.samples
-
-
-def test_without_endpointing_everything_is_speech() -> None:
-    *parts, end = outputs(job(recordings.path("kitchen"), endpointing=None))
-    assert sum(len(p.pcm) // 2 for p in parts if isinstance(p, Part)) == end.samples
-
-
-@pytest.fixture
-async def processes():
-    made = DecodingProcesses(1)
-    await made.start()
-    yield made
-    made.close()
-
-
-def children() -> list[psutil.Process]:
-    """Decoding processes: children of the fork server, which stays."""
-    return [
-        process
-        for server in psutil.Process().children()
-        if any("forkserver" in part for part in server.cmdline())
-        for process in server.children()
-        if process.status() != psutil.STATUS_ZOMBIE
-    ]
-
-
-async def collect(made: DecodingProcesses, one: DecodingJob) -> list[Part | Decoded]:
-    return [output async for output in made.parts(one)]
-
-
-async def test_a_process_gives_what_the_work_in_place_gives(processes: DecodingProcesses) -> None:
-    one = job(recordings.path("market"))
-    assert await collect(processes, one) == list(outputs(one))
-
-
-async def test_a_bad_file_fails_alone(processes: DecodingProcesses, tmp_path: Path) -> None:
-    path = tmp_path / "x.wav"
-    path.write_bytes(b"RIFF" + os.urandom(500))
-    with pytest.raises(UndecodableAudio):
-        await collect(processes, job(path))
-    assert await collect(processes, job(recordings.path("hello")))
-
-
-async def test_leaving_early_ends_the_process_and_frees_its_place(
-    processes: DecodingProcesses, tmp_path: Path
-) -> None:
-    path = tmp_path / "long.flac"
-    soundfile.write(path, np.tile(recordings.samples("market"), 40), 16_000)
-    parts = processes.parts(job(path))
-    await anext(parts)
-    assert len(children()) == 1
-    await parts.aclose()
-    await eventually(lambda: not children(), seconds=10)
-    assert await collect(processes, job(recordings.path("hello")))
-
-
-async def test_a_waiting_recording_starts_when_one_before_is_cancelled(
-    processes: DecodingProcesses, tmp_path: Path
-) -> None:
-    path = tmp_path / "long.flac"
-    soundfile.write(path, np.tile(recordings.samples("market"), 40), 16_000)
-    first = processes.parts(job(path))
-    await anext(first)
-    second = asyncio.create_task(collect(processes, job(recordings.path("hello"))))
-    await asyncio.sleep(0)
-    assert not second.done()
-    await first.aclose()
-    assert await asyncio.wait_for(second, 30)
-
-
-async def test_a_file_that_takes_too_much_cpu_to_decode_is_given_up(
-    processes: DecodingProcesses, tmp_path: Path
-) -> None:
-    path = tmp_path / "bomb.flac"
-    # An hour of silence in a few kilobytes.
-    soundfile.write(path, np.zeros(16_000 * 3600, np.int16), 16_000)
-    with pytest.raises(AudioTooLong, match=r"bomb\.flac took more than the 1 s of CPU"):
-        await collect(processes, job(path, max_cpu_seconds=1))

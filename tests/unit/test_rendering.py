@@ -15,12 +15,26 @@ import yaml
 from auricle.errors import SettingsError
 from auricle.rendering.names import labels
 from auricle.rendering.write import render
+from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
 COMMITTED = ROOT / "deploy/k8s/h100-0.6b"
 CRDS = ROOT.parent / "shared/crds"
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
+# What every cluster with the Dynamo platform knows.
+IN_EVERY_CLUSTER = {
+    ("v1", "ConfigMap"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ServiceAccount"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("nvidia.com/v1beta1", "DynamoGraphDeployment"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +101,62 @@ def test_the_deployment_is_valid_against_the_crd(rendered: Path) -> None:
         jsonschema.validate(deployment, schema)
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
+def test_the_base_needs_nothing_but_kubernetes_and_dynamo(rendered: Path) -> None:
+    needed = {
+        (m["apiVersion"], m["kind"])
+        for m in manifests(rendered / "base")
+        if m["kind"] != "Kustomization"  # for kubectl alone
+    }
+    assert needed == IN_EVERY_CLUSTER
+
+
+def test_every_manifest_is_listed_by_its_kustomization(rendered: Path) -> None:
+    for listing in rendered.rglob("kustomization.yaml"):
+        resources = yaml.safe_load(listing.read_text())["resources"]
+        beside = {p.name for p in listing.parent.glob("*.yaml")} - {listing.name}
+        assert {r for r in resources if not r.startswith("../")} == beside, listing
+
+
+def test_without_a_planner_the_pools_have_no_bounds_to_render(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Kubernetes"]["autoscaling"] = "none"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    render(GRAPH, tmp_path / "config.yaml", tmp_path / "out")
+    folders = {str(p.parent.relative_to(tmp_path / "out")) for p in tmp_path.rglob("out/**/*.yaml")}
+    assert folders == {"base", "overlays/monitoring"}
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@needs_kubectl
+@pytest.mark.parametrize("folder", ["base", "overlays/hpa", "overlays/keda"])
+def test_monitoring_is_added_to_the_base_and_to_every_overlay(
+    rendered: Path, tmp_path: Path, folder: str
+) -> None:
+    tree = tmp_path / "k8s"
+    shutil.copytree(rendered, tree)
+    own = {"resources": [f"../{folder}"], "components": ["../overlays/monitoring"]}
+    (tree / "own").mkdir()
+    (tree / "own/kustomization.yaml").write_text(yaml.safe_dump(own))
+    alone = built(tree / "overlays/monitoring")
+    assert {m["kind"] for m in alone} == {"PodMonitor"}
+    both = built(tree / "own")
+    assert len(both) == len(built(tree / folder)) + len(alone)
+
+
+@needs_kubectl
 @pytest.mark.parametrize("folder", ["base", "overlays/hpa", "overlays/keda"])
 def test_kustomize_builds(rendered: Path, folder: str) -> None:
-    built = subprocess.run(
-        ["kubectl", "kustomize", str(rendered / folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    found = list(yaml.safe_load_all(built.stdout))
+    found = built(rendered / folder)
     (deployment,) = [m for m in found if m["kind"] == "DynamoGraphDeployment"]
     (planner,) = [c for c in deployment["spec"]["components"] if c["name"] == "Planner"]
     assert planner["replicas"] == (1 if folder == "base" else 0)
@@ -105,13 +164,19 @@ def test_kustomize_builds(rendered: Path, folder: str) -> None:
 
 def test_every_policy_budget_and_monitor_selects_pods_that_exist(rendered: Path) -> None:
     pods = [c["podTemplate"]["metadata"]["labels"] for c in components(rendered).values()]
-    for manifest in manifests(rendered / "base"):
+    selecting = [*manifests(rendered / "base"), *manifests(rendered / "overlays/monitoring")]
+    for manifest in selecting:
         selector = manifest.get("spec", {}).get("podSelector") or manifest.get("spec", {}).get(
             "selector"
         )
         if manifest["kind"] in ("NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
             wanted = selector["matchLabels"].items()
             assert any(wanted <= own.items() for own in pods), manifest["metadata"]["name"]
+    for name in components(rendered):
+        monitored = [
+            m["spec"]["selector"]["matchLabels"] for m in selecting if m["kind"] == "PodMonitor"
+        ]
+        assert labels("auricle", name) in monitored
 
 
 def test_pods_may_drain_before_they_are_killed(rendered: Path) -> None:
@@ -140,6 +205,60 @@ def test_only_workers_have_gpus_and_capabilities(rendered: Path) -> None:
         assert gpu == bool(added) == name.endswith("Worker")
 
 
+def pod_specs(folder: Path) -> dict[str, dict[str, Any]]:
+    """Of every component, and of the job that downloads a checkpoint."""
+    found = {name: c["podTemplate"]["spec"] for name, c in components(folder).items()}
+    return found | {"download": one(folder, "Job")["spec"]["template"]["spec"]}
+
+
+def test_no_container_may_do_more_than_it_must(rendered: Path) -> None:
+    for name, spec in pod_specs(rendered).items():
+        own = spec["securityContext"]
+        assert own["runAsNonRoot"] and own["runAsUser"] == own["runAsGroup"] == 10001
+        assert own["seccompProfile"] == {"type": "RuntimeDefault"}
+        (container,) = spec["containers"]
+        limits = container["securityContext"]
+        assert limits["readOnlyRootFilesystem"] and not limits["allowPrivilegeEscalation"]
+        assert limits["capabilities"]["drop"] == ["ALL"]
+        assert set(limits["capabilities"].get("add", ())) <= {"IPC_LOCK"}, name
+        assert not {"privileged", "hostNetwork", "hostIPC", "hostPID"} & (limits | spec).keys()
+        writable = {m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")}
+        assert writable == ({"/tmp", "/models"} if name == "download" else {"/tmp"})
+
+
+def test_without_rdma_no_container_has_a_capability(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Kubernetes"]["rdma_resource"] = ""
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    render(GRAPH, tmp_path / "config.yaml", tmp_path / "out")
+    for spec in pod_specs(tmp_path / "out").values():
+        (container,) = spec["containers"]
+        assert "add" not in container["securityContext"]["capabilities"]
+
+
+def test_every_component_has_the_deployments_secret_and_the_job_has_not(rendered: Path) -> None:
+    config = yaml.safe_load(one(rendered, "ConfigMap")["data"]["config.yaml"])
+    assert config["Common"]["secret_file"] == "/etc/auricle-secret/secrets"
+    assert "insecure_internal" not in config["Common"]
+    specs = pod_specs(rendered)
+    job = specs.pop("download")
+    assert not [v for v in job["volumes"] if "secret" in v]
+    assert job["automountServiceAccountToken"] is False
+    for spec in specs.values():
+        (volume,) = [v for v in spec["volumes"] if v["name"] == "secret"]
+        assert volume["secret"] == {"secretName": "auricle-internal", "defaultMode": 0o440}
+        mounts = {m["name"]: m for m in spec["containers"][0]["volumeMounts"]}
+        # Without `subPath`, or Kubernetes would not update it.
+        assert mounts["secret"] == {
+            "name": "secret",
+            "mountPath": "/etc/auricle-secret",
+            "readOnly": True,
+        }
+
+
 def test_the_planner_may_scale_the_two_pools_and_nothing_else(rendered: Path) -> None:
     role = one(rendered, "Role")
     scaling = [r for r in role["rules"] if any("scalingadapters" in x for x in r["resources"])]
@@ -159,6 +278,28 @@ def test_the_frontend_alone_is_open_to_clients(rendered: Path) -> None:
     assert clients["spec"]["podSelector"]["matchLabels"] == labels("auricle", "Frontend")
 
 
+def test_the_api_server_is_told_the_bounds_of_pools_and_components(rendered: Path) -> None:
+    pools, deployment = [
+        [v["expression"] for v in m["spec"]["validations"]]
+        for m in manifests(rendered / "overlays/replica-bounds")
+        if m["kind"] == "ValidatingAdmissionPolicy"
+    ]
+    (encode, pd) = pools
+    assert "'auricle-encodeworker'" in encode and encode.endswith(".replicas <= 8")
+    assert "'auricle-pdworker'" in pd and pd.endswith(".replicas <= 24")
+    most = {"EncodeWorker": 8, "PdWorker": 24, "Planner": MAX_PLANNERS}
+    for name, expression in zip(components(rendered), deployment, strict=True):
+        bound = most.get(name, MAX_REPLICAS)
+        assert f"c.name != '{name}'" in expression and f"c.replicas <= {bound})" in expression
+
+
+def test_autoscalers_ask_for_no_more_than_the_planner_may(rendered: Path) -> None:
+    hpa = [m for m in manifests(rendered / "overlays/hpa") if "maxReplicas" in m.get("spec", {})]
+    keda = [m for m in manifests(rendered / "overlays/keda") if m["kind"] == "ScaledObject"]
+    assert [m["spec"]["maxReplicas"] for m in hpa] == [8, 24]
+    assert [m["spec"]["maxReplicaCount"] for m in keda] == [8, 24]
+
+
 def test_no_secret_is_in_the_manifests(rendered: Path) -> None:
     assert not [m for m in manifests(rendered / "base") if m["kind"] == "Secret"]
 
@@ -168,6 +309,9 @@ def test_no_secret_is_in_the_manifests(rendered: Path) -> None:
     [
         ({"Common": {"model": "models/demo"}}, "in pods checkpoints are below /models"),
         ({"Kubernetes": {"profile": None}}, "needs Kubernetes.profile"),
+        ({"EncodeWorker": {"replicas": 9}}, "EncodeWorker.replicas is 9, more than the 8"),
+        ({"PdWorker": {"replicas": 10**9}}, "PdWorker.replicas is 1000000000: .* 64"),
+        ({"Planner": {"pd": {"maximum": 10**9}}}, "Planner.pd.maximum is 1000000000: .* 10000"),
         ({"Kubernetes": {"nam": "x"}}, "unknown key Kubernetes.nam; did you mean name"),
     ],
 )

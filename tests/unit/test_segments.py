@@ -93,3 +93,18 @@ def test_silence_at_the_cap_is_cut_too() -> None:
     cut = step(segment(np.zeros(11 * SECOND, np.int16)))
     assert cut is not None and cut.ends_segment
     assert 0 < cut.offset <= 10 * SECOND
+
+
+def test_work_comes_at_the_next_grid_point() -> None:
+    policy = SegmentPolicy.from_seconds(chunk_ms=500, pause_after=8, maximum=20, search=3)
+    assert policy.samples_until_work(0, ahead=False) == 8_000
+    assert policy.samples_until_work(8_001, ahead=False) == 7_999
+
+
+def test_where_grid_points_are_far_apart_it_also_comes_with_every_finished_second() -> None:
+    """A second is finished 40 samples after its end: its last frame is then final."""
+    policy = SegmentPolicy.from_seconds(chunk_ms=2_000, pause_after=8, maximum=20, search=3)
+    assert policy.samples_until_work(0, ahead=True) == 16_040
+    assert policy.samples_until_work(16_039, ahead=True) == 1
+    assert policy.samples_until_work(16_040, ahead=True) == 15_960  # the grid point at 2 s
+    assert policy.samples_until_work(32_000, ahead=True) == 40

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from auricle.errors import DeadlineExceeded, WindowsMissing, WorkerUnavailable
-from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
-from auricle.processor.load import Chunk, ChunkLoad
+from auricle.load.chunk_load import Chunk, ChunkLoad
+from auricle.messages import Done, Failed, Final, Partial, SessionReady
 from tests.unit.scripted import (
     GRID,
     PROMPT,
@@ -61,9 +61,9 @@ async def test_seconds_finished_between_two_decodes_are_encoded_ahead() -> None:
     events, data = subject.events(), noise(33_000)
     await anext(events)
     following = asyncio.ensure_future(anext(events))
-    await subject.inbox.push(0, data[: 2 * 16_100], 1.0)
+    await subject.push(0, data[: 2 * 16_100], 1.0)
     await workers.asked_to_encode.wait()
-    await subject.inbox.push(16_100, data[2 * 16_100 :], 1.0)
+    await subject.push(16_100, data[2 * 16_100 :], 1.0)
     assert isinstance(await following, Partial)
     await events.aclose()
     ahead, decode = workers.encodes[0], workers.encodes[1]
@@ -86,10 +86,10 @@ async def test_a_grid_point_passed_during_a_decode_is_skipped() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(GRID), 1.0)
+    await subject.push(0, noise(GRID), 1.0)
     first = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
-    await subject.inbox.push(GRID, noise(4 * GRID), 1.0)
+    await subject.push(GRID, noise(4 * GRID), 1.0)
     await first
     second = await anext(events)
     assert isinstance(second, Partial)
@@ -139,11 +139,11 @@ async def test_lost_windows_are_encoded_again() -> None:
     again = session(workers)
     stream = again.events()
     await anext(stream)
-    await again.inbox.push(0, noise(14 * GRID), 1.0)
+    await again.push(0, noise(14 * GRID), 1.0)
     await anext(stream)
     first = workers.decodes[-1].windows[0].key
     workers.faults = [WindowsMissing((first,), "evicted")]
-    await again.inbox.push(14 * GRID, noise(GRID, seed=1), 1.0)
+    await again.push(14 * GRID, noise(GRID, seed=1), 1.0)
     await anext(stream)
     assert first in [w.key for w in workers.encodes[-1].windows]
     assert len(workers.encodes) > encodes
@@ -156,7 +156,7 @@ async def test_when_every_try_fails_the_session_says_why() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(GRID), 1.0)
+    await subject.push(0, noise(GRID), 1.0)
     failed = await anext(events)
     assert failed == Failed("unavailable", "Unavailable: gone")
     with pytest.raises(StopAsyncIteration):
@@ -170,7 +170,7 @@ async def test_a_session_goes_on_elsewhere_from_its_resume_point() -> None:
     resumed = session(workers, resume=last.resume)
     stream = resumed.events()
     await anext(stream)
-    await resumed.inbox.push(0, noise(10 * GRID), 1.0)
+    await resumed.push(0, noise(10 * GRID), 1.0)
     event = await anext(stream)
     assert isinstance(event, Partial)
     assert event.committed.startswith(last.committed)
@@ -179,12 +179,11 @@ async def test_a_session_goes_on_elsewhere_from_its_resume_point() -> None:
 
 async def test_without_partials_a_segment_is_decoded_once() -> None:
     workers = ScriptedWorkers(counting)
-    subject = session(workers)
-    subject._opened = OpenSession("s", "t", None, "", 640, partials=False)
+    subject = session(workers, partials=False)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(9 * GRID), 1.0)
-    subject.inbox.end(9 * GRID)
+    await subject.push(0, noise(9 * GRID), 1.0)
+    subject.end(9 * GRID)
     kinds = [type(e) async for e in events]
     assert kinds == [Final, Done]
     assert len(workers.decodes) == 1

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from auricle.errors import Overloaded
+from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import Done, Final, HandedOver, Partial
 from auricle.processor import pools
-from auricle.processor.load import ChunkLoad
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
 pytestmark = pytest.mark.unit
@@ -20,9 +20,9 @@ async def test_the_end_of_a_segment_carries_its_text_over_as_context() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(4 * 16_000), 1.0, "endpoint")
-    await subject.inbox.push(5 * 16_000, noise(3 * 16_000), 1.0, "endpoint")
-    subject.inbox.end(10 * 16_000)
+    await subject.push(0, noise(4 * 16_000), 1.0, "endpoint")
+    await subject.push(5 * 16_000, noise(3 * 16_000), 1.0, "endpoint")
+    subject.end(10 * 16_000)
     *finals, done = [e async for e in events if isinstance(e, Final | Done)]
     assert [(f.segment, f.start_ms, f.end_ms) for f in finals] == [(0, 0, 4_000), (1, 5_000, 8_000)]
     head = PROMPT._tokenizer.decode(workers.decodes[-1].head)
@@ -38,11 +38,11 @@ async def test_a_hypothesis_is_the_next_draft_and_its_language_the_next_segments
     data = noise(6 * GRID)
     for number in range(3):
         end = 2 * (number + 1) * GRID
-        await subject.inbox.push(2 * number * GRID, data[4 * number * GRID : 2 * end], 1.0)
+        await subject.push(2 * number * GRID, data[4 * number * GRID : 2 * end], 1.0)
         await anext(events)
-    await subject.inbox.push(6 * GRID, b"", 1.0, "endpoint")
+    await subject.push(6 * GRID, b"", 1.0, "endpoint")
     await anext(events)
-    await subject.inbox.push(8 * GRID, noise(GRID), 1.0)
+    await subject.push(8 * GRID, noise(GRID), 1.0)
     await anext(events)
     first, second, *_, last = workers.decodes
     assert first.draft == ()
@@ -56,9 +56,9 @@ async def test_silence_between_speech_is_neither_encoded_nor_decoded() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(16_000), 1.0, "endpoint")
-    await subject.inbox.push(600 * 16_000, noise(16_000), 1.0, "endpoint")
-    subject.inbox.end(1_200 * 16_000)
+    await subject.push(0, noise(16_000), 1.0, "endpoint")
+    await subject.push(600 * 16_000, noise(16_000), 1.0, "endpoint")
+    subject.end(1_200 * 16_000)
     kinds = [type(e) async for e in events]
     assert kinds == [Final, Final, Done]
     assert len(workers.decodes) == 2
@@ -70,7 +70,7 @@ async def test_a_session_of_silence_has_no_text_and_costs_nothing() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    subject.inbox.end(60 * 16_000)
+    subject.end(60 * 16_000)
     (done,) = [e async for e in events]
     assert isinstance(done, Done)
     assert done.usage.audio_ms == 60_000
@@ -82,10 +82,10 @@ async def test_a_long_segment_ends_at_a_pause_and_the_end_of_speech_there_adds_n
     subject = session(workers, pause_after_seconds=4, max_segment_seconds=20)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(3 * 16_000), 1.0, "pause")
-    await subject.inbox.push(3 * 16_000, noise(2 * 16_000, seed=1), 1.0, "pause")
-    await subject.inbox.push(5 * 16_000, b"", 1.0, "endpoint")
-    subject.inbox.end(9 * 16_000)
+    await subject.push(0, noise(3 * 16_000), 1.0, "pause")
+    await subject.push(3 * 16_000, noise(2 * 16_000, seed=1), 1.0, "pause")
+    await subject.push(5 * 16_000, b"", 1.0, "endpoint")
+    subject.end(9 * 16_000)
     finals = [e async for e in events if isinstance(e, Final)]
     assert [(f.start_ms, f.end_ms) for f in finals] == [(0, 5_000)]
 
@@ -96,10 +96,10 @@ async def test_at_the_cap_a_segment_may_end_before_its_last_decode() -> None:
     events = subject.events()
     await anext(events)
     quiet_at_two_seconds = noise(2 * 16_000) + bytes(2 * 4_000) + noise(16_000)
-    await subject.inbox.push(0, quiet_at_two_seconds, 1.0)
+    await subject.push(0, quiet_at_two_seconds, 1.0)
     partial = await anext(events)
     assert isinstance(partial, Partial)
-    await subject.inbox.push(3 * 16_000 + 4_000, noise(16_000, seed=1), 1.0)
+    await subject.push(3 * 16_000 + 4_000, noise(16_000, seed=1), 1.0)
     final = await anext(events)
     assert isinstance(final, Final)
     assert 2_000 <= final.end_ms <= 2_250 < partial.audio_ms
@@ -112,11 +112,11 @@ async def test_a_final_aborts_the_partial_of_its_own_session() -> None:
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(2 * GRID), 1.0)
+    await subject.push(0, noise(2 * GRID), 1.0)
     following = asyncio.ensure_future(anext(events))
     await workers.asked.wait()
     assert not workers.decodes[0].final
-    await subject.inbox.push(2 * GRID, noise(1_000), 1.0, "endpoint")
+    await subject.push(2 * GRID, noise(1_000), 1.0, "endpoint")
     event = await following  # although the partial never answers
     assert isinstance(event, Final)
     assert event.end_ms == (2 * GRID + 1_000) * 1000 // 16_000
@@ -130,10 +130,10 @@ async def test_a_partial_that_finds_no_room_is_skipped_and_the_cadence_stretches
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(GRID), 1.0)
+    await subject.push(0, noise(GRID), 1.0)
     following = asyncio.ensure_future(anext(events))
     await workers.asked.wait()
-    await subject.inbox.push(GRID, noise(4 * GRID), 1.0)
+    await subject.push(GRID, noise(4 * GRID), 1.0)
     event = await following
     assert isinstance(event, Partial)
     assert event.audio_ms == 5 * 640
@@ -142,16 +142,16 @@ async def test_a_partial_that_finds_no_room_is_skipped_and_the_cadence_stretches
 
 
 async def test_slow_chunks_stretch_the_cadence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auricle.processor.load._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("auricle.load.chunk_load._FRESH_SECONDS", 0.0)
     workers = ScriptedWorkers(counting)
     load = ChunkLoad(1e-6)  # whatever a chunk takes is too long
     subject = session(workers, load=load)
     events = subject.events()
     await anext(events)
     for number in range(5):
-        await subject.inbox.push(number * GRID, noise(GRID), 1.0)
+        await subject.push(number * GRID, noise(GRID), 1.0)
         await anext(events)
-    await subject.inbox.push(5 * GRID, noise(5 * GRID), 1.0)
+    await subject.push(5 * GRID, noise(5 * GRID), 1.0)
     event = await anext(events)
     assert isinstance(event, Partial)
     assert event.audio_ms == 10 * 640
@@ -167,7 +167,7 @@ async def test_a_final_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     subject._recognizer._pd_pool._deadline = 60.0
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(GRID // 2), 1.0, "endpoint")
+    await subject.push(0, noise(GRID // 2), 1.0, "endpoint")
     assert isinstance(await anext(events), Final)
     await events.aclose()
 
@@ -178,7 +178,7 @@ async def test_a_session_is_handed_over_after_the_decode_under_way_and_where_it_
     subject = session(workers)
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(4 * GRID), 1.0)
+    await subject.push(0, noise(4 * GRID), 1.0)
     decoding = asyncio.ensure_future(anext(events))
     await workers.asked.wait()
     subject.hand_over()
@@ -205,8 +205,8 @@ async def test_a_session_whose_audio_has_ended_is_finished_rather_than_handed_ov
     subject = session(ScriptedWorkers(counting))
     events = subject.events()
     await anext(events)
-    await subject.inbox.push(0, noise(2 * GRID), 1.0)
-    subject.inbox.end(2 * GRID)
+    await subject.push(0, noise(2 * GRID), 1.0)
+    subject.end(2 * GRID)
     subject.hand_over()
     kinds = [type(event) async for event in events]
     assert kinds == [Final, Done]

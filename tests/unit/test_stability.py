@@ -63,7 +63,7 @@ def test_committed_words_had_been_spoken_before_the_decode_that_established_them
 
 
 def test_a_resumed_session_goes_on_from_what_was_committed() -> None:
-    state = step(resumed((1, 2, 3), unfixed_decodes=2), 4, 5, 6)
+    state = step(resumed((1, 2, 3), 640, unfixed_decodes=2), 4, 5, 6)
     assert state.tokens == (1, 2, 3, 4, 5, 6)
     assert state.committed == (1, 2, 3, 4)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,19 +16,67 @@ from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
-COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner")
+COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner", "dynamo_frontend")
+# From the ground up: a room imports from the floors below its own, never from above or beside.
+FLOORS = (
+    ("quoting",),
+    ("errors",),
+    ("tasks", "audio", "text_bounds"),
+    ("messages", "checkpoint", "embeddings", "replicas", "recording_settings", "door_settings"),
+    ("settings", "kubernetes_settings"),
+    ("process",),
+    ("load",),
+    ("runtime",),
+    (*COMPONENTS, "launcher"),
+    ("client", "profiling", "rendering"),
+    ("cli",),
+    ("__main__",),
+)
+# The same inside the frontend, the one component that has rooms of its own.
+FRONTEND_FLOORS = (
+    ("listening", "metrics"),
+    ("line",),
+    ("observers", "doors"),
+    ("frontend",),
+    ("recordings",),
+    ("stream", "realtime", "transcriptions"),
+    ("main",),
+)
 FILES = sorted(PACKAGE.rglob("*.py"))
 STEPS = re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs/one_chunk.md").read_text())
 
 
 def imports(path: Path) -> set[str]:
+    """Names of modules, and of what is imported from them (it may be a module too)."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in FILES}
+
+
+def arrows(prefix: str) -> set[tuple[str, str]]:
+    """(room, room it imports from) of all rooms directly below a package."""
+    rooms = {}
+    for name in MODULES:
+        if name.startswith(prefix + "."):
+            rooms[name] = name.removeprefix(prefix + ".").split(".")[0]
+    return {
+        (room, rooms[other])
+        for name, room in rooms.items()
+        for other in imports(MODULES[name]) & rooms.keys()
+        if rooms[other] != room
+    }
 
 
 @pytest.mark.parametrize(("file", "name"), STEPS)
@@ -45,13 +96,32 @@ def test_the_way_of_a_chunk_is_described() -> None:
     assert len(STEPS) >= 20
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_components_import_shared_modules_and_never_each_other(path: Path) -> None:
-    own = path.relative_to(PACKAGE).parts[0]
-    if own not in COMPONENTS:
-        return
-    others = {f"auricle.{name}" for name in COMPONENTS if name != own}
-    assert not [m for m in imports(path) if any(m.startswith(other) for other in others)]
+@pytest.mark.parametrize(
+    ("package", "floors"), [("auricle", FLOORS), ("auricle.frontend", FRONTEND_FLOORS)]
+)
+def test_rooms_import_from_the_floors_below_only(
+    package: str, floors: tuple[tuple[str, ...], ...]
+) -> None:
+    floor = {room: number for number, rooms in enumerate(floors) for room in rooms}
+    found = arrows(package)
+    assert {room for arrow in found for room in arrow} <= floor.keys()
+    assert not sorted((a, b) for a, b in found if floor[a] <= floor[b])
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {
+        name: (imports(path) & MODULES.keys()) - {name, "auricle"} for name, path in MODULES.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError naming the circle
+
+
+def test_reading_settings_needs_no_model_library() -> None:
+    """Tools that only read a configuration start at once."""
+    code = (
+        "import sys, auricle.settings; print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize(
@@ -70,3 +140,48 @@ def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 300
+
+
+# What these raise ends a process at its start, or is seen by operators only.
+NOT_FOR_CLIENTS = {"SettingsError", "CheckpointError", "ProcessFailed", "SystemExit"}
+SERVING = ("audio", "runtime", *COMPONENTS)
+TOOLS = ("planner", "dynamo_frontend")
+
+
+def foreign_words(tree: ast.AST, ours: set[str]) -> list[int]:
+    """Lines that put what another library's exception says into an error of ours."""
+    found = []
+    for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and n.name):
+        caught = {n.id for n in ast.walk(handler.type or ast.Pass()) if isinstance(n, ast.Name)}
+        if caught <= ours:
+            continue
+        for raised in (n for n in ast.walk(handler) if isinstance(n, ast.Raise | ast.Yield)):
+            value = raised.exc if isinstance(raised, ast.Raise) else raised.value
+            names = {n.id for n in ast.walk(value or ast.Pass()) if isinstance(n, ast.Name)}
+            shown = [n for n in ast.walk(value or ast.Pass()) if says(n, str(handler.name))]
+            if shown and names & (ours | {"Refusal"}) - NOT_FOR_CLIENTS:
+                found.append(raised.lineno)
+    return found
+
+
+def says(node: ast.AST, name: str) -> bool:
+    """Whether a node turns the exception itself, not a call of ours on it, into text."""
+    if isinstance(node, ast.FormattedValue):
+        return isinstance(node.value, ast.Name) and node.value.id == name
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("str", "repr")
+        and any(isinstance(a, ast.Name) and a.id == name for a in node.args)
+    )
+
+
+def test_what_another_library_says_is_not_passed_on() -> None:
+    from auricle import errors
+
+    ours = {name for name in vars(errors) if isinstance(vars(errors)[name], type)}
+    for path in FILES:
+        room = path.relative_to(PACKAGE).parts[0]
+        if room in SERVING and room not in TOOLS:
+            lines = foreign_words(ast.parse(path.read_text()), ours)
+            assert not lines, f"{path.relative_to(PACKAGE)}: {lines}"

@@ -6,7 +6,15 @@ import threading
 import pytest
 
 from auricle.errors import DeadlineExceeded
-from auricle.tasks import Interrupted, Patience, first_failure_or, in_thread, within
+from auricle.tasks import (
+    TURN_SECONDS,
+    Interrupted,
+    LoopTurn,
+    Patience,
+    first_failure_or,
+    in_thread,
+    within,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -128,3 +136,30 @@ async def test_a_patient_task_can_be_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     patience.close()
+
+
+async def test_a_turn_ends_after_its_time_and_others_run_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(LoopTurn, "clock", staticmethod(lambda: now))
+    ran: list[str] = []
+
+    async def busy(name: str) -> None:
+        nonlocal now
+        turn = LoopTurn()
+        for _ in range(4):
+            await turn.give_way()
+            ran.append(name)
+            now += TURN_SECONDS / 2
+
+    await asyncio.gather(busy("a"), busy("b"))
+    assert "".join(ran) == "aabbaabb"
+
+
+async def test_who_waits_anyway_does_not_give_way() -> None:
+    turn = LoopTurn()
+    turn.begin()
+    assert not turn.used_up
+    await asyncio.sleep(0)
+    assert turn._began is None

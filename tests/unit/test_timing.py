@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from auricle.frontend.endpointing import Piece
-from auricle.frontend.timing import SessionTimer
+from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.observers.timing import SessionTimer
 from auricle.messages import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit

@@ -46,32 +46,36 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
     ("fields", "param", "message"),
     [
         ([], "model", "model is missing"),
-        ([MODEL, ("temperature", "0.7")], "temperature", "temperature '0.7' cannot be used: input"),
+        (
+            [MODEL, ("temperature", "0.7")],
+            "temperature",
+            "temperature '0.7' cannot be used: it",
+        ),
         ([MODEL, ("voice", "x")], "voice", "voice is not supported; supported: file, model, lang"),
         ([MODEL, ("include[]", "logprobs")], "include", "include is not supported"),
         (
             [MODEL, ("timestamp_granularities[]", "word")],
             "timestamp_granularities",
-            "timestamp_granularities 'word' cannot be used: input should be 'segment'",
+            "timestamp_granularities 'word' cannot be used: it must be 'segment'",
         ),
         (
             [MODEL, ("response_format", "diarized_json")],
             "response_format",
-            "response_format 'diarized_json' cannot be used: input should be 'json', 'text'",
+            "response_format 'diarized_json' cannot be used: it must be 'json', 'text'",
         ),
         ([MODEL, ("stream", "maybe")], "stream", "stream 'maybe' cannot be used"),
         ([MODEL, MODEL], "model", "model was sent twice"),
         (
             [MODEL, ("chunking_strategy[threshold]", "2")],
             "chunking_strategy.threshold",
-            "chunking_strategy.threshold '2' cannot be used: input should be less",
+            "chunking_strategy.threshold '2' cannot be used: it must be at most 0.95",
         ),
         (
             [MODEL, ("chunking_strategy", '{"type": "semantic"}')],
             "chunking_strategy.type",
             "chunking_strategy.type 'semantic' cannot be used",
         ),
-        ([MODEL, ("prompt", "x" * 2001)], "prompt", "at most 2000 characters"),
+        ([MODEL, ("prompt", "x" * 2001)], "prompt", "has 2001 characters, at most 2000"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(

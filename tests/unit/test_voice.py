@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 import pytest
 
 from auricle.audio.pcm import to_int16
-from auricle.audio.voice_activity import VAD_FRAME, VoiceActivityModel, VoiceState
-from auricle.errors import AuricleError, Overloaded
-from auricle.frontend.voice import VoiceDetector
+from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivityModel, VoiceState
+from auricle.errors import AuricleError
+from auricle.frontend.listening.voice import VoiceDetector
 from tests import recordings
+from tests.server import eventually
 
 pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
 async def detector() -> AsyncIterator[VoiceDetector]:
-    subject = VoiceDetector(max_queued_seconds=60)
+    subject = VoiceDetector()
     await subject.load()
     running = asyncio.create_task(subject.run())
     yield subject
@@ -61,14 +63,45 @@ async def test_streams_side_by_side_are_heard_as_if_alone(detector: VoiceDetecto
         np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
-async def test_more_audio_than_may_wait_is_refused(detector: VoiceDetector) -> None:
-    state = VoiceState()
-    with pytest.raises(Overloaded, match="voice activity"):
-        await detector.detect(state, state.frames(np.zeros(61 * 16_000, np.int16)))
+class Watched:
+    """A model that knows how many frames each call had, and waits in its thread for a sign."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[int]] = []
+        self.go = threading.Semaphore(0)
+
+    def probabilities(self, streams: Sequence[tuple[VoiceState, Floats]]) -> list[Floats]:
+        self.calls.append([len(frames) for _, frames in streams])
+        assert self.go.acquire(timeout=10)
+        return [np.full(len(frames), 0.5, np.float32) for _, frames in streams]
+
+
+async def test_a_stream_that_is_far_ahead_delays_others_by_one_round_only() -> None:
+    model = Watched()
+    subject = VoiceDetector(lambda: model)
+    await subject.load()
+    running = asyncio.create_task(subject.run())
+
+    def waiting(frames: int) -> asyncio.Task[list[float]]:
+        return asyncio.create_task(
+            subject.detect(VoiceState(), np.zeros((frames, VAD_FRAME), np.float32))
+        )
+
+    ahead = [waiting(500) for _ in range(3)]  # 16 s each
+    await eventually(lambda: len(model.calls) == 1, seconds=5)
+    live = waiting(2)
+    await asyncio.sleep(0)  # it is asked while the first round is computed
+    model.go.release(2)
+    assert await live == [0.5, 0.5]  # and refused nothing, however much waits
+    assert model.calls[:2] == [[4, 4, 4], [4, 4, 4, 2]]
+    model.go.release(10_000)
+    assert [len(found) for found in await asyncio.gather(*ahead)] == [500] * 3
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_who_waits_is_told_when_the_detector_stops() -> None:
-    subject = VoiceDetector(max_queued_seconds=60)
+    subject = VoiceDetector()
     state = VoiceState()
     waiting = asyncio.create_task(
         subject.detect(state, state.frames(np.zeros(VAD_FRAME, np.int16)))

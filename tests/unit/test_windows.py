@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.checkpoint.geometry import Geometry
+from auricle.embeddings.keys import KEY_BYTES, check_keys
+from auricle.errors import BadRequest
 from auricle.processor.windows import KeyScheme, SegmentAudio
 
 pytestmark = pytest.mark.unit
 
 GEOMETRY = Geometry(
-    chunk_frames=100,
+    block_frames=100,
     window_frames=800,
     encoder_d_model=160,
     hidden_size=192,
@@ -109,4 +111,14 @@ def test_checkpoint_dtype_and_tenant_are_part_of_the_key(other: KeyScheme) -> No
     pcm = speech(1)
     mine = segment(pcm).windows(SECOND)[0].key
     assert segment(pcm, scheme=other).windows(SECOND)[0].key != mine
-    assert len(bytes.fromhex(mine)) == 16
+    assert len(bytes.fromhex(mine)) == KEY_BYTES
+
+
+def test_every_key_says_whose_it_is() -> None:
+    """Workers refuse a key that is not of the request's tenant."""
+    (window,) = segment(speech(1)).windows(SECOND)
+    keys = [window.key, *(block.key for block in window.blocks)]
+    check_keys(keys, SCHEME.tenant)
+    for other in ("", "tenant2", "Tenant"):
+        with pytest.raises(BadRequest):
+            check_keys(keys[:1], other)

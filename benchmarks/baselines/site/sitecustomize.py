@@ -1,8 +1,8 @@
-"""Every Python process of a baseline runs this first; see client.py.
+"""Runs first in every Python process of a baseline; see client.py.
 
-The torchvision wheel is built for CUDA: beside a CPU build of torch its operators are
-missing, and the import, which vLLM's Qwen3-ASR class needs, looks for them. They are
-declared here and never called.
+The torchvision wheel is built for CUDA. With a CPU build of torch its operators are missing,
+and importing it, as vLLM's Qwen3-ASR class does, fails. They are declared here and never
+called.
 """
 
 import torch

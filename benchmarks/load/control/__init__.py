@@ -1,1 +1,1 @@
-"""The control plane alone: real frontend and processor, workers that only take time."""
+"""Measures the control plane: real frontend and processor, simulated workers."""

@@ -1,9 +1,9 @@
-"""How many decode requests a second one PD engine process answers when the model is nearly free.
+"""Measures the requests per second of one PD engine process with a very small model.
 
     python -m benchmarks.load.control.engine [--seconds 10]
 
 The PD worker's engine (vLLM, its scheduler, our plug-in and connector) with a decoder of
-one narrow layer: what is left is the ceiling of one engine process, which no GPU lifts.
+one narrow layer. The result is the upper bound of one engine process on any GPU.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.slots import SlotTable
@@ -45,14 +46,14 @@ _IN_FLIGHT = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """Requests a second, and the median seconds of one."""
+    """Requests per second, and their median time in seconds."""
 
     per_second: float
     median_seconds: float
 
 
 async def measure(seconds: float) -> Measured:
-    """Closed loop: 32 requests are always under way, each with one new window."""
+    """Run a closed loop of 32 concurrent requests, each with one new window."""
     with tempfile.TemporaryDirectory() as directory:
         write_checkpoint(_SIZE, Path(directory))
         checkpoint = open_checkpoint(Path(directory))
@@ -81,7 +82,7 @@ async def _run(engine: Engine, slab: HostSlab, prompt: PromptFormat, seconds: fl
 
     async def client() -> None:
         while (began := time.monotonic()) < end:
-            key = uuid.uuid4().hex
+            key = uuid.uuid4().hex + tenant_mark("benchmark")
             slot = table.allocate(key, _WINDOW, partial=True)
             payload = slab.slot(slot.index)[: _WINDOW * slab.layout.row_bytes] * 0
             slab.layout.write(slab.slot(slot.index), key, slot.generation, payload)

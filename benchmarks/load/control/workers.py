@@ -1,9 +1,9 @@
-"""An encode worker and a PD worker that answer after a set time and do nothing.
+"""Simulated encode and PD workers, which answer after a fixed time.
 
     python -m benchmarks.load.control.workers encode_worker --discovery DIR --milliseconds 5
 
-They stand for a GPU in the measurement of the control plane, and are used for nothing
-else. The PD worker "hears" 3.5 words per second of audio, the same ones each time.
+They are used only to measure the control plane. The PD worker answers with 3.5 words per
+second of audio, the same ones each time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TEXT = " ".join(["one two three four five six seven eight nine ten"] * 40)
 
 
 class EncodeWorker:
-    """Says that every window lies in a slab that nobody reads."""
+    """Answers that every window is in a slab, which nobody reads."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -50,7 +50,7 @@ class EncodeWorker:
 
 
 class PdWorker:
-    """Says so many words as fit into the audio."""
+    """Answers with as many words as fit into the audio."""
 
     def __init__(self, seconds: float, prompt: PromptFormat) -> None:
         self._seconds = seconds

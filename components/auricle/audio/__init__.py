@@ -1,1 +1,4 @@
-"""Audio: files to samples, samples to log-mel, and where to cut. No Dynamo, no I/O on a loop."""
+"""Audio: decoding to samples, log-mel features, voice activity and segmentation.
+
+Nothing here uses Dynamo or awaits; CPU-heavy functions belong into worker threads.
+"""

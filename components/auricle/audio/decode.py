@@ -1,4 +1,4 @@
-"""Audio files to 16 kHz mono float32. Runs in worker threads, never on an event loop."""
+"""Decodes audio files to 16 kHz mono float32. Call it in worker threads, not on an event loop."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import BadRequest
 
-MIN_RATE, MAX_RATE = 4_000, 192_000
+MIN_RATE, MAX_RATE = 4_000, 192_000  # Hz
 
 Float32 = npt.NDArray[np.float32]
 
 
 def read_audio(path: Path) -> Float32:
-    """Decode WAV, FLAC, MP3 or Ogg of any rate and channel count.
+    """Decode a WAV, FLAC, MP3 or Ogg file; channels are averaged.
 
-    Raises BadRequest saying why the file cannot be used.
+    Returns float32 of shape (samples,) in [-1, 1] at 16 kHz. Raises BadRequest if the file is
+    missing, unreadable, empty, not finite, or has a sample rate outside the supported range.
     """
     if not path.is_file():
         raise BadRequest(f"no such audio file: {path}")
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.SoundFileError as error:
-        raise BadRequest(f"{path.name} is not readable as WAV, FLAC, MP3 or Ogg: {error}") from None
+    except soundfile.SoundFileError:
+        raise BadRequest(f"{path.name} is not readable as WAV, FLAC, MP3 or Ogg") from None
     check_rate(rate)
     if len(samples) == 0:
         raise BadRequest(f"{path.name} contains no audio")
@@ -38,7 +39,7 @@ def read_audio(path: Path) -> Float32:
 
 
 def resample(samples: Float32, rate: int) -> Float32:
-    """To 16 kHz with soxr (high quality)."""
+    """Resample float32 of shape (samples,) from `rate` Hz to 16 kHz with soxr (high quality)."""
     if rate == SAMPLE_RATE:
         return samples
     resampled: Float32 = soxr.resample(samples, rate, SAMPLE_RATE)
@@ -46,6 +47,6 @@ def resample(samples: Float32, rate: int) -> Float32:
 
 
 def check_rate(rate: int) -> None:
-    """Raise BadRequest outside the supported range."""
+    """Raise BadRequest unless `rate` (Hz) lies in [MIN_RATE, MAX_RATE]."""
     if not MIN_RATE <= rate <= MAX_RATE:
         raise BadRequest(f"sample rate {rate} Hz is outside {MIN_RATE} to {MAX_RATE} Hz")

@@ -7,7 +7,7 @@ clamp to (maximum − 8) depends on the whole segment and is applied where a
 window is encoded.
 
 Frame k covers samples 160k−200 … 160k+199, so it is final once 160k+200
-samples are in; before that the end is reflected, as the extractor does.
+samples have arrived; until then the end is reflected, as the extractor does.
 """
 
 from __future__ import annotations
@@ -18,24 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from transformers.audio_utils import mel_filter_bank
 
-SAMPLE_RATE = 16_000
-HOP = 160
-FFT = 400
-# So many samples after a second's end its last frame is final.
-SETTLED = FFT // 2 - HOP
-BINS = 128
+from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
+
 CLAMP_RANGE = 8.0
 _HALF = FFT // 2
-# Frames are always computed in aligned blocks of this many: matrix products of
-# one shape round alike, so the way the audio was cut cannot show in the bits.
+# Frames are always computed in aligned blocks of this many: matrix products of one
+# shape round identically, so the result is bitwise independent of the packet sizes.
 _BLOCK = 16
-
-Frames = npt.NDArray[np.float32]
 
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(periodic Hann window (400,), mel filters (201, 128))."""
+    """Return the periodic Hann window, (400,), and the mel filters, (201, 128)."""
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
     filters = mel_filter_bank(
         num_frequency_bins=FFT // 2 + 1,
@@ -50,7 +44,7 @@ def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
 
 
 def _block_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
-    """(_BLOCK, 400) samples → (_BLOCK, 128) unclamped log-mel."""
+    """Compute unclamped log-mel, (_BLOCK, 128), of samples of shape (_BLOCK, 400)."""
     window, filters = _tables()
     spectrum = np.fft.rfft(slices * window, axis=1)
     energies = (spectrum.real**2 + spectrum.imag**2) @ filters
@@ -59,35 +53,35 @@ def _block_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
 
 
 class IncrementalLogMel:
-    """Unclamped log-mel of one segment; every final frame is computed once.
+    """Computes the unclamped log-mel of one segment; each final frame is computed once.
 
-    Not thread-safe: one owner at a time.
+    Not thread-safe: one thread at a time may use it.
     """
 
     def __init__(self) -> None:
         self._samples = np.zeros(0, np.float64)
-        self._dropped = 0  # samples no longer needed by any frame to come
+        self._dropped = 0  # samples already discarded: no later frame needs them
         self._final: list[Frames] = []  # blocks of _BLOCK final frames
         self._final_max = -np.inf
 
     @property
     def samples(self) -> int:
-        """Samples received."""
+        """Number of samples received."""
         return self._dropped + len(self._samples)
 
     def push(self, pcm: npt.NDArray[np.float32]) -> None:
-        """Append samples in [-1, 1]."""
+        """Append 16 kHz samples in [-1, 1], of shape (samples,)."""
         self._samples = np.concatenate([self._samples, pcm.astype(np.float64)])
 
     def frames(self, samples: int) -> tuple[Frames, float]:
-        """Features as if the segment ended after `samples`.
+        """Compute the features as if the segment ended after `samples`.
 
-        Returns (frames, 128) with frames = samples // 160, and their maximum.
-        `samples` must not exceed what was pushed and must not decrease. Raises
-        ValueError below 201 samples, where the edge cannot be reflected.
+        Returns float32 of shape (samples // 160, 128), and its maximum. Raises ValueError if
+        `samples` exceeds the samples received, decreases between calls, or is below 201,
+        where the edge cannot be reflected.
         """
         if samples > self.samples:
-            raise ValueError(f"{samples} samples asked for, {self.samples} received")
+            raise ValueError(f"{samples} samples requested, {self.samples} received")
         if samples <= _HALF:
             raise ValueError(f"log-mel needs at least {_HALF + 1} samples, got {samples}")
         self._finish_blocks(samples)
@@ -104,7 +98,7 @@ class IncrementalLogMel:
         return frames, max(self._final_max, tail_max)
 
     def _finish_blocks(self, samples: int) -> None:
-        """Compute blocks whose last frame no later sample can change."""
+        """Compute the blocks whose last frame no later sample can change."""
         while (last := len(self._final) * _BLOCK + _BLOCK - 1) * HOP + _HALF <= samples:
             start = last - _BLOCK + 1
             block = _block_of_frames(self._slices(start, last + 1, samples))
@@ -113,7 +107,7 @@ class IncrementalLogMel:
             self._drop_until((last + 1) * HOP - _HALF)
 
     def _slices(self, start: int, count: int, samples: int) -> npt.NDArray[np.float64]:
-        """The 400 samples of frames start … start+_BLOCK−1; zeros from frame `count` on."""
+        """Return the samples of frames from `start` on, (_BLOCK, 400); zeros from `count` on."""
         slices = np.zeros((_BLOCK, FFT))
         frames = np.arange(start, min(start + _BLOCK, count))
         index = np.abs(frames[:, None] * HOP - _HALF + np.arange(FFT))  # reflected at the start
@@ -122,7 +116,7 @@ class IncrementalLogMel:
         return slices
 
     def _drop_until(self, sample: int) -> None:
-        """Forget samples that only finished frames needed (a reflected end may reach back 200)."""
+        """Discard samples that only final frames needed (a reflected end may reach back 200)."""
         keep_from = sample - FFT
         if keep_from - self._dropped > SAMPLE_RATE:
             self._samples = self._samples[keep_from - self._dropped :]
@@ -130,6 +124,6 @@ class IncrementalLogMel:
 
 
 def normalise(frames: Frames, floor: float) -> Frames:
-    """Clamp to `floor` (the segment's maximum − 8) and scale, as the checkpoints expect."""
+    """Clamp to `floor` (the segment's maximum − 8) and scale as the checkpoints expect."""
     scaled: Frames = (np.maximum(frames, np.float32(floor)) + np.float32(4.0)) / np.float32(4.0)
     return scaled

@@ -1,4 +1,4 @@
-"""Streamed PCM: bytes of any size in, 16 kHz mono int16 out."""
+"""Converts streamed PCM of any packet size to 16 kHz mono int16."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import check_rate
-from auricle.audio.mel import SAMPLE_RATE
 from auricle.errors import ProtocolError
 
 Int16 = npt.NDArray[np.int16]
@@ -23,12 +23,11 @@ _G711 = {"pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}
 class PcmStream:
     """Converts one client's stream. Not thread-safe.
 
-    Samples may be split between packets; a stream that ends on half a sample
-    is an error.
+    A sample may be split between packets. A stream that ends within a sample is an error.
     """
 
     def __init__(self, sample_rate: int, encoding: str = "pcm_s16le") -> None:
-        """`encoding` is one of `ENCODINGS`."""
+        """`sample_rate` is in Hz (BadRequest if unsupported); `encoding` is one of `ENCODINGS`."""
         check_rate(sample_rate)
         self._odd = b""
         self._table = g711_table(_G711[encoding]) if encoding in _G711 else None
@@ -40,7 +39,7 @@ class PcmStream:
         )
 
     def push(self, data: bytes) -> Int16:
-        """Samples now complete; may be empty."""
+        """Convert the samples that `data` completes; the result may be empty."""
         if self._table is not None:
             return self._convert(self._table[np.frombuffer(data, np.uint8)], last=False)
         data = self._odd + data
@@ -49,7 +48,7 @@ class PcmStream:
         return self._convert(np.frombuffer(data[:whole], "<i2"), last=False)
 
     def end(self) -> Int16:
-        """What the resampler still held back. Raises ProtocolError on half a sample."""
+        """Return the samples the resampler still holds. Raises ProtocolError on half a sample."""
         if self._odd:
             raise ProtocolError(
                 "the audio ended on an odd number of bytes; pcm_s16le has two bytes per sample"
@@ -65,7 +64,7 @@ class PcmStream:
 
 @lru_cache(maxsize=2)
 def g711_table(law: str) -> Int16:
-    """The 256 samples that a byte of G.711 can mean, by libsndfile; `law` is ULAW or ALAW."""
+    """Return the int16 sample of each of the 256 G.711 codes; `law` is ULAW or ALAW."""
     every_byte = io.BytesIO(bytes(range(256)))
     table, _ = soundfile.read(
         every_byte, dtype="int16", samplerate=8000, channels=1, format="RAW", subtype=law
@@ -74,15 +73,15 @@ def g711_table(law: str) -> Int16:
 
 
 def milliseconds(samples: int) -> int:
-    """Of 16 kHz audio."""
+    """Convert a number of 16 kHz samples to milliseconds, rounded down."""
     return samples * 1000 // SAMPLE_RATE
 
 
 def to_float(pcm: Int16) -> npt.NDArray[np.float32]:
-    """int16 → float32 in [-1, 1)."""
+    """Convert int16 to float32 in [-1, 1)."""
     return pcm.astype(np.float32) / np.float32(32768.0)
 
 
 def to_int16(samples: npt.NDArray[np.float32]) -> Int16:
-    """float32 in [-1, 1] → int16, clipped."""
+    """Convert float32 in [-1, 1] to int16, clipped."""
     return np.clip(np.round(samples * 32768.0), -32768, 32767).astype(np.int16)

@@ -1,17 +1,17 @@
-"""Where a segment can be cut: the quietest point by energy."""
+"""Finds the quietest point of a signal, where a segment can be cut."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from auricle.audio.mel import HOP
+from auricle.audio.constants import HOP
 
 _SMOOTH_FRAMES = 20  # 200 ms: longer than the closure of a plosive
 
 
 def frame_energy_db(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """RMS level in dBFS of each 10 ms, floored at −100."""
+    """Return the RMS level of each 10 ms in dBFS, floored at −100; shape (len(samples) // 160,)."""
     count = len(samples) // HOP
     blocks = samples[: count * HOP].reshape(count, HOP).astype(np.float64)
     rms = np.sqrt(np.mean(blocks**2, axis=1))
@@ -20,7 +20,10 @@ def frame_energy_db(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]
 
 
 def quietest_point(samples: npt.NDArray[np.float32]) -> int:
-    """Middle sample of the quietest 200 ms; the latest of equally quiet ones."""
+    """Return the middle sample of the quietest 200 ms; of equally quiet ones, the latest.
+
+    Returns the length of `samples` if they are no longer than 200 ms.
+    """
     level = frame_energy_db(samples)
     if len(level) <= _SMOOTH_FRAMES:
         return len(samples)

@@ -1,8 +1,8 @@
-"""Speech probabilities from silero-vad's ONNX model, many streams in one call.
+"""Computes speech probabilities with silero-vad's ONNX model, many streams in one call.
 
 The model is a small recurrent network over frames of 512 samples (32 ms) at
 16 kHz, each preceded by the last 64 samples of the frame before
-(https://github.com/snakers4/silero-vad). Its wheel is only used for the file:
+(https://github.com/snakers4/silero-vad). Only the model file of its wheel is used:
 importing the package would load torch into a process that does not need it.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_float
 
 VAD_FRAME = 512  # samples
@@ -30,14 +30,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class VoiceState:
-    """What the model remembers of one stream, and samples short of a whole frame."""
+    """One stream's recurrent state, and its samples that do not fill a frame yet."""
 
     recurrent: Floats = field(default_factory=lambda: np.zeros(_STATE, np.float32))
     context: Floats = field(default_factory=lambda: np.zeros(_CONTEXT, np.float32))
     rest: Int16 = field(default_factory=lambda: np.zeros(0, np.int16))
 
     def frames(self, pcm: Int16, *, last: bool = False) -> Floats:
-        """Whole frames (n, 512) now complete; `last` fills the last one with zeros."""
+        """Return the frames that `pcm` completes, float32 (n, 512); `last` pads with zeros."""
         samples = np.concatenate([self.rest, pcm])
         if last and len(samples) % VAD_FRAME:
             missing = VAD_FRAME - len(samples) % VAD_FRAME
@@ -48,7 +48,10 @@ class VoiceState:
 
 
 class VoiceActivityModel:
-    """Not thread-safe: one thread calls it."""
+    """The ONNX model on one CPU thread. Not thread-safe.
+
+    Raises ImportError if the silero-vad package is missing.
+    """
 
     def __init__(self) -> None:
         options = onnxruntime.SessionOptions()
@@ -60,9 +63,9 @@ class VoiceActivityModel:
         self._rate = np.array(SAMPLE_RATE, np.int64)
 
     def probabilities(self, streams: Sequence[tuple[VoiceState, Floats]]) -> list[Floats]:
-        """For each stream its state, which moves on, and frames (n, 512): (n,) in [0, 1].
+        """Return each stream's speech probabilities, float32 (n,), for its frames (n, 512).
 
-        Frame i of all streams is one call of the model.
+        Advances the states in place. Frame i of all streams is one call of the model.
         """
         found: list[list[float]] = [[] for _ in streams]
         for step in range(max((len(frames) for _, frames in streams), default=0)):
@@ -94,6 +97,6 @@ def _model_file() -> Path:
     spec = importlib.util.find_spec("silero_vad")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(
-            "the package silero-vad, which holds the voice activity model, is missing"
+            "the package silero-vad, which contains the voice activity model, is not installed"
         )
     return Path(spec.submodule_search_locations[0]) / "data" / _MODEL_FILE

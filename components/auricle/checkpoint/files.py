@@ -1,4 +1,4 @@
-"""A checkpoint directory, in either of the two published formats.
+"""Reads a checkpoint directory in either of the two published formats.
 
 original       config.json with `thinker_config`, weights `thinker.audio_tower.*`, `thinker.model.*`
 transformers   config.json with `audio_config`/`text_config`, weights `model.audio_tower.*`,
@@ -30,7 +30,7 @@ _PROJECTOR_NAMES = {"proj1": "linear_1", "proj2": "linear_2"}
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was found at `path`; `fingerprint` (32 hex digits) is of the content."""
+    """A checked checkpoint; `fingerprint` (32 hex digits) identifies its content, not its path."""
 
     path: Path
     format: Format
@@ -42,7 +42,11 @@ class Checkpoint:
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Read and check a checkpoint. Raises CheckpointError saying exactly what is wrong."""
+    """Read and check a checkpoint; reads all weights once, for the fingerprint.
+
+    Blocks for seconds: call it in a worker thread. Raises CheckpointError if a file is missing
+    or unreadable, or if config and weights do not belong together.
+    """
     config = _read_config(path)
     if "thinker_config" in config:
         kind: Format = "original"
@@ -70,7 +74,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 
 def audio_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(encoder, projector) state dicts under transformers' module names, as torch tensors."""
+    """Return the state dicts of encoder and projector, under transformers' module names."""
     encoder: dict[str, Any] = {}
     projector: dict[str, Any] = {}
     prefix = _AUDIO_PREFIX[checkpoint.format]
@@ -119,7 +123,7 @@ def _weight_files(path: Path) -> list[Path]:
 
 
 def _check_weights(path: Path, files: list[Path], kind: Format, geometry: Geometry) -> None:
-    """The tensors that show whether config and weights belong together."""
+    """Check the tensors that tell whether config and weights belong together."""
     text = "thinker.model." if kind == "original" else "model.language_model."
     audio = _AUDIO_PREFIX[kind]
     out = f"{audio}proj2.weight" if kind == "original" else f"{_PROJECTOR_PREFIX}linear_2.weight"
@@ -145,7 +149,7 @@ def _check_weights(path: Path, files: list[Path], kind: Format, geometry: Geomet
 
 
 def _fingerprint(path: Path, weights: list[Path]) -> str:
-    """SHA-256 over config and weights (file contents, in name order), first 128 bits."""
+    """Return the first 128 bits of a SHA-256 over config and weights, in order of file name."""
     digest = hashlib.sha256((path / "config.json").read_bytes())
     for file in weights:
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""The numbers of a checkpoint that the rest of auricle is built around."""
+"""The sizes of a checkpoint that the rest of auricle depends on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auricle.audio import mel
+from auricle.audio.constants import BINS, HOP
 from auricle.errors import CheckpointError
 
 
@@ -14,12 +14,12 @@ from auricle.errors import CheckpointError
 class Geometry:
     """Sizes of encoder and decoder.
 
-    `chunk_frames` is what the conv stack sees at once (2·n_window),
-    `window_frames` the attention span (n_window_infer), `hidden_size` the
-    width of an embedding (encoder output = decoder input).
+    `block_frames` is the conv stack's input (2·n_window mel frames, 1 s), `window_frames`
+    the encoder's attention span (n_window_infer mel frames), `hidden_size` the width of an
+    embedding (encoder output, decoder input), `max_positions` the decoder's context length.
     """
 
-    chunk_frames: int
+    block_frames: int
     window_frames: int
     encoder_d_model: int
     hidden_size: int
@@ -29,23 +29,23 @@ class Geometry:
     max_positions: int
 
     def embeddings(self, frames: int) -> int:
-        """Embeddings of a window of `frames` mel frames: full chunks, then the rest."""
-        full, rest = divmod(frames, self.chunk_frames)
-        return full * _conv_length(self.chunk_frames) + _conv_length(rest)
+        """Return the number of embeddings of a window of `frames` mel frames."""
+        full, rest = divmod(frames, self.block_frames)
+        return full * _conv_length(self.block_frames) + _conv_length(rest)
 
     @property
     def window_embeddings(self) -> int:
-        """Embeddings of a whole window (104 for the published checkpoints)."""
+        """Number of embeddings of a whole window (104 for the published checkpoints)."""
         return self.embeddings(self.window_frames)
 
     @property
     def window_samples(self) -> int:
-        """Samples of a whole window."""
-        return self.window_frames * mel.HOP
+        """Number of 16 kHz samples of a whole window."""
+        return self.window_frames * HOP
 
 
 def _conv_length(frames: int) -> int:
-    """Length after three convolutions of kernel 3, stride 2, padding 1."""
+    """Return the length after three convolutions of kernel 3, stride 2, padding 1."""
     for _ in range(3):
         frames = (frames + 1) // 2
     return frames
@@ -56,7 +56,7 @@ def read_geometry(
 ) -> Geometry:
     """Check audio and text config and extract the geometry.
 
-    Raises CheckpointError naming each value that does not fit and what would.
+    Raises CheckpointError, which names each wrong value and the expected one.
     """
     wrong: list[str] = []
 
@@ -81,8 +81,8 @@ def read_geometry(
         wrong.append(
             f"audio_token_id is {audio_token_id!r}, expected an id below vocab_size {vocab}"
         )
-    if mel_bins != mel.BINS:
-        wrong.append(f"audio_config.num_mel_bins is {mel_bins}, expected {mel.BINS}")
+    if mel_bins != BINS:
+        wrong.append(f"audio_config.num_mel_bins is {mel_bins}, expected {BINS}")
     if n_window_infer % (2 * n_window):
         wrong.append(
             f"audio_config.n_window_infer is {n_window_infer}, expected a multiple of "
@@ -100,7 +100,7 @@ def read_geometry(
     if wrong:
         raise CheckpointError("config.json does not fit: " + "; ".join(wrong))
     return Geometry(
-        chunk_frames=2 * n_window,
+        block_frames=2 * n_window,
         window_frames=n_window_infer,
         encoder_d_model=d_model,
         hidden_size=hidden,

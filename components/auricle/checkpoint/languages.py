@@ -39,8 +39,10 @@ _NAMES = {
     "ro": "Romanian",
 }
 
+FAMILY = tuple(_NAMES.values())
+
 
 def language_name(language: str) -> str:
-    """`en`, `en-US` or `english` → `English`; what is not known stays, capitalised."""
+    """Return the name for `en`, `en-US` or `english`; an unknown language is only capitalised."""
     code = language.strip().lower()
     return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()

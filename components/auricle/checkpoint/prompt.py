@@ -1,4 +1,4 @@
-"""Tokens: the published prompt, the answer's format, and text out of tokens.
+"""Builds the published prompt and parses the model's answer.
 
 Prompt: `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>` audio
 `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
@@ -10,31 +10,38 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from tokenizers import Tokenizer
 from transformers import Qwen2Tokenizer
 
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.languages import language_name
+from auricle.checkpoint.languages import FAMILY, language_name
 from auricle.errors import BadRequest, CheckpointError
+from auricle.quoting import quoted
+from auricle.text_bounds import CONTEXT, LANGUAGE, fault
 
 _TEXT_MARK = "<asr_text>"
 _AUDIO_PAD = "<|audio_pad|>"
 _STOPS = ("<|im_end|>", "<|endoftext|>")
 _NO_LANGUAGE = "None"
-_BROKEN_CHARACTER = "\ufffd"  # what decoding half a UTF-8 character gives
+_BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
 
 
 class PromptFormat:
-    """Builds prompts and reads answers for one checkpoint."""
+    """Builds prompts and parses answers for one checkpoint.
+
+    Raises CheckpointError if the tokenizer is missing or does not fit the checkpoint.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._tokenizer = _load_tokenizer(checkpoint.path)
-        self._languages = checkpoint.languages
+        self._plain = _without_added_tokens(self._tokenizer)
+        self._languages = checkpoint.languages or FAMILY
         self.stop_tokens = tuple(self._special(token) for token in _STOPS)
         self.audio_token = self._special(_AUDIO_PAD)
         self._mark = self._special(_TEXT_MARK)
-        # Templates are few and asked for at every decode.
+        # There are few templates, and every decode needs them.
         self._ids = lru_cache(maxsize=256)(self._tokenized)
-        # A segment's context is that of all its decodes.
+        # All decodes of a segment have the same context.
         self._plain_ids = lru_cache(maxsize=1024)(self._tokenized_plain)
         if self.audio_token != checkpoint.geometry.audio_token_id:
             raise CheckpointError(
@@ -49,21 +56,34 @@ class PromptFormat:
         return int(number)
 
     def check_language(self, language: str | None) -> str | None:
-        """Canonical name of a language given by name or ISO code.
+        """Return the canonical name of a language given by name or ISO code.
 
-        Raises BadRequest for one the checkpoint does not support.
+        Returns None for None or blank. Raises BadRequest if the checkpoint does not support it;
+        if the checkpoint does not say, those of its family are supported.
         """
         if language is None or not language.strip():
             return None
+        if (wrong := fault("language", language, LANGUAGE)) is not None:
+            raise BadRequest(wrong)
         name = language_name(language)
-        if self._languages and name not in self._languages:
+        if name not in self._languages:
+            supported = ", ".join(self._languages)
             raise BadRequest(
-                f"language {language!r} is not supported; supported: {', '.join(self._languages)}"
+                f"language {quoted(language)} is not supported; supported: {supported}"
             )
         return name
 
+    @staticmethod
+    def check_context(context: str) -> None:
+        """Raise BadRequest if a client's context is too long, or is not text."""
+        if (wrong := fault("context", context, CONTEXT)) is not None:
+            raise BadRequest(wrong)
+
     def head(self, context: str) -> tuple[int, ...]:
-        """Everything before the audio. Special tokens inside `context` are plain text."""
+        """Return the prompt's tokens before the audio.
+
+        Control tokens in `context` are tokenized as plain text.
+        """
         return (
             *self._ids("<|im_start|>system\n"),
             *self._plain_ids(context),
@@ -71,12 +91,18 @@ class PromptFormat:
         )
 
     def tail(self, language: str | None) -> tuple[int, ...]:
-        """Everything after the audio, up to where the model writes."""
-        forced = "" if language is None else f"language {language}{_TEXT_MARK}"
-        return self._ids(f"<|audio_end|><|im_end|>\n<|im_start|>assistant\n{forced}")
+        """Return the prompt's tokens after the audio, up to where the answer begins."""
+        opened = self._ids("<|audio_end|><|im_end|>\n<|im_start|>assistant\n")
+        if language is None:
+            return opened
+        return (*opened, *self._plain_ids(f"language {language}"), self._mark)
 
     def answer(self, tokens: tuple[int, ...], language: str | None) -> tuple[str, str]:
-        """(language, text) of an answer or of a prefix of one. No mark yet: no text yet."""
+        """Return language and text of an answer or of a prefix of one.
+
+        `language` is the one forced by the prompt. Without one, both are empty until
+        `<asr_text>` has been generated.
+        """
         if language is not None:
             return language, self.text(tokens)
         if self._mark not in tokens:
@@ -86,35 +112,43 @@ class PromptFormat:
         return ("" if named == _NO_LANGUAGE else named), self.text(tokens[at + 1 :])
 
     def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """What an answer with a detected language begins with; empty if it is not complete."""
+        """Return the tokens up to and including `<asr_text>`; empty if it was not generated yet."""
         return tokens[: tokens.index(self._mark) + 1] if self._mark in tokens else ()
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        """Decoded text without special tokens; half characters at the end are left out."""
+        """Decode without special tokens and without an incomplete UTF-8 character at the end."""
         text: str = self._tokenizer.decode(
             [t for t in tokens if t not in self.stop_tokens], skip_special_tokens=True
         )
         return text.rstrip(_BROKEN_CHARACTER)
 
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:
-        """Whether `tokens` do not end inside a UTF-8 character."""
+        """Return False if `tokens` end inside a UTF-8 character."""
         return not self._tokenizer.decode(list(tokens)).endswith(_BROKEN_CHARACTER)
 
     def _tokenized(self, template: str) -> tuple[int, ...]:
         return tuple(self._tokenizer(template, add_special_tokens=False).input_ids)
 
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
-        """Client text must not be able to open or close turns."""
-        if not text:
-            return ()
-        ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
-        return tuple(ids)
+        """Tokenize a client's text so that it cannot open or close turns."""
+        return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
+
+
+def _without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
+    """Return a tokenizer of the same vocabulary that does not know a single control token.
+
+    `split_special_tokens` will not do: it leaves added tokens that are not marked as special,
+    and `<asr_text>` is one of them.
+    """
+    known = tokenizer.backend_tokenizer
+    plain = Tokenizer(known.model)
+    plain.normalizer, plain.pre_tokenizer = known.normalizer, known.pre_tokenizer
+    return plain
 
 
 def _load_tokenizer(path: Path) -> Qwen2Tokenizer:
-    for name in ("tokenizer_config.json",):
-        if not (path / name).is_file():
-            raise CheckpointError(f"{path} has no {name}")
+    if not (path / "tokenizer_config.json").is_file():
+        raise CheckpointError(f"{path} has no tokenizer_config.json")
     try:
         return Qwen2Tokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:

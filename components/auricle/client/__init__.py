@@ -1,1 +1,1 @@
-"""What `auricle transcribe` is made of: a streaming client and its display."""
+"""The client of `auricle transcribe`: streaming and display."""

@@ -1,4 +1,4 @@
-"""Live text on a terminal: committed bright, partial dim, and a progress bar."""
+"""Live text on a terminal: committed text bold, partial text dim, and a progress bar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from auricle.client.stream import Event
 
 
 class LiveText:
-    """Renders a session's events; without a terminal it prints each change as a line."""
+    """Shows a session's events live; without a terminal it prints a line per change.
+
+    `seconds` is the length of the audio. Use it as a context manager, in one thread.
+    """
 
     def __init__(self, console: Console, seconds: float) -> None:
         self._console = console
@@ -38,11 +41,11 @@ class LiveText:
             self._live.stop()
 
     def sent(self, seconds: float) -> None:
-        """So much audio has been sent."""
+        """Update the progress: `seconds` of audio have been sent."""
         self._progress.update(self._task, completed=seconds)
 
     def event(self, event: Event) -> None:
-        """Show what an event changed."""
+        """Show the text of an event; events without text are ignored."""
         if event["type"] == "partial":
             self._committed, self._partial = event["committed"], event["partial"]
         elif event["type"] == "final":

@@ -1,4 +1,4 @@
-"""A client of `/v1/audio/stream`."""
+"""A client of the WebSocket `/v1/audio/stream`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ import numpy as np
 import numpy.typing as npt
 import websockets
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_int16
-from auricle.errors import AuricleError, Overloaded, WorkerUnavailable, from_code
+from auricle.errors import (
+    AuricleError,
+    BadRequest,
+    Overloaded,
+    WorkerUnavailable,
+    from_code,
+)
 
 Event = dict[str, Any]
 _OPEN_SECONDS = 10.0
 _EVENT_SECONDS = 120.0
-_LIVE_PACKET = SAMPLE_RATE // 10  # 100 ms, as a microphone would
+_LIVE_PACKET = SAMPLE_RATE // 10  # 100 ms in samples, like a microphone
 _FILE_PACKET = 5 * SAMPLE_RATE
-# A server that is about to go is followed by another; until then nobody lets us in.
+# After a server has drained, how long and how often to retry until another accepts the session.
 _COME_AGAIN_SECONDS = 60.0
 _COME_AGAIN_PAUSE_SECONDS = 0.5
 _TIMES = ("at_ms", "start_ms", "end_ms", "audio_ms")
@@ -31,15 +37,18 @@ _TIMES = ("at_ms", "start_ms", "end_ms", "audio_ms")
 
 @dataclass
 class _Whole:
-    """What a client sees of sessions that go on one from the other: one."""
+    """Joins sessions that continue one another into one, for the events shown to the caller.
+
+    `offset_ms`, `segments` and `texts` are those of the sessions before the current one.
+    """
 
     offset_ms: int = 0
     segments: int = 0
     texts: list[str] = field(default_factory=list)
-    began: float | None = None  # when the first sample was spoken, on the loop's clock
+    began: float | None = None  # when the first sample was due, on the loop's clock
 
     def shown(self, event: Event) -> Event:
-        """The event, as if there were one session."""
+        """Return the event with times and segment numbers counted from the first session."""
         for name in _TIMES:
             if name in event:
                 event[name] += self.offset_ms
@@ -52,7 +61,7 @@ class _Whole:
         return event
 
     def moved(self, event: Event, segments: int) -> None:
-        """The next session begins where this one was left."""
+        """Continue in another session, after `event` (`going_away`) and `segments` finals."""
         self.offset_ms += event["resume_ms"]
         self.segments += segments
 
@@ -67,11 +76,13 @@ async def stream_file(
     api_key: str | None = None,
     on_sent: Callable[[float], None] = lambda _seconds: None,
 ) -> AsyncGenerator[Event, None]:
-    """Send 16 kHz mono samples; yields the server's events, the last being `done`.
+    """Send 16 kHz mono float32 samples and yield the server's events; the last is `done`.
 
-    A server that is about to go is left for another at the same address, without a gap.
-    `live` paces the audio in real time and asks for partial text. Raises AuricleError if the
-    server refuses or fails, WorkerUnavailable if it cannot be reached.
+    If the server drains, the session continues on another one at the same address, without a
+    gap. `live` sends the audio in real time and requests partial text. `on_sent` is called on
+    the event loop with the seconds of audio sent. Raises BadRequest for an address of another
+    form, WorkerUnavailable if the server cannot be reached or closes the connection, and
+    another AuricleError if it refuses, fails, or sends nothing for 120 s.
     """
     start: Event = {"type": "start", "sample_rate": SAMPLE_RATE, "partials": live}
     if language is not None:
@@ -100,7 +111,7 @@ async def stream_file(
 
 
 async def _connected(url: str, api_key: str | None, *, again: bool) -> websockets.ClientConnection:
-    """A connection; `again` is patient with servers that have no room yet."""
+    """Connect to the server; with `again`, retry for 60 s while servers refuse or are down."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + (_COME_AGAIN_SECONDS if again else 0.0)
     while True:
@@ -113,14 +124,14 @@ async def _connected(url: str, api_key: str | None, *, again: bool) -> websocket
 
 
 async def _connect(url: str, api_key: str | None) -> websockets.ClientConnection:
-    address = url.replace("http", "ws", 1).rstrip("/") + "/v1/audio/stream"
+    address = _socket_address(url)
     try:
         return await websockets.connect(
             address,
             additional_headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             open_timeout=_OPEN_SECONDS,
             max_size=None,
-            ping_timeout=None,  # a server that holds us back reads our ping after our audio
+            ping_timeout=None,  # under backpressure the server reads a ping only after our audio
         )
     except websockets.InvalidStatus as error:
         kind = Overloaded if error.response.status_code == 503 else AuricleError
@@ -129,10 +140,21 @@ async def _connect(url: str, api_key: str | None) -> websockets.ClientConnection
         raise WorkerUnavailable(f"no auricle server at {url}: {error}") from None
 
 
+def _socket_address(url: str) -> str:
+    """Return the WebSocket's URL. Raises BadRequest unless `url` is of HTTP or WebSocket."""
+    for begin, protocol in (("http", "ws"), ("https", "wss"), ("ws", "ws"), ("wss", "wss")):
+        if url.lower().startswith(f"{begin}://"):
+            return f"{protocol}://{url[len(begin) + 3 :].rstrip('/')}/v1/audio/stream"
+    raise BadRequest(
+        f"{url} is not the address of a server; "
+        "it must begin with http://, https://, ws:// or wss://"
+    )
+
+
 async def _events(
     socket: websockets.ClientConnection, start: Event, sender: _Sender
 ) -> AsyncGenerator[Event, None]:
-    """Of one session, while its audio is sent."""
+    """Yield the events of one session while `sender` sends its audio."""
     await socket.send(json.dumps(start))
     sending: asyncio.Task[None] | None = None
     try:
@@ -157,7 +179,7 @@ async def _events(
 
 
 def _reason(error: websockets.InvalidStatus) -> str:
-    """The message of an error answer, or its status."""
+    """Return the message of an error response, or its status."""
     try:
         return str(json.loads(error.response.body or b"")["error"]["message"])
     except (ValueError, KeyError, TypeError):
@@ -165,7 +187,7 @@ def _reason(error: websockets.InvalidStatus) -> str:
 
 
 async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:
-    """The next event. While audio is being sent the server may well have nothing to say."""
+    """Return the next event. Raises TimeoutError after 120 s, but not while audio is sent."""
     while True:
         try:
             async with asyncio.timeout(_EVENT_SECONDS):
@@ -176,7 +198,10 @@ async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[No
 
 
 class _Sender:
-    """Sends audio from sample `begin` on; what has been spoken already, at once."""
+    """Sends audio from sample `begin` on; with `live`, in real time.
+
+    Audio that was due before the session began is sent at once.
+    """
 
     def __init__(
         self,
@@ -194,7 +219,7 @@ class _Sender:
         self._on_sent = on_sent
 
     async def run(self, socket: websockets.ClientConnection) -> None:
-        """All of it, and the end."""
+        """Send all audio and the end message."""
         packet = _LIVE_PACKET if self._live else _FILE_PACKET
         loop = asyncio.get_running_loop()
         if self._whole.began is None:
@@ -202,7 +227,7 @@ class _Sender:
         for at in range(self._begin, len(self._pcm), packet):
             end = min(at + packet, len(self._pcm))
             if self._live:
-                # A packet can be sent once its last sample has been spoken.
+                # In real time, a packet is complete when its last sample has been spoken.
                 spoken = self._whole.began + end / SAMPLE_RATE
                 await asyncio.sleep(max(0.0, spoken - loop.time()))
             await socket.send(self._pcm[at:end].astype("<i2").tobytes())

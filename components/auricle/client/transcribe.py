@@ -1,22 +1,26 @@
-"""`auricle transcribe`: a file through a server, which is started if none runs."""
+"""`auricle transcribe`: sends a file to a server, which is started if none is running."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 
-from auricle.audio.decode import read_audio
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import to_float
+from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.client.display import LiveText
 from auricle.client.stream import Event, stream_file
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, BadRequest
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 
@@ -35,9 +39,13 @@ async def transcribe(
     context: str,
     api_key: str | None,
 ) -> None:
-    """Print the transcript of `file`; raises AuricleError saying what went wrong."""
-    samples = await asyncio.to_thread(read_audio, file)
-    # What a program reads goes to standard output, everything else beside it.
+    """Print the transcript of `file`, or its events with `as_json`.
+
+    `url` of None selects the server at the default address, or starts one. Raises BadRequest
+    for an unusable file, and AuricleError if the server cannot be started, refuses or fails.
+    """
+    samples = await asyncio.to_thread(_samples, file)
+    # With JSON, standard output has only events; everything else goes to standard error.
     console = Console(stderr=as_json)
     async with _server(url, console, quiet=as_json) as server:
         with LiveText(console, len(samples) / SAMPLE_RATE) as display:
@@ -60,9 +68,24 @@ async def transcribe(
             console.print(last.get("text", ""), style="bold", highlight=False)
 
 
+def _samples(file: Path) -> npt.NDArray[np.float32]:
+    """Return the 16 kHz mono samples of a file in any format that the server accepts.
+
+    Raises BadRequest if the file does not exist or cannot be read or decoded.
+    """
+    if not file.is_file():
+        raise BadRequest(f"no such audio file: {file}")
+    try:
+        with file.open("rb") as opened:
+            blocks = read_recording(opened, file.name, RecordingLimits(seconds=math.inf))
+            return to_float(np.concatenate(list(blocks)))
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
+
+
 @contextlib.asynccontextmanager
 async def _server(url: str | None, console: Console, *, quiet: bool) -> AsyncGenerator[str, None]:
-    """The given server, the one at the default address, or one of our own."""
+    """Yield the URL of the given server, the one at the default address, or a new one."""
     if url is not None:
         yield url
     elif await _is_auricle(DEFAULT_URL):
@@ -83,7 +106,7 @@ async def _is_auricle(url: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _own_server(console: Console, *, quiet: bool) -> AsyncGenerator[str, None]:
-    """The default graph on a free port, stopped at the end."""
+    """Run the default graph on a free port and yield its URL; stop it at the end."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     supervisors: list[Supervisor] = []
     running = asyncio.create_task(
@@ -101,7 +124,7 @@ async def _own_server(console: Console, *, quiet: bool) -> AsyncGenerator[str, N
         waiting: set[asyncio.Future[Any]] = {running, ready}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            await running  # raises what kept it from starting
+            await running  # raises the error that prevented the start
             raise AuricleError("the server was stopped before it was ready")
         yield ready.result()
     finally:

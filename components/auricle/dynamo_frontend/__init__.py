@@ -1,1 +1,1 @@
-"""Dynamo's own frontend as a component of a graph: unmodified, in a process below ours."""
+"""Dynamo's own frontend as a component of a graph: unmodified, in a child process."""

@@ -1,4 +1,4 @@
-"""Runs `python -m dynamo.frontend` and says when it serves our model."""
+"""Runs `python -m dynamo.frontend` and reports when it lists a model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import sys
 import httpx
 
 from auricle.errors import AuricleError
+from auricle.process.status import report_status
 from auricle.runtime import dynamo_environment
 from auricle.settings import DynamoFrontendSettings
-from auricle.status import report_status
 from auricle.tasks import first_failure_or, within
 
 _MODEL_SECONDS = 600.0
@@ -22,7 +22,11 @@ _STOP_SECONDS = 15.0
 
 
 async def run(settings: DynamoFrontendSettings) -> None:
-    """Until told to stop, or until it ends by itself."""
+    """Run Dynamo's frontend until SIGTERM or SIGINT.
+
+    Raises AuricleError if it ends by itself, and DeadlineExceeded if it lists no model within
+    600 s. On stop it gets SIGTERM, and SIGKILL after 15 s.
+    """
     address = f"http://{settings.host}:{settings.port}"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dynamo.frontend"),
@@ -58,7 +62,7 @@ async def _lists_a_model(address: str) -> None:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    raise AuricleError(f"dynamo.frontend ended with {await process.wait()}")
+    raise AuricleError(f"dynamo.frontend ended with exit code {await process.wait()}")
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -1,1 +1,1 @@
-"""Embeddings in memory and on the move: slots, headers, leases, NIXL."""
+"""Storage and transfer of embeddings: slots, headers, leases, NIXL."""

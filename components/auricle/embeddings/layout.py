@@ -1,10 +1,10 @@
-"""What a slot looks like in memory: a header that proves its content, then the embeddings.
+"""The layout of a slot: a header that identifies its content, then the embeddings.
 
-NIXL does not notice stale memory (reads of reused or deregistered memory
-report success), so a reader trusts only what key, generation and checksum say.
+NIXL does not detect stale memory (reads of reused or deregistered memory report success),
+so a reader relies on key, generation and checksum alone.
 
-Header, 64 bytes, little-endian: magic 4s · version u32 · key 16s · generation
-u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · 16 bytes zero.
+Header, 64 bytes, little-endian: magic 4s · version u32 · key 24s · generation
+u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · 8 bytes zero.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from auricle.embeddings.keys import KEY_BYTES
 from auricle.errors import TransferFailed
 
-_HEADER = struct.Struct("<4sI16sQIIII16x")
+_HEADER = struct.Struct(f"<4sI{KEY_BYTES}sQIIII8x")
 HEADER_BYTES = _HEADER.size
-_MAGIC, _VERSION = b"AURI", 1
-_GENERATION_AT = struct.calcsize("<4sI16s")
+_MAGIC, _VERSION = b"AURI", 2
+_GENERATION_AT = struct.calcsize(f"<4sI{KEY_BYTES}s")
 Bytes = npt.NDArray[np.uint8]
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
 class SlabLayout:
-    """`width` values of `item_bytes` per embedding, at most `max_length` embeddings a slot."""
+    """Sizes of a slot: up to `max_length` embeddings of `width` values of `item_bytes` bytes."""
 
     width: int
     item_bytes: int
@@ -36,20 +37,24 @@ class SlabLayout:
 
     @property
     def slot_bytes(self) -> int:
-        """Slot size, a multiple of 64."""
+        """Size of a slot in bytes, a multiple of 64."""
         return HEADER_BYTES + -(-self.max_length * self.row_bytes // 64) * 64
 
     @property
     def row_bytes(self) -> int:
-        """One embedding."""
+        """Size of one embedding in bytes."""
         return self.width * self.item_bytes
 
     def content_bytes(self, length: int) -> int:
-        """Header and `length` embeddings."""
+        """Size of the header and `length` embeddings in bytes."""
         return HEADER_BYTES + length * self.row_bytes
 
     def write(self, memory: Bytes, key: str, generation: int, payload: Bytes) -> None:
-        """Fill the slot `memory`: payload first, header last, so a torn slot never verifies."""
+        """Write header and payload into the slot `memory`.
+
+        The payload is written first and the header last, so a torn slot never verifies. `key`
+        is one of `keys.py`. Raises ValueError unless `payload` is 1 to `max_length` embeddings.
+        """
         length, rest = divmod(len(payload), self.row_bytes)
         if rest or not 0 < length <= self.max_length:
             raise ValueError(f"{len(payload)} bytes are not 1 to {self.max_length} embeddings")
@@ -62,7 +67,7 @@ class SlabLayout:
         memory[:HEADER_BYTES] = np.frombuffer(header, np.uint8)
 
     def matches(self, memory: Bytes, key: str, generation: int, length: int) -> str | None:
-        """None if the header is that of (key, generation, length); else what is wrong."""
+        """Return None if the header has these values, else a description of the mismatch."""
         found = _HEADER.unpack(memory[:HEADER_BYTES].tobytes())
         expected = (
             _MAGIC, _VERSION, bytes.fromhex(key), generation, length, self.width, self.item_bytes,
@@ -79,7 +84,7 @@ class SlabLayout:
         return None
 
     def verify(self, memory: Bytes, key: str, generation: int, length: int) -> None:
-        """Raise TransferFailed unless header and checksum are right."""
+        """Raise TransferFailed unless the header has these values and the checksum matches."""
         if (wrong := self.matches(memory, key, generation, length)) is not None:
             raise TransferFailed(wrong)
         checksum = _HEADER.unpack(memory[:HEADER_BYTES].tobytes())[-1]
@@ -87,7 +92,7 @@ class SlabLayout:
             raise TransferFailed(f"embeddings of {key} do not match their checksum")
 
     def restamp(self, memory: Bytes, generation: int) -> None:
-        """Give a verified slot its new owner's generation."""
+        """Replace the generation in the header, which the checksum does not cover."""
         memory[_GENERATION_AT : _GENERATION_AT + 8] = np.frombuffer(
             struct.pack("<Q", generation), np.uint8
         )

@@ -1,4 +1,4 @@
-"""Leases on slots: granted with the reply, ended by the reader or by a deadline. Pure logic."""
+"""Leases on slots: granted with the reply, ended by the reader or by a deadline. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lease:
 
 
 class LeaseBook:
-    """All open leases of one slab. A lease is never renewed."""
+    """The open leases of one slab; a lease is never renewed. Not thread-safe."""
 
     def __init__(self, table: SlotTable, seconds: float) -> None:
         self._table = table
@@ -32,7 +32,7 @@ class LeaseBook:
         return len(self._open)
 
     def grant(self, slot: Slot, now: float) -> Lease:
-        """Pin `slot` until released or `seconds` from `now`."""
+        """Pin `slot` until its lease is released or expires; `now` is monotonic seconds."""
         lease = Lease(self._next, slot, now + self._seconds)
         self._next += 1
         self._table.pin(slot)
@@ -41,7 +41,7 @@ class LeaseBook:
         return lease
 
     def release(self, number: int) -> bool:
-        """The reader is done; False if the lease had ended already."""
+        """End the lease because its reader is done. Returns False if it had ended already."""
         lease = self._open.pop(number, None)
         if lease is None:
             return False
@@ -49,7 +49,7 @@ class LeaseBook:
         return True
 
     def expire(self, now: float) -> int:
-        """End the leases whose deadline has passed; returns how many."""
+        """End the leases whose deadline is at or before `now`, and return how many those were."""
         ended = 0
         while self._by_deadline and self._by_deadline[0][0] <= now:
             _, number = heapq.heappop(self._by_deadline)

@@ -1,4 +1,4 @@
-"""The memory behind a slab: one preallocated block, host or device."""
+"""The memory of a slab: one preallocated block."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.layout import Bytes, SlabLayout
 from auricle.embeddings.nixl import Region
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class HostSlab:
-    """`count` slots in host memory, as bytes; with a `name` other processes can map it."""
+    """`count` slots in host memory; other processes can map a slab that has a `name`."""
 
     def __init__(self, layout: SlabLayout, count: int, memory: Bytes, name: str | None) -> None:
         self.layout = layout
@@ -27,16 +24,16 @@ class HostSlab:
 
     @classmethod
     def private(cls, layout: SlabLayout, count: int) -> HostSlab:
-        """Memory of this process alone."""
+        """Allocate memory that only this process can access."""
         block = mmap.mmap(-1, layout.slot_bytes * count)
         return cls(layout, count, np.frombuffer(block, np.uint8), None)
 
     @classmethod
     def create_shared(cls, layout: SlabLayout, count: int) -> HostSlab:
-        """Memory that processes of the same user find by name until `unlink`.
+        """Allocate memory that processes of the same user can attach to until `unlink`.
 
-        An anonymous file reached through /proc: nothing is left behind however
-        this process ends, and a container's small /dev/shm does not matter.
+        It is an anonymous file, reached through /proc: nothing is left behind however this
+        process ends, and the size of /dev/shm (small in containers) does not limit it.
         """
         descriptor = os.memfd_create("auricle-slab")
         size = layout.slot_bytes * count
@@ -48,29 +45,29 @@ class HostSlab:
 
     @classmethod
     def attach(cls, layout: SlabLayout, count: int, name: str) -> HostSlab:
-        """Map the slab another process created."""
+        """Map a slab that another process has created and not unlinked yet."""
         with Path(name).open("r+b") as file:
             memory = _map(file.fileno(), layout.slot_bytes * count)
         return cls(layout, count, memory, name)
 
     def unlink(self) -> None:
-        """Nobody can attach any more; the memory lives until the last process has unmapped it."""
+        """Refuse further `attach`; the memory remains until the last process has unmapped it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     @property
     def region(self) -> Region:
-        """All of it, for registration."""
+        """The whole slab, for registration with NIXL."""
         return Region(self._memory.ctypes.data, self._memory.nbytes)
 
     def slot(self, index: int) -> Bytes:
-        """The bytes of one slot."""
+        """Return the bytes of one slot, shape (slot_bytes,), as a view."""
         start = index * self.layout.slot_bytes
         return self._memory[start : start + self.layout.slot_bytes]
 
     def slot_region(self, index: int, length: int) -> Region:
-        """Header and `length` embeddings of one slot, for a transfer."""
+        """Return the region of one slot's header and `length` embeddings, for a transfer."""
         start = self._memory.ctypes.data + index * self.layout.slot_bytes
         return Region(start, self.layout.content_bytes(length))
 

@@ -1,13 +1,13 @@
-"""NIXL, imported here and nowhere else.
+"""One-sided reads and notifications over NIXL, which is imported in this file alone.
 
-One thread owns the agent: every NIXL call is made there, so nothing blocks an
-event loop and the agent needs no locking. The agent's own progress thread is
-off (it burns a core per idle agent); this thread makes progress instead, and
-only while there is something to wait for.
+One thread owns the agent and makes every NIXL call, so no event loop blocks and the agent
+needs no lock. The agent's own progress thread is off, because it uses a core per idle agent;
+our thread drives progress instead, and only while a transfer or notification is expected.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import logging
 import queue
@@ -15,72 +15,39 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
-from auricle.errors import TransferFailed
+from auricle.embeddings.reads import (
+    Asked,
+    Message,
+    PendingRead,
+    Question,
+    ReadRequest,
+    Region,
+    settle,
+)
+from auricle.errors import ProcessFailed, TransferFailed
+
+__all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region"]
 
 log = logging.getLogger(__name__)
-# Polling faster does not help a read of a window (about 0.5 ms) and burns a core.
-# Without RDMA hardware the owner of the memory has to make progress for its reader,
-# so the notification poll bounds the time of a read.
+# Faster polling would not shorten a read of a window (about 0.5 ms) and would use a core.
+# Without RDMA hardware the owner of the memory must drive progress for its reader, so this
+# interval bounds the duration of a read.
 _POLL_SECONDS = 0.0002
 _NOTIFICATION_POLL_SECONDS = 0.0005
-# A message without a read says nothing when it has left; first contact takes up to 40 ms.
+# NIXL does not report when a notification without a read has left; connecting takes up to 40 ms.
 _SENDING_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Region:
-    """Bytes of one memory: `memory` is DRAM or VRAM, `device` its id (0 for DRAM)."""
-
-    address: int
-    size: int
-    device: int = 0
-    memory: str = "DRAM"
-
-
-@dataclass(frozen=True)
-class ReadRequest:
-    """Read `remote` regions of one agent into `local` ones, pairwise; then tell it `notice`."""
-
-    agent: str
-    agent_metadata: bytes
-    remote: tuple[Region, ...]
-    local: tuple[Region, ...]
-    notice: bytes
-    deadline_seconds: float
-
-
-@dataclass(frozen=True)
-class _Message:
-    """To another agent, without a read."""
-
-    agent: str
-    agent_metadata: bytes
-    notice: bytes
-
-
-class PendingRead:
-    """A read under way.
-
-    `outcome` is its result. `ended` is done once the local regions can no longer
-    be written to: after a time-out that may be much later.
-    """
-
-    def __init__(self, request: ReadRequest) -> None:
-        self.request = request
-        self.outcome: Future[None] = Future()
-        self.ended: Future[None] = Future()
-        self.handle: Any = None
-        self.deadline = 0.0
+_FAILED_POLLS = 100
 
 
 class NixlEndpoint:
-    """An agent over one registered memory, and the thread that drives it.
+    """A NIXL agent over one registered memory region, and the thread that drives it.
 
-    `on_notice` is called in that thread with each notification's bytes; it is
-    listened for while `awaiting_notices()`.
+    All public methods may be called from any thread. `on_notice` is called in the agent's
+    thread with each notification's bytes. `awaiting_notices` is called there too: while it
+    returns True, the thread polls for notifications.
     """
 
     def __init__(
@@ -94,60 +61,94 @@ class NixlEndpoint:
         self._region = region
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
-        self._inbox: queue.SimpleQueue[PendingRead | _Message | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
         self._active: list[PendingRead] = []
         self._late: list[PendingRead] = []  # timed out, still in progress
         self._sending_until = 0.0
         self._peers: dict[str, bytes] = {}
         self._started: Future[bytes] = Future()
         self._thread = threading.Thread(target=self._run, name=f"nixl-{name}", daemon=True)
-        self._stopping = False
-        self._had_failures = False
+        self._stopping = self._had_failures = False
+        self._failed_polls = 0  # in a row
+        self._death: Future[None] = Future()
 
     def start(self, deadline_seconds: float = 30.0) -> bytes:
-        """Create the agent and register the memory; returns the agent's metadata."""
+        """Create the agent, register the memory and return the agent's metadata. Blocks.
+
+        Raises TimeoutError after `deadline_seconds`, or whatever NIXL raised.
+        """
         self._thread.start()
         self.metadata = self._started.result(deadline_seconds)
         return self.metadata
 
     def close(self) -> None:
-        """Stop the thread; open transfers fail."""
+        """Stop the thread, for at most 5 s; open reads fail with TransferFailed."""
         self._stopping = True
         self._inbox.put(None)
         self._thread.join(5.0)
         if self._had_failures or self._late:
             # UCX aborts the process when an agent that lost a peer is destroyed
-            # (arbiter assertion, NIXL 1.4). This process is ending: keep the agent.
+            # (arbiter assertion, NIXL 1.4). The process is about to exit, so leak the agent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._agent))
 
     def wake(self) -> None:
-        """Something to wait for has begun (a lease was granted)."""
+        """Make the thread call `awaiting_notices` again, after a lease was granted."""
         self._inbox.put(None)
 
     def begin(self, request: ReadRequest) -> PendingRead:
-        """Start a read; `outcome` fails with TransferFailed."""
+        """Start a read. Its `outcome` raises TransferFailed on an error or after the deadline."""
         pending = PendingRead(request)
         self._inbox.put(pending)
+        if self._death.done():
+            self._fail_queued("the NIXL thread has ended")
         return pending
 
+    async def watch(self) -> None:
+        """Wait until the thread has died, and raise ProcessFailed; return after `close`."""
+        await asyncio.shield(asyncio.wrap_future(self._death))
+
+    async def answers(self) -> None:
+        """Return once the thread has answered, which it does between two calls of NIXL."""
+        self._inbox.put(question := Question())
+        await asyncio.wrap_future(question.answer)
+
     def notify(self, agent: str, agent_metadata: bytes, notice: bytes) -> None:
-        """Tell another agent something; if it cannot be reached nobody hears of it."""
-        self._inbox.put(_Message(agent, agent_metadata, notice))
+        """Send a notification without a read. Delivery is not guaranteed; failures are logged."""
+        self._inbox.put(Message(agent, agent_metadata, notice))
 
     # ── the agent's thread ──────────────────────────────────────────────────
 
     def _run(self) -> None:
         try:
             self._open()
-        except Exception as error:  # whatever NIXL raises, start() must hear it
+        except Exception as error:  # start() re-raises whatever NIXL raised
             self._started.set_exception(error)
             return
-        while not self._stopping:
-            self._take_requests()
-            self._poll_transfers()
-            self._poll_notices()
-        for read in self._active:
-            _settle(read.outcome, TransferFailed("the NIXL endpoint was closed"))
+        death: Exception | None = None
+        try:
+            while not self._stopping:
+                self._take_requests()
+                self._poll_transfers()
+                self._poll_notices()
+        except Exception as error:
+            log.exception("the NIXL thread died")
+            death = ProcessFailed(f"the NIXL thread died: {error or type(error).__name__}")
+        finally:
+            settle(self._death, death)
+            why = "the NIXL endpoint was closed" if death is None else "the NIXL thread has ended"
+            # `ended` of these stays open, because NIXL may still write to their memory.
+            for read in self._active:
+                settle(read.outcome, TransferFailed(why))
+            self._fail_queued(why)
+
+    def _fail_queued(self, why: str) -> None:
+        """Fail the reads that nobody will start; called in any thread."""
+        with suppress(queue.Empty):
+            while True:
+                item = self._inbox.get_nowait()
+                if isinstance(item, PendingRead):
+                    settle(item.ended, None)
+                    settle(item.outcome, TransferFailed(why))
 
     def _open(self) -> None:
         from nixl_cu12._api import nixl_agent, nixl_agent_config
@@ -172,23 +173,25 @@ class NixlEndpoint:
             while True:
                 if isinstance(item, PendingRead):
                     self._start_read(item)
+                elif isinstance(item, Question):
+                    settle(item.answer, None)
                 elif item is not None:
                     self._send(item)
                 item = self._inbox.get_nowait()
         except queue.Empty:
             pass
 
-    def _send(self, message: _Message) -> None:
+    def _send(self, message: Message) -> None:
         try:
             peer = self._peer(message.agent, message.agent_metadata)
             self._agent.send_notif(peer, message.notice)
             self._sending_until = time.monotonic() + _SENDING_SECONDS
         except Exception as error:  # NIXL raises its own types
             self._forget_peer(message.agent)
-            log.info("telling %s failed: %s", message.agent, error or type(error).__name__)
+            log.info("notifying %s failed: %s", message.agent, error or type(error).__name__)
 
     def _sends(self) -> bool:
-        """Whether a message may still need progress to be made for it."""
+        """Return whether a notification sent lately may still need progress."""
         return time.monotonic() < self._sending_until
 
     def _start_read(self, read: PendingRead) -> None:
@@ -202,29 +205,29 @@ class NixlEndpoint:
                 request.notice,
             )
             self._agent.transfer(read.handle)
-        except Exception as error:  # NIXL raises its own types; all mean this read failed
+        except Exception as error:  # NIXL raises its own types; each means that this read failed
             self._forget_peer(request.agent)
             if read.handle is not None:
                 self._release(read)
-            _settle(read.ended, None)
+            settle(read.ended, None)
             what = f"reading from {request.agent} failed: {error or type(error).__name__}"
-            _settle(read.outcome, TransferFailed(what))
+            settle(read.outcome, TransferFailed(what))
             return
         read.deadline = time.monotonic() + request.deadline_seconds
         self._active.append(read)
 
     def _peer(self, agent: str, metadata: bytes) -> str:
-        """The remote agent, introduced once per (name, metadata)."""
+        """Return the agent's name, after adding it to NIXL if its metadata is new."""
         if self._peers.get(agent) != metadata:
             name = self._agent.add_remote_agent(metadata)
             name = name.decode() if isinstance(name, bytes) else name
             if name != agent:
-                raise TransferFailed(f"metadata is of agent {name}, not {agent}")
+                raise TransferFailed(f"the metadata belongs to agent {name}, not {agent}")
             self._peers[agent] = metadata
         return agent
 
     def _forget_peer(self, agent: str) -> None:
-        """It failed: introduce it anew before the next read."""
+        """Have the agent added to NIXL again before the next read, after a failure."""
         self._had_failures = True
         self._peers.pop(agent, None)
 
@@ -246,7 +249,7 @@ class NixlEndpoint:
                 self._late.append(read)
                 seconds = read.request.deadline_seconds
                 what = f"reading from {agent} took longer than {seconds:g} s"
-                _settle(read.outcome, TransferFailed(what))
+                settle(read.outcome, TransferFailed(what))
             else:
                 self._forget_peer(agent)
                 self._end(read, TransferFailed(f"reading from {agent} failed: {state}"))
@@ -254,7 +257,7 @@ class NixlEndpoint:
             if self._state(read) != "PROC":
                 self._late.remove(read)
                 self._release(read)
-                _settle(read.ended, None)
+                settle(read.ended, None)
 
     def _state(self, read: PendingRead) -> str:
         try:
@@ -264,8 +267,8 @@ class NixlEndpoint:
 
     def _end(self, read: PendingRead, error: TransferFailed | None) -> None:
         self._release(read)
-        _settle(read.ended, None)
-        _settle(read.outcome, error)
+        settle(read.ended, None)
+        settle(read.outcome, error)
 
     def _release(self, read: PendingRead) -> None:
         try:
@@ -276,17 +279,22 @@ class NixlEndpoint:
     def _poll_notices(self) -> None:
         if self._on_notice is None and not self._sends():
             return
-        for notices in self._agent.get_new_notifs().values():  # makes progress, too
+        try:
+            received = self._agent.get_new_notifs()  # drives progress, too
+        except Exception as error:  # NIXL raises its own types, e.g. for a peer that has gone
+            self._failed_polls += 1
+            if self._failed_polls == _FAILED_POLLS:
+                raise
+            log.warning("receiving notifications failed: %s", error or type(error).__name__)
+            return
+        self._failed_polls = 0
+        for notices in received.values():
             for notice in notices:
-                if self._on_notice is not None:
-                    self._on_notice(notice)
+                self._heard(notice)
 
-
-def _settle(future: Future[None], error: Exception | None) -> None:
-    """Set a result unless the waiter is gone."""
-    if not future.set_running_or_notify_cancel():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
+    def _heard(self, notice: bytes) -> None:
+        try:
+            if self._on_notice is not None:
+                self._on_notice(notice)
+        except Exception:  # a notice is what another process sent; it must not end this thread
+            log.exception("a notification could not be handled")

@@ -1,10 +1,10 @@
-"""Which slot of a slab holds what: a content-addressed cache with pins. Pure logic.
+"""A content-addressed cache of slots with pins. No I/O.
 
-Both ends use it: the encode worker (a pin is a lease, released by the reader
-or by its deadline) and the PD worker (a pin is a request in flight).
+Both ends of a transfer use it: in the encode worker a pin is a lease, which the reader or
+a deadline ends; in the PD worker a pin is a request in flight.
 
-Eviction order: superseded windows first, then partial ones, then finished ones;
-least recently used first within each. A pinned slot is never reused.
+Superseded windows are evicted first, then partial ones, then finished ones, and within each
+class the least recently used. A pinned slot is never evicted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from auricle.errors import Overloaded
 
 @dataclass
 class Slot:
-    """One slot. `generation` grows each time the slot is given new content."""
+    """One slot. `generation` increases whenever the slot is allocated for new content."""
 
     index: int
     generation: int = 0
@@ -27,17 +27,18 @@ class Slot:
     superseded: bool = False
     pins: int = 0
     ready: bool = False
+    condemned: bool = False
 
 
 @dataclass
 class SlotTable:
-    """`count` slots and the keys in them. Not thread-safe: one owner."""
+    """`count` slots and the keys of their contents. Not thread-safe."""
 
     count: int
     evictions: int = 0
     _slots: list[Slot] = field(init=False)
     _by_key: dict[str, Slot] = field(init=False, default_factory=dict)
-    # Least recently used first; free slots carry no key and are kept apart.
+    # Indices of the slots with a key, least recently used first.
     _recency: OrderedDict[int, None] = field(init=False, default_factory=OrderedDict)
     _free: list[int] = field(init=False)
 
@@ -49,16 +50,16 @@ class SlotTable:
 
     @property
     def in_use(self) -> int:
-        """Slots with content."""
+        """Number of slots that are not free."""
         return self.count - len(self._free)
 
     @property
     def pinned(self) -> int:
-        """Slots that cannot be reused now."""
+        """Number of slots that cannot be evicted now."""
         return sum(1 for slot in self._slots if slot.pins)
 
     def find(self, key: str) -> Slot | None:
-        """The ready slot holding `key`, now most recently used; None if there is none."""
+        """Return the ready slot of `key` and mark it most recently used; None if there is none."""
         slot = self._by_key.get(key)
         if slot is None or not slot.ready:
             return None
@@ -67,11 +68,14 @@ class SlotTable:
         return slot
 
     def holding(self, key: str) -> Slot | None:
-        """The slot that has `key`, ready or still being filled."""
+        """Return the slot of `key`, ready or still being filled; None if there is none."""
         return self._by_key.get(key)
 
     def allocate(self, key: str, length: int, *, partial: bool) -> Slot:
-        """A pinned slot for new content, not ready yet; raises Overloaded if all are pinned."""
+        """Return a pinned slot for `length` embeddings, evicting one if needed; not ready yet.
+
+        Raises Overloaded if all slots are pinned, ValueError if `key` already has a slot.
+        """
         if key in self._by_key:
             raise ValueError(f"{key} already has a slot")
         slot = self._slots[self._free.pop()] if self._free else self._evict()
@@ -83,35 +87,55 @@ class SlotTable:
         return slot
 
     def fill(self, slot: Slot) -> None:
-        """The content is written: others may find it. The allocation's pin stays."""
+        """Mark the content as written, so that `find` returns it. The allocation's pin stays."""
         slot.ready = True
 
     def detach(self, slot: Slot) -> None:
-        """The content will not come, but the memory may still be written to.
+        """Give up an allocation whose memory may still be written to.
 
-        The key is forgotten, so it can be given another slot; this one is out of
-        use until `abandon`.
+        The key may be allocated another slot; this one is out of use until `abandon`.
         """
         self._forget(slot)
 
     def abandon(self, slot: Slot) -> None:
-        """The content could not be written: the slot is free again."""
+        """Free a slot whose content could not be written."""
         self._forget(slot)
         slot.pins = 0
         self._free.append(slot.index)
 
     def pin(self, slot: Slot) -> None:
-        """Keep the slot from reuse until `unpin`."""
+        """Keep the slot from eviction until `unpin`."""
         slot.pins += 1
 
     def unpin(self, slot: Slot) -> None:
-        """Undo one `pin` (or the allocation's)."""
+        """Undo one `pin`, or the allocation's. Raises ValueError if the slot is not pinned."""
         if slot.pins < 1:
             raise ValueError(f"slot {slot.index} is not pinned")
         slot.pins -= 1
+        if slot.condemned and not slot.pins:
+            slot.condemned = False
+            self._free.append(slot.index)
+
+    def condemn(self, index: int, generation: int) -> bool:
+        """Evict content that is wrong: `find` no longer returns it.
+
+        A pinned slot is free once its last pin has ended. Returns False if the slot does not
+        hold that generation, or does not exist.
+        """
+        if not 0 <= index < self.count:
+            return False
+        slot = self._slots[index]
+        if not slot.ready or slot.generation != generation:
+            return False
+        self._forget(slot)
+        if slot.pins:
+            slot.condemned = True
+        else:
+            self._free.append(index)
+        return True
 
     def supersede(self, key: str) -> None:
-        """A longer state of the same window exists: this one goes first."""
+        """Evict `key` before all others: the window has grown and has a new key."""
         slot = self._by_key.get(key)
         if slot is not None:
             slot.superseded = True
@@ -140,7 +164,7 @@ class SlotTable:
 
 
 def _rank(slot: Slot) -> int:
-    """Smaller goes first."""
+    """Return the eviction class; the smallest is evicted first."""
     if slot.superseded:
         return 0
     return 1 if slot.partial else 2

@@ -1,1 +1,1 @@
-"""Encode worker: window features in, embeddings in a NIXL-registered slab out."""
+"""The encode worker: turns window features into embeddings in a NIXL-registered slab."""

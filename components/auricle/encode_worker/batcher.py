@@ -1,6 +1,6 @@
-"""Batches whatever queued while the previous forward pass ran; no timer.
+"""Continuous batching: a batch is whatever queued while the previous one ran. No timer.
 
-Live jobs come first; background jobs take what is left of a batch.
+Live jobs come first; background jobs fill the rest of a batch.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from auricle.errors import Overloaded
+from auricle.errors import Overloaded, ProcessFailed, WorkerUnavailable
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
 class Batcher(Generic[Job, Result]):
-    """Runs `process` on up to `max_batch` queued jobs at a time; at most `max_queued` wait."""
+    """Runs `process` on up to `max_batch` jobs at a time; at most `max_queued` jobs wait.
+
+    A `process` that raises ProcessFailed ends it: all jobs get WorkerUnavailable then and later.
+    All methods must be called on one event loop.
+    """
 
     def __init__(
         self,
@@ -32,15 +36,19 @@ class Batcher(Generic[Job, Result]):
         self._live: deque[tuple[Job, asyncio.Future[Result]]] = deque()
         self._background: deque[tuple[Job, asyncio.Future[Result]]] = deque()
         self._arrived = asyncio.Event()
+        self._failed = False
 
     def __len__(self) -> int:
         return len(self._live) + len(self._background)
 
     def submit(self, job: Job, *, background: bool = False) -> asyncio.Future[Result]:
-        """Queue a job; raises Overloaded if there is no room. Cancel the future to withdraw.
+        """Queue a job and return the future of its result; cancel the future to withdraw it.
 
-        Background jobs may fill half of the queue.
+        Raises Overloaded if the queue is full; background jobs may fill half of it. Raises
+        WorkerUnavailable after the end of `run`.
         """
+        if self._failed:
+            raise _replaced()
         full = len(self) >= self._max_queued
         if full or (background and len(self._background) >= max(1, self._max_queued // 2)):
             raise Overloaded(f"the encode queue is full ({self._max_queued} windows); try again")
@@ -50,14 +58,20 @@ class Batcher(Generic[Job, Result]):
         return future
 
     async def run(self) -> None:
-        """The loop; owned by whoever starts it."""
+        """Run batches until cancelled; the caller owns this task. Raises ProcessFailed."""
         while True:
             await self._arrived.wait()
             batch = self._take()
             if not len(self):
                 self._arrived.clear()
-            if batch:
-                await self._run_batch(batch)
+            try:
+                if batch:
+                    await self._run_batch(batch)
+            except ProcessFailed:
+                self._failed = True
+                for _, future in (*batch, *self._live, *self._background):
+                    _fail(future, _replaced())
+                raise
 
     def _take(self) -> list[tuple[Job, asyncio.Future[Result]]]:
         batch: list[tuple[Job, asyncio.Future[Result]]] = []
@@ -69,9 +83,11 @@ class Batcher(Generic[Job, Result]):
         return batch
 
     async def _run_batch(self, batch: list[tuple[Job, asyncio.Future[Result]]]) -> None:
-        """One bad job must not fail its neighbours: a failed batch is tried job by job."""
+        """Run a batch; if it fails, run each job alone, so that one bad job fails no other."""
         try:
             results = await self._process([job for job, _ in batch])
+        except ProcessFailed:
+            raise
         except Exception as error:
             if len(batch) == 1:
                 _fail(batch[0][1], error)
@@ -82,6 +98,10 @@ class Batcher(Generic[Job, Result]):
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():
                 future.set_result(result)
+
+
+def _replaced() -> WorkerUnavailable:
+    return WorkerUnavailable("this encode worker has failed and is being replaced")
 
 
 def _fail(future: asyncio.Future[Result], error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Conv outputs of finished one-second blocks, by content. One event loop owns it."""
+"""An LRU cache of the conv outputs of finished one-second blocks, by content key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import torch
 
 
 class ConvCache:
-    """At most `count` blocks, least recently used first out; tensors (length, d_model)."""
+    """Holds the outputs of up to `count` blocks, each of shape (length, d_model).
+
+    Not thread-safe: the event loop owns it.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -19,14 +22,14 @@ class ConvCache:
         return len(self._outputs)
 
     def find(self, key: str) -> torch.Tensor | None:
-        """The block's conv output, now most recently used; None if it is not here."""
+        """Return the block's output and mark it most recently used; None if it is not cached."""
         output = self._outputs.get(key)
         if output is not None:
             self._outputs.move_to_end(key)
         return output
 
     def keep(self, outputs: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Remember conv outputs of blocks that will be asked for again."""
+        """Add outputs by block key, evicting the least recently used beyond `count`."""
         for key, output in outputs:
             self._outputs[key] = output
             self._outputs.move_to_end(key)

@@ -1,7 +1,7 @@
-"""Mel windows → embeddings, with transformers' own Qwen3-ASR encoder modules.
+"""Computes embeddings of mel windows with the Qwen3-ASR encoder modules of transformers.
 
-In two halves: the conv stack sees one second at a time, so a second that is
-finished is convolved once; the transformer attends over a window.
+The encoder has two halves. The conv stack works on one second at a time, so each finished
+second is convolved once; the transformer attends over a whole window.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from transformers.models.qwen3_asr.modeling_qwen3_asr import (
     Qwen3ASRMultiModalProjector,
 )
 
-from auricle.audio.mel import BINS, normalise
+from auricle.audio.constants import BINS
+from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
 from auricle.encode_worker.padding import padded_lengths
 from auricle.errors import CheckpointError
@@ -38,7 +39,7 @@ _TORCH_DTYPES = {
 
 @dataclass(frozen=True)
 class MelBlock:
-    """Unclamped log-mel (at most one conv chunk of frames, 128) float32, and the clamp floor."""
+    """Unclamped log-mel of at most one block, float32 (frames, 128), and the clamp floor."""
 
     frames: npt.NDArray[np.float32]
     floor: float
@@ -46,14 +47,18 @@ class MelBlock:
 
 @dataclass(frozen=True)
 class MelWindow:
-    """Unclamped log-mel (frames, 128) float32 of one window, and the segment's clamp floor."""
+    """Unclamped log-mel of one window, float32 (frames, 128), and the segment's clamp floor."""
 
     frames: npt.NDArray[np.float32]
     floor: float
 
 
 class Encoder:
-    """The audio half of a checkpoint. Not thread-safe: one thread calls it."""
+    """The audio encoder of a checkpoint. Not thread-safe: call it from one worker thread.
+
+    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights
+    do not fit the config.
+    """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -64,7 +69,7 @@ class Encoder:
             if k in known and k not in _DROPPED_KEYS
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
-        config.audio_config._attn_implementation = "sdpa"  # transformers' own switch
+        config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
         self._encoder = Qwen3ASREncoder(config.audio_config)
         self._projector = Qwen3ASRMultiModalProjector(config)
         weights, projector = audio_weights(checkpoint)
@@ -77,24 +82,24 @@ class Encoder:
         encoder = self._encoder
         self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
         for conv in self._convs:
-            # A third less time for one block on a CPU, and what GPUs prefer in half precision.
+            # Saves a third of the time of one block on a CPU; GPUs prefer it in half precision.
             conv.to(memory_format=torch.channels_last)
-        self._chunk = checkpoint.geometry.chunk_frames
+        self._block_frames = checkpoint.geometry.block_frames
         self._embeddings = checkpoint.geometry.embeddings
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
-        """Conv stack and positions: (length_i, d_model) per block.
+        """Run the conv stack and add positions; returns (length_i, d_model) per block.
 
-        One pass for whole chunks, one for all that are shorter; these are filled with
-        zeros, without which their last embeddings would differ.
+        Whole blocks take one pass and all shorter ones another. Shorter blocks are padded with
+        zeros, as their last embeddings depend on the frames that follow (see padding.py).
         """
-        padded = padded_lengths([len(block.frames) for block in blocks], self._chunk)
+        padded = padded_lengths([len(block.frames) for block in blocks], self._block_frames)
         outputs: dict[int, torch.Tensor] = {}
         for length in set(padded):
             rows = [row for row, own in enumerate(padded) if own == length]
             hidden = self._convolve([blocks[row] for row in rows], length)
-            # Copies: a slice would keep the whole batch's memory alive in the cache.
+            # Copied, because a cached slice would keep the whole batch's memory alive.
             outputs |= {
                 row: one[: self._embeddings(len(blocks[row].frames))].clone()
                 for row, one in zip(rows, hidden, strict=True)
@@ -102,7 +107,7 @@ class Encoder:
         return [outputs[row] for row in range(len(blocks))]
 
     def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
-        """Blocks filled with zeros to `length` frames: (blocks, rows, d_model)."""
+        """Convolve blocks padded to `length` frames; returns (blocks, rows, d_model)."""
         features = torch.zeros(len(blocks), 1, BINS, length)
         for row, block in enumerate(blocks):
             values = normalise(block.frames, block.floor).T
@@ -119,10 +124,10 @@ class Encoder:
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """Transformer and projector over windows given by their blocks' conv outputs.
+        """Run transformer and projector over windows, given as their blocks' conv outputs.
 
-        One pass for all: windows lie one after the other, without padding, and each
-        attends only to itself. (length_i, hidden) per window, on the encoder's device.
+        All windows take one pass: they are concatenated without padding, and each attends only
+        to itself. Returns (length_i, hidden_size) per window, on the encoder's device.
         """
         lengths = [sum(len(block) for block in blocks) for blocks in windows]
         hidden = torch.cat([block for blocks in windows for block in blocks])
@@ -133,11 +138,11 @@ class Encoder:
         return list(embeddings.split(lengths))
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Both halves: (length_i, hidden) per window."""
+        """Run both halves; returns (length_i, hidden_size) per window."""
         parts = [
             [
-                MelBlock(w.frames[at : at + self._chunk], w.floor)
-                for at in range(0, len(w.frames), self._chunk)
+                MelBlock(w.frames[at : at + self._block_frames], w.floor)
+                for at in range(0, len(w.frames), self._block_frames)
             ]
             for w in windows
         ]

@@ -7,32 +7,34 @@ import os
 import time
 import uuid
 
-import numpy as np
-
-from auricle.audio.mel import BINS
 from auricle.checkpoint.files import open_checkpoint
-from auricle.draining import Drain
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.encode_worker.canary import encode_silence
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
-from auricle.load_reporter import LoadReporter, ReportedState
+from auricle.load.reporter import LoadReporter, ReportedState
+from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import EncodeRequest
-from auricle.metrics import Registry
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
+from auricle.process.tracing import Tracer
 from auricle.runtime import Route, Runtime
 from auricle.settings import EncodeWorkerSettings
-from auricle.status import report_status
-from auricle.tracing import Tracer
 
 _EXPIRE_SECONDS = 1.0
 
 
 async def run(settings: EncodeWorkerSettings) -> None:
-    """Serve encode requests until told to stop."""
+    """Serve encode requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
     report_status("loading the audio encoder")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     geometry = checkpoint.geometry
@@ -45,7 +47,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     slab = HostSlab.private(layout, settings.slots)
     store = EmbeddingStore(slab, settings.lease_seconds)
     endpoint = NixlEndpoint(
-        # A restarted process is a new agent: nobody may read its memory through old metadata.
+        # A restarted process is a new agent, so stale metadata cannot address its memory.
         f"encode-{os.getpid()}-{uuid.uuid4().hex[:8]}",
         slab.region,
         on_notice=store.release,
@@ -53,10 +55,9 @@ async def run(settings: EncodeWorkerSettings) -> None:
     )
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
-    silence = MelWindow(np.full((geometry.window_frames, BINS), -10.0, np.float32), -10.0)
-    await asyncio.to_thread(encoder.encode, [silence])
+    await asyncio.to_thread(encode_silence, encoder, geometry)
     registry = Registry()
-    tracer = Tracer("EncodeWorker", settings.otlp_endpoint)
+    tracer = Tracer("EncodeWorker", settings.otlp_endpoint, settings.namespace)
     worker = EncodeWorker(
         settings,
         geometry,
@@ -69,9 +70,12 @@ async def run(settings: EncodeWorkerSettings) -> None:
         tracer,
     )
     try:
-        runtime = Runtime(settings, healthy_with="generate")
+        runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
         runtime.tasks.start(worker.run(), "batcher")
+        runtime.tasks.start(endpoint.watch(), "NIXL")
+        runtime.liveness.part("the encoder", worker.answers)
+        runtime.liveness.part("NIXL", endpoint.answers)
         runtime.tasks.start(_expire_leases(store), "lease expiry")
         drain = Drain(
             lambda: store.open_leases() + worker.meter.in_flight,
@@ -88,7 +92,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
             drain,
             registry.registry,
         )
-        runtime.publish_load("encode_worker", load.report, settings.load_report_seconds)
+        runtime.publish("encode_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
         await runtime.serve(
             "encode_worker",
             [Route("generate", EncodeRequest, unary=worker.encode)],

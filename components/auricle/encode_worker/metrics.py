@@ -1,70 +1,54 @@
-"""What the encode worker counts."""
+"""The encode worker's own metrics; load/reporter.py has those of its load."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from auricle.encode_worker.store import EmbeddingStore
 from auricle.messages import WindowFeatures
+from auricle.process.metrics import ComponentMetrics
 
 
 class EncodeWorkerMetrics:
-    """Windows encoded and found, batch sizes, slots and leases."""
+    """Counts windows encoded and found, and shows batch sizes, slots and leases."""
 
     def __init__(self, registry: CollectorRegistry, store: EmbeddingStore) -> None:
-        self._encoded = Counter(
-            "auricle_encode_worker_windows_encoded",
-            "windows encoded, by whether they were whole",
-            ["state"],
-            registry=registry,
+        new = ComponentMetrics(registry, "encode_worker")
+        self._encoded = new.counter(
+            "windows_encoded", "windows encoded, by state (whole or partial)", "state"
         )
-        self.found = Counter(
-            "auricle_encode_worker_windows_found", "windows found in the slab", registry=registry
+        self.found = new.counter("windows_found", "windows found in the slab")
+        self._convolved = new.counter(
+            "blocks_convolved", "one-second blocks that went through the conv stack"
         )
-        self._convolved = Counter(
-            "auricle_encode_worker_blocks_convolved",
-            "one-second blocks that went through the conv stack",
-            registry=registry,
+        self._flops = new.counter(
+            "flops", "floating-point operations of the encoder's matrix products"
         )
-        self._flops = Counter(
-            "auricle_encode_worker_flops",
-            "floating point operations of the encoder's matrix products",
-            registry=registry,
+        self._batch_windows = new.histogram(
+            "batch_windows", "windows per forward pass", (1, 2, 4, 8, 16, 32, 64)
         )
-        self._batch_windows = Histogram(
-            "auricle_encode_worker_batch_windows",
-            "windows per forward pass",
-            buckets=(1, 2, 4, 8, 16, 32, 64),
-            registry=registry,
+        self._received = new.counter(
+            "received_bytes", "mel features received, by transport", "transport"
         )
-        self._received = Counter(
-            "auricle_encode_worker_received_bytes",
-            "features received, by transport",
-            ["transport"],
-            registry=registry,
+        new.gauge("slots_in_use", "slab slots with content").set_function(store.slots_in_use)
+        new.gauge("slots", "slab slots").set_function(store.slots)
+        spoiled = new.counter("slots_spoiled", "slots evicted because their content was wrong")
+        store.on_spoiled = spoiled.inc
+        self.queued = new.gauge("queued_windows", "windows waiting to be encoded")
+        new.gauge("open_leases", "leases neither released nor expired").set_function(
+            store.open_leases
         )
-        slots = Gauge(
-            "auricle_encode_worker_slots_in_use", "slab slots with content", registry=registry
-        )
-        slots.set_function(store.slots_in_use)
-        total = Gauge("auricle_encode_worker_slots", "slab slots", registry=registry)
-        total.set_function(store.slots)
-        self.queued = Gauge(
-            "auricle_encode_worker_queued_windows", "windows waiting", registry=registry
-        )
-        leases = Gauge("auricle_encode_worker_open_leases", "leases", registry=registry)
-        leases.set_function(store.open_leases)
 
     def received(self, windows: Sequence[WindowFeatures]) -> None:
-        """Features came with a request."""
+        """Count the bytes of features that came with a request."""
         blocks = (block for window in windows for block in window.blocks)
         size = sum(len(block.log_mel) for block in blocks if block.log_mel is not None)
         self._received.labels("request_plane").inc(size)
 
     def batch(self, windows: Sequence[WindowFeatures], *, convolved: int, flops: int) -> None:
-        """One forward pass."""
+        """Count one forward pass: its windows, the blocks convolved for it, and its FLOPs."""
         self._batch_windows.observe(len(windows))
         self._convolved.inc(convolved)
         self._flops.inc(flops)

@@ -1,9 +1,9 @@
-"""How far blocks are filled with zeros before the conv stack. Pure.
+"""How far blocks are padded with zeros before the conv stack. No I/O.
 
-The published code fills every block to a whole chunk. Three convolutions of kernel 3
-and stride 2 look 7 frames ahead: output row j depends on frames up to 8j + 7. Filling
-up to 8 frames beyond a block's last row gives that row, and all before it, the very
-same inputs, so shorter blocks need not pay for a whole second.
+The published code pads every block to a whole second. Three convolutions of kernel 3 and
+stride 2 look 7 frames ahead: output row j depends on frames up to 8j + 7. Padding by one
+further row therefore gives every row exactly the same inputs, and short blocks need not
+cost as much as a whole second.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 _STRIDE = 8
 
 
-def padded_lengths(frames: Sequence[int], chunk: int) -> list[int]:
-    """Of each block of a batch: whole chunks as they are, all others as the longest of them."""
-    rows = max((-(-n // _STRIDE) for n in frames if n < chunk), default=0)
-    short = min(chunk, (rows + 1) * _STRIDE)
-    return [chunk if n == chunk else short for n in frames]
+def padded_lengths(frames: Sequence[int], block_frames: int) -> list[int]:
+    """Return each block's padded length: a whole block's own, the same for all shorter ones."""
+    rows = max((-(-n // _STRIDE) for n in frames if n < block_frames), default=0)
+    short = min(block_frames, (rows + 1) * _STRIDE)
+    return [block_frames if n == block_frames else short for n in frames]

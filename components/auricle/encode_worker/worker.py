@@ -1,57 +1,63 @@
-"""One encode request's way through the encode worker: look up, batch, encode, store."""
+"""Handles encode requests: cache lookup, batching, encoding, storing."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from auricle.audio.mel import BINS
+from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
+from auricle.embeddings.keys import check_keys
+from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.batcher import Batcher
+from auricle.encode_worker.canary import check_finite, encode_silence
+from auricle.encode_worker.checks import check_window
 from auricle.encode_worker.conv_cache import ConvCache
 from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
-from auricle.errors import AuricleError, BadRequest, FeaturesMissing
+from auricle.errors import BadRequest, FeaturesMissing, ProcessFailed
+from auricle.load.work_meter import WorkMeter
 from auricle.messages import (
-    BlockFeatures,
     EncodeReply,
     EncodeRequest,
     WindowFeatures,
     WindowRef,
 )
+from auricle.process.tracing import OFF, Tracer
 from auricle.settings import EncodeWorkerSettings
-from auricle.tracing import OFF, Tracer
-from auricle.work_meter import WorkMeter
 
-Payload = npt.NDArray[np.uint8]
+log = logging.getLogger(__name__)
 _NOTHING = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A window and, for each of its blocks, the conv output if it is here.
+    """A window and the cached conv output, or None, of each of its blocks.
 
-    One that does not attend is for the conv stack only.
+    A job with `attends` False runs the conv stack only.
     """
 
     window: WindowFeatures
     outputs: list[torch.Tensor | None]
     attends: bool = True
     trace: str = ""
-    submitted: float = 0.0  # monotonic
+    submitted: float = 0.0  # monotonic seconds
 
 
 class EncodeWorker:
-    """A pure function of window features, with a content-addressed cache in front."""
+    """Encodes windows behind a content-addressed cache; keeps no state of any session.
+
+    Its methods must be called on one event loop; a thread of its own runs the encoder.
+    """
 
     def __init__(
         self,
@@ -77,29 +83,38 @@ class EncodeWorker:
         self._device_thread = ThreadPoolExecutor(1, "encoder")
         self._cost = cost
         self._conv_cache = ConvCache(settings.conv_blocks)
-        self._batcher: Batcher[_Job, Payload] = Batcher(
+        self._batcher: Batcher[_Job, Bytes] = Batcher(
             self._encode_batch,
             max_batch=settings.max_batch_windows,
             max_queued=settings.max_queued_windows,
         )
-        # Two sessions asking for the same window at the same time share one encoding.
-        self._encoding: dict[str, asyncio.Future[Payload]] = {}
+        # Concurrent requests for the same window share one encoding.
+        self._encoding: dict[str, asyncio.Future[Bytes]] = {}
 
     async def run(self) -> None:
-        """The batching loop; its owner cancels it."""
+        """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
         await self._batcher.run()
+
+    async def answers(self) -> None:
+        """Return once the encoder's thread has answered, which it does between two passes."""
+        await asyncio.get_running_loop().run_in_executor(self._device_thread, time.monotonic)
 
     @property
     def queued(self) -> int:
-        """Windows waiting."""
+        """Number of windows waiting to be encoded."""
         return len(self._batcher)
 
     def close(self) -> None:
-        """Stop the encoder's thread."""
+        """Stop the encoder's thread; what is queued there is dropped."""
         self._device_thread.shutdown(cancel_futures=True)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
-        """Leased refs in the order of the request. Raises BadRequest, Overloaded."""
+        """Encode the windows not stored yet and return leased refs in the request's order.
+
+        Raises BadRequest if the request is malformed, FeaturesMissing if it lacks features of
+        blocks that are not cached, Overloaded if queue or slab is full, and WorkerUnavailable if
+        the device has failed.
+        """
         windows = len(request.windows)
         span = self._tracer.span("encode", request.trace, windows=windows)
         with span as trace, self.meter.request():
@@ -107,65 +122,62 @@ class EncodeWorker:
 
     async def _encode(self, request: EncodeRequest, trace: str) -> EncodeReply:
         for window in request.windows:
-            self._check(window)
+            check_keys(window.keys(), request.tenant)
+            check_window(window, self._geometry)
+        self._store.evict(request.spoiled, self._identity.agent)
         if request.ahead:
             return await self._convolve_ahead(request.windows)
+        # Once each: keys carry no position, so two windows of digital silence have one key.
+        windows = {window.key: window for window in request.windows}
+        leased: dict[str, WindowRef] = {}
+        try:
+            encoded, convolved = await self._lease(windows, leased, request, trace)
+        except BaseException:
+            # Nobody will read these: the caller's next attempt gets leases of its own.
+            self._store.give_back(leased.values())
+            raise
+        self._wake_reader()
+        refs = tuple(leased[window.key] for window in request.windows)
+        return EncodeReply(windows=refs, encoded=encoded, convolved=convolved)
+
+    async def _lease(
+        self,
+        windows: Mapping[str, WindowFeatures],
+        leased: dict[str, WindowRef],
+        request: EncodeRequest,
+        trace: str,
+    ) -> tuple[int, int]:
+        """Add a leased ref of each window to `leased`, even if this raises later.
+
+        Returns how many windows and how many blocks had to be encoded.
+        """
         now = time.monotonic()
-        found = [self._store.reuse(w.key, self._identity, now) for w in request.windows]
-        todo = [w for w, ref in zip(request.windows, found, strict=True) if ref is None]
-        self._metrics.found.inc(len(request.windows) - len(todo))
+        for key in windows:
+            if (ref := self._store.reuse(key, self._identity, now)) is not None:
+                leased[key] = ref
+        todo = [window for key, window in windows.items() if key not in leased]
+        self._metrics.found.inc(len(windows) - len(todo))
         self._metrics.received(request.windows)
         jobs = self._jobs(todo, trace)
         convolved = sum(output is None for job in jobs for output in job.outputs)
         futures = [self._submit(job, background=request.background) for job in jobs]
-        fresh: dict[str, WindowRef] = {}
         for window, future in zip(todo, futures, strict=True):
-            # Shielded: another request may be waiting for the same encoding.
-            fresh[window.key] = self._keep(window, await asyncio.shield(future))
-        self._wake_reader()
-        refs = tuple(
-            ref if ref is not None else fresh[w.key]
-            for w, ref in zip(request.windows, found, strict=True)
-        )
-        return EncodeReply(windows=refs, encoded=len(todo), convolved=convolved)
+            # Shielded, because another request may await the same encoding.
+            leased[window.key] = self._keep(window, await asyncio.shield(future))
+        return len(todo), convolved
 
     async def _convolve_ahead(self, windows: Sequence[WindowFeatures]) -> EncodeReply:
-        """Blocks into the conv cache, behind whatever somebody waits for."""
+        """Convolve finished blocks into the conv cache, at background priority."""
         for block in (block for window in windows for block in window.blocks):
             if not block.final:
-                raise BadRequest(f"block {block.key} may still change: it cannot come ahead")
+                raise BadRequest(f"block {block.key} may still change: it cannot be encoded ahead")
         jobs = [replace(j, attends=False) for j in self._jobs(windows) if None in j.outputs]
         convolved = sum(output is None for job in jobs for output in job.outputs)
         await asyncio.gather(*(self._batcher.submit(job, background=True) for job in jobs))
         return EncodeReply((), encoded=0, convolved=convolved)
 
-    def _check(self, window: WindowFeatures) -> None:
-        limit = self._geometry.window_frames
-        if not 0 < window.frames <= limit:
-            raise BadRequest(f"a window has 1 to {limit} frames, got {window.frames}")
-        _check_key(window.key)
-        for number, block in enumerate(window.blocks):
-            self._check_block(block, last=number + 1 == len(window.blocks))
-
-    def _check_block(self, block: BlockFeatures, *, last: bool) -> None:
-        _check_key(block.key)
-        chunk = self._geometry.chunk_frames
-        if not 0 < block.frames <= chunk or (block.frames < chunk and not last):
-            raise BadRequest(
-                f"block {block.key} has {block.frames} frames; all but a window's last have {chunk}"
-            )
-        if block.log_mel is None:
-            return
-        if len(block.log_mel) != block.frames * BINS * 4:
-            raise BadRequest(
-                f"block {block.key} says {block.frames} frames but carries "
-                f"{len(block.log_mel)} bytes, expected {block.frames * BINS * 4}"
-            )
-        if not np.isfinite(np.frombuffer(block.log_mel, np.float32)).all():
-            raise BadRequest(f"block {block.key} contains values that are not finite")
-
     def _jobs(self, windows: Sequence[WindowFeatures], trace: str = "") -> list[_Job]:
-        """Windows with the conv outputs that are here; raises FeaturesMissing."""
+        """Pair windows with their cached conv outputs. Raises FeaturesMissing."""
         found = ([self._conv_cache.find(block.key) for block in w.blocks] for w in windows)
         now = time.monotonic()
         jobs = [
@@ -182,7 +194,7 @@ class EncodeWorker:
             raise FeaturesMissing(missing)
         return jobs
 
-    def _submit(self, job: _Job, *, background: bool) -> asyncio.Future[Payload]:
+    def _submit(self, job: _Job, *, background: bool) -> asyncio.Future[Bytes]:
         key = job.window.key
         if (running := self._encoding.get(key)) is not None:
             return running
@@ -191,7 +203,7 @@ class EncodeWorker:
         future.add_done_callback(lambda _: self._encoding.pop(key, None))
         return future
 
-    def _keep(self, window: WindowFeatures, payload: Payload) -> WindowRef:
+    def _keep(self, window: WindowFeatures, payload: Bytes) -> WindowRef:
         now = time.monotonic()
         if window.supersedes is not None:
             self._store.supersede(window.supersedes)
@@ -208,9 +220,14 @@ class EncodeWorker:
             now=now,
         )
 
-    async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Payload]:
+    async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Bytes]:
         loop, began = asyncio.get_running_loop(), time.monotonic()
-        payloads, convolved = await loop.run_in_executor(self._device_thread, self._forward, jobs)
+        forward = loop.run_in_executor(self._device_thread, self._forward, jobs)
+        try:
+            payloads, convolved = await forward
+        except Exception as error:
+            await self._check_device(error)
+            raise
         ended = time.monotonic()
         for job in jobs:
             self.meter.waited(began - job.submitted)
@@ -227,8 +244,22 @@ class EncodeWorker:
         self.meter.did(windows=len(windows), gflops=flops / 1e9)
         return payloads
 
-    def _forward(self, jobs: Sequence[_Job]) -> tuple[list[Payload], dict[str, torch.Tensor]]:
-        """In the encoder's thread: new blocks convolved once, then all windows in one pass."""
+    async def _check_device(self, error: Exception) -> None:
+        """After a failed pass, encode silence: if that fails too, the cause is not the job.
+
+        Raises ProcessFailed then. Such errors stick: CUDA's context is lost with the first one.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(
+                self._device_thread, encode_silence, self._encoder, self._geometry
+            )
+        except Exception as again:
+            log.error("a pass failed: %s", error)
+            raise ProcessFailed(f"the encoder fails on silence too: {again}") from error
+
+    def _forward(self, jobs: Sequence[_Job]) -> tuple[list[Bytes], dict[str, torch.Tensor]]:
+        """Convolve each new block once, then encode all windows in one pass (encoder's thread)."""
         new = {
             block.key: MelBlock(
                 np.frombuffer(block.log_mel, np.float32).reshape(block.frames, BINS),
@@ -253,21 +284,7 @@ class EncodeWorker:
         return [_payload(next(attended)) if j.attends else _NOTHING for j in jobs], convolved
 
 
-def _payload(embeddings: torch.Tensor) -> Payload:
-    if not torch.isfinite(embeddings).all():
-        raise AuricleError("the encoder produced values that are not finite")
-    flat: Payload = embeddings.contiguous().cpu().view(torch.uint8).numpy().reshape(-1)
+def _payload(embeddings: torch.Tensor) -> Bytes:
+    check_finite(embeddings)
+    flat: Bytes = embeddings.contiguous().cpu().view(torch.uint8).numpy().reshape(-1)
     return flat
-
-
-def _check_key(key: str) -> None:
-    if len(key) != 32 or not _is_hex(key):
-        raise BadRequest(f"key {key!r} is not 32 hex digits")
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        bytes.fromhex(text)
-    except ValueError:
-        return False
-    return True

@@ -1,1 +1,1 @@
-"""Frontend: ends the clients' protocols; turns what they send into 16 kHz PCM."""
+"""The frontend: terminates the clients' protocols and turns their audio into 16 kHz PCM."""

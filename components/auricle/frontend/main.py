@@ -3,100 +3,118 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 
-import uvicorn
+from starlette.types import ASGIApp
 
-from auricle.draining import Drain
-from auricle.frontend.access.gate import Access
-from auricle.frontend.access.keys import load_keys
-from auricle.frontend.admission import FrontDoor
-from auricle.frontend.app import Services, create_app
-from auricle.frontend.backend import Backend
+from auricle.errors import SettingsError
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.key_limits import KeyLimits
+from auricle.frontend.doors.access.keys_file import KeysFile, load_keys
+from auricle.frontend.doors.app import Services, create_app
+from auricle.frontend.doors.connections import ConnectionLimits, Connections
+from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.handshakes import HandshakeLimit
+from auricle.frontend.doors.http_protocol import DoorConfig
+from auricle.frontend.doors.seats import Rates
+from auricle.frontend.doors.server import DoorServer
+from auricle.frontend.doors.socket_protocol import WebSocketProtocol
+from auricle.frontend.doors.sockets import SocketProtocol, SocketSessions
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.processors import ProcessorEndpoints
+from auricle.frontend.observers.nats_bus import NatsBus
+from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
-from auricle.frontend.recordings.decoders import Decoders, DecodingProcesses
+from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.sockets import SocketProtocol, SocketSessions
 from auricle.frontend.stream.session import StreamProtocol
-from auricle.frontend.transcript_bus import NatsBus, NoBus, TranscriptBus
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
-from auricle.frontend.voice import VoiceDetector
-from auricle.http_server import EmbeddedServer
-from auricle.load_reports import ProcessorLoad
-from auricle.metrics import Registry
-from auricle.runtime import RealtimeModel, Runtime
+from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
+from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
+from auricle.process.tracing import Tracer
+from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime
 from auricle.settings import FrontendSettings
-from auricle.status import report_status
 from auricle.tasks import within
-from auricle.tracing import Tracer
 
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _TOLD_SECONDS = 0.5
-_CUT_SHARE = 0.8
+# Of the time for draining: when sessions are cut, which then become final, and when recordings
+# that are still in work are refused, which takes no time.
+_CUT_SHARE, _RECORDINGS_SHARE = 0.8, 0.95
 
 
 async def run(settings: FrontendSettings) -> None:
-    """Serve clients until told to stop."""
-    access = Access(load_keys(settings.api_keys_file))
+    """Serve clients until the process is told to stop, then drain.
+
+    Raises SettingsError for wrong API keys, SystemExit if the port is taken, and
+    DeadlineExceeded if no processor appears within 600 s.
+    """
+    keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
+    access = _access(settings)
     listener = _listen(settings.host, settings.port)
     port = listener.getsockname()[1]
-    runtime = Runtime(settings)
+    registry = Registry()
+    runtime = Runtime(settings, registry=registry.registry)
+    opening = runtime.client("processor", "open")
     endpoints = ProcessorEndpoints(
         runtime.client("processor", "admit"),
-        runtime.client("processor", "open"),
+        runtime.client("processor", "withdraw"),
+        opening,
         runtime.client("processor", "push"),
         runtime.client("processor", "end"),
+        runtime.pulses("processor", opening, PROCESSOR_PULSE),
     )
-    runtime.hear_load("processor", ProcessorLoad, endpoints.loads.heard)
+    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.heard)
     report_status("waiting for a processor")
-    for endpoint in (endpoints.admit, endpoints.push, endpoints.end, endpoints.open):
+    for endpoint in (
+        *(endpoints.admit, endpoints.withdraw),
+        *(endpoints.push, endpoints.end, endpoints.open),
+    ):
         await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
-    registry = Registry()
     metrics = FrontendMetrics(registry.registry, settings)
-    detector = VoiceDetector(settings.max_queued_seconds)
+    detector = VoiceDetector()
     await detector.load()
-    decoders = DecodingProcesses(settings.decoding_processes)
+    decoders = DecodingProcesses(settings)
     await decoders.start()
     models = (settings.model.resolve().name, *settings.model_aliases)
     bus = _transcript_bus(settings, registry)
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
-    tracer = Tracer("Frontend", settings.otlp_endpoint)
+    tracer = Tracer("Frontend", settings.otlp_endpoint, settings.namespace)
     front_door = FrontDoor(endpoints, settings.max_sessions)
     metrics.sessions.set_function(lambda: front_door.open)
-    backend = Backend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
-    services = _services(backend, access, decoders, registry)
-    app = create_app(services, settings.cors_origins)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        ws="websockets-sansio",
-        ws_max_size=settings.max_frame_bytes,
-        # A client that is held back cannot be heard answering pings: its audio is before the
-        # answer. Who vanished is noticed by the idle time-out instead.
-        ws_ping_timeout=None,
-        timeout_graceful_shutdown=5,
-        lifespan="off",
-        ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
-    )
-    server = EmbeddedServer(config)
+    frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
+    services = _services(frontend, access, decoders, registry)
+    rates = Rates(settings.max_handshakes_per_address, "requests")
+    app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
+    connections = _connections(settings, frontend)
+    metrics.connections.set_function(lambda: len(connections))
+    server = DoorServer(_server_config(settings, app, connections))
+    runtime.tasks.start(connections.run(), "connections")
     runtime.tasks.start(detector.run(), "voice activity")
+    if keys_file is not None:
+        runtime.tasks.start(keys_file.follow(access), "keys file")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
     try:
-        model = _dynamo_model(backend)
+        model = _dynamo_model(frontend)
         drain = Drain(
-            # Time is left for what is cut then to become final.
-            lambda: front_door.leave(_CUT_SHARE * settings.drain_seconds),
+            lambda: front_door.leave(
+                _CUT_SHARE * settings.drain_seconds, _RECORDINGS_SHARE * settings.drain_seconds
+            ),
             told_seconds=_TOLD_SECONDS,
             deadline=settings.drain_seconds,
+            cut=lambda: front_door.leave(0.0),
         )
         await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
     finally:
@@ -106,32 +124,90 @@ async def run(settings: FrontendSettings) -> None:
         await asyncio.to_thread(tracer.close)
 
 
+def _connections(settings: FrontendSettings, frontend: Frontend) -> Connections:
+    limits = ConnectionLimits(
+        most=settings.max_connections,
+        per_address=settings.max_connections_per_address,
+        head_seconds=settings.header_timeout_seconds,
+        keep_alive_seconds=settings.keep_alive_seconds,
+        reader_seconds=settings.slow_reader_seconds,
+        trusted_proxies=settings.trusted_proxies,
+    )
+    return Connections(limits, frontend.refusals)
+
+
+def _server_config(
+    settings: FrontendSettings, app: ASGIApp, connections: Connections
+) -> DoorConfig:
+    return DoorConfig(
+        app,
+        connections=connections,
+        log_config=None,  # uvicorn logs to this process's handlers
+        log_level="warning",
+        ws=WebSocketProtocol,
+        ws_max_size=settings.max_frame_bytes,
+        # Under backpressure the client's pong is not read, because unread audio comes before
+        # it. A vanished client is detected by the idle time-out instead.
+        ws_ping_timeout=None,
+        timeout_keep_alive=math.ceil(settings.keep_alive_seconds),
+        timeout_graceful_shutdown=5,
+        # Otherwise anybody on this machine could say who they are.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=[str(network) for network in settings.trusted_proxies],
+        lifespan="off",
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )
+
+
 def _services(
-    backend: Backend,
+    frontend: Frontend,
     access: Access,
     decoders: Decoders,
     registry: Registry,
 ) -> Services:
     async def processors() -> int:
-        leaving = backend.front_door.leaving
-        return 0 if leaving else len(await backend.endpoints.open.instances())
+        leaving = frontend.front_door.leaving
+        return 0 if leaving else len(await frontend.endpoints.open.instances())
 
-    sockets = SocketSessions(backend, access)
-    stream = StreamProtocol(backend)
-    realtime = RealtimeProtocol(backend)
+    settings = frontend.settings
+    key_limits = KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
+    sockets = SocketSessions(
+        access,
+        frontend.front_door,
+        frontend.metrics,
+        frontend.tracer,
+        frontend.refusals,
+        key_limits,
+        settings.slow_reader_seconds,
+    )
+    stream = StreamProtocol(frontend)
+    realtime = RealtimeProtocol(frontend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     return Services(
-        models=backend.models,
+        models=frontend.models,
         access=access,
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         transcriptions=TranscriptionRequests(
-            backend, access, RecordingTranscriber(backend, decoders)
+            frontend, access, RecordingTranscriber(frontend, decoders), key_limits
         ),
+        transcription_openapi=TRANSCRIPTION_OPENAPI,
         registry=registry,
         processors=processors,
+        refusals=frontend.refusals,
+        metrics_need_key=frontend.settings.metrics_need_key,
     )
+
+
+def _access(settings: FrontendSettings) -> Access:
+    access = Access(load_keys(settings.api_keys_file))
+    if settings.metrics_need_key and not access.needs_keys:
+        raise SettingsError(
+            "Frontend.metrics_need_key is set, but there are no keys; set Frontend.api_keys_file"
+        )
+    return access
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:
@@ -146,18 +222,18 @@ def _transcript_bus(settings: FrontendSettings, registry: Registry) -> Transcrip
     )
 
 
-def _dynamo_model(backend: Backend) -> RealtimeModel | None:
-    """What Dynamo's own frontend is told of us, if it is to be."""
-    if not backend.settings.dynamo_model:
+def _dynamo_model(frontend: Frontend) -> RealtimeModel | None:
+    """Return the model to register with Dynamo's own frontend; None if that is not configured."""
+    if not frontend.settings.dynamo_model:
         return None
-    worker = RealtimeWorker(backend)
-    return RealtimeModel(backend.settings.model, backend.model, worker.serve)
+    worker = RealtimeWorker(frontend)
+    return RealtimeModel(frontend.settings.model, frontend.model, worker.serve)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Bound here, so a taken port is an error before anything else starts."""
-    # With its protocol named, asyncio switches Nagle's algorithm off for each connection;
-    # without, answers wait for 40 ms.
+    """Bind the port first, so that a taken port is reported before anything else starts."""
+    # If the protocol is named, asyncio disables Nagle's algorithm for each connection.
+    # Otherwise answers are delayed by 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

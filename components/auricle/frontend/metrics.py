@@ -1,23 +1,24 @@
-"""What the frontend counts."""
+"""The frontend's Prometheus metrics."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Histogram
 
+from auricle.process.metrics import ComponentMetrics
 from auricle.settings import FrontendSettings
 
-# Seconds; live text is useful up to a few of them.
+# Buckets in seconds. Live text is useful up to a latency of a few seconds.
 _BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 
 
 class FrontendMetrics:
-    """Sessions, recordings, what was heard, and how long text took."""
+    """Metrics of sessions, recordings, audio and latency. Call it on the event loop."""
 
     def __init__(self, registry: CollectorRegistry, settings: FrontendSettings) -> None:
+        new = ComponentMetrics(registry, "frontend")
+
         def waiting(name: str, text: str) -> Histogram:
-            return Histogram(
-                f"auricle_frontend_{name}_seconds", text, buckets=_BUCKETS, registry=registry
-            )
+            return new.histogram(f"{name}_seconds", text, _BUCKETS)
 
         self._chunk_lag = waiting("chunk_lag", "from a grid point's audio to its partial")
         self._first_partial = waiting(
@@ -26,73 +27,64 @@ class FrontendMetrics:
         self._stop_to_final = waiting(
             "stop_to_final", "from knowing that speech ended to its final text"
         )
-        self._audio = Counter(
-            "auricle_frontend_audio_seconds",
+        self._audio = new.counter(
+            "audio_seconds",
             "audio of live sessions: received, and the speech that was passed on",
-            ["kind"],
-            registry=registry,
+            "kind",
         )
-        self._bytes = Counter(
-            "auricle_frontend_received_bytes",
-            "audio as clients sent it, by transport",
-            ["transport"],
-            registry=registry,
+        self._bytes = new.counter(
+            "received_bytes", "audio as clients sent it, by transport", "transport"
         )
-        # Looked up once: this is counted for every packet.
+        # The labels are looked up once, because these are counted for every packet.
         self._received = self._audio.labels("received")
         self._speech = self._audio.labels("speech")
         self._by_transport = {
             name: self._bytes.labels(name) for name in ("websocket", "http", "request_plane")
         }
-        limit = Gauge(
-            "auricle_frontend_sessions_limit", "sessions that may be open", registry=registry
-        )
+        limit = new.gauge("sessions_limit", "sessions that may be open")
         limit.set(settings.max_sessions)
-        self.sessions = Gauge("auricle_frontend_sessions", "open sessions", registry=registry)
-        self._ended = Counter(
-            "auricle_frontend_sessions_ended",
+        self.sessions = new.gauge("sessions", "open sessions")
+        self._ended = new.counter(
+            "sessions_ended",
             "sessions ended, by result (done, client_gone or an error code)",
-            ["result"],
-            registry=registry,
+            "result",
         )
-
-        self.recordings = Gauge(
-            "auricle_frontend_recordings", "uploads in work or waiting", registry=registry
-        )
-        self._recordings_ended = Counter(
-            "auricle_frontend_recordings_ended",
+        self.connections = new.gauge("connections", "open connections")
+        self.uploads = new.gauge("uploads", "uploads in progress")
+        self.recordings = new.gauge("recordings", "complete uploads in work or waiting")
+        self._recordings_ended = new.counter(
+            "recordings_ended",
             "recordings ended, by result (done, client_gone or an error code)",
-            ["result"],
-            registry=registry,
+            "result",
         )
 
     def chunk_lag(self, seconds: float) -> None:
-        """See timing.py, here and below."""
+        """Record the time from a grid point's audio to its partial; see `timing.Waits`."""
         self._chunk_lag.observe(seconds)
 
     def first_partial(self, seconds: float) -> None:
-        """See `chunk_lag`."""
+        """Record the time from the first audio of speech to its first partial with text."""
         self._first_partial.observe(seconds)
 
     def stop_to_final(self, seconds: float) -> None:
-        """See `chunk_lag`."""
+        """Record the time from detecting the end of speech to its final text."""
         self._stop_to_final.observe(seconds)
 
     def audio(self, *, received: float = 0.0, speech: float = 0.0) -> None:
-        """Seconds of a live session."""
+        """Count seconds of audio of a live session: received, and passed on as speech."""
         if received:
             self._received.inc(received)
         if speech:
             self._speech.inc(speech)
 
     def bytes(self, transport: str, size: int) -> None:
-        """Audio arrived over `websocket`, `http` or `request_plane`."""
+        """Count bytes of audio over a transport: `websocket`, `http` or `request_plane`."""
         self._by_transport[transport].inc(size)
 
     def recording_ended(self, result: str) -> None:
-        """A transcription request ended."""
+        """Count a transcription request that ended with `result`."""
         self._recordings_ended.labels(result).inc()
 
     def ended(self, result: str) -> None:
-        """A session ended."""
+        """Count a session that ended with `result`."""
         self._ended.labels(result).inc()

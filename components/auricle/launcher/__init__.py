@@ -1,1 +1,1 @@
-"""`auricle serve`: graphs, their configuration, and the processes of one machine."""
+"""The launcher: `auricle serve` starts and supervises a graph's processes on one machine."""

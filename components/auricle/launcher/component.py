@@ -1,4 +1,4 @@
-"""The inside of one component's process."""
+"""Runs one component in its process: environment, logging, signals and event loop."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import importlib
 import logging
 import os
 import signal
+import sys
 import warnings
 
 import uvloop
 
-from auricle.logs import configure_logging
+from auricle.launcher.checks import check_discovery
+from auricle.process.logs import configure_logging
+from auricle.runtime.network import internal_environment
 from auricle.settings import CommonSettings
 
 _MAINS = {
@@ -22,7 +25,7 @@ _MAINS = {
     "PdWorker": "auricle.pd_worker.main",
     "Planner": "auricle.planner.main",
 }
-# Without what Dynamo says at every graceful shutdown: records removed already, watches ended.
+# Hides the warnings of every graceful shutdown: records already removed, watches ended.
 _DYNAMO_LOG = ",".join(
     [
         "warn",
@@ -36,30 +39,42 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def run_component(name: str, settings: CommonSettings) -> None:
-    """Run until told to stop."""
+    """Run the component `name` until it has stopped; called once, in the main thread.
+
+    Changes the process's environment, logging and signal handlers. Raises SettingsError if the
+    discovery directory cannot be written.
+    """
+    os.umask(0o077)  # what is made here, Dynamo's records and sockets included, is its user's only
+    check_discovery(settings)
     configure_logging(name, settings)
+    for variable, value in internal_environment(settings).items():
+        os.environ.setdefault(variable, value)
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
     os.environ.setdefault("DYN_LOG", _DYNAMO_LOG)
+    if settings.log_format == "json":
+        os.environ.setdefault("DYN_LOGGING_JSONL", "1")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("DYN_SDK_DISABLE_ANSI_LOGGING", "1")
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
-    # Compute threads that wait must not spin: the other processes need the cores.
+    # Idle compute threads must not spin, because other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if name in ("EncodeWorker", "PdWorker"):
-        # On a CPU every shape of a batch is a primitive with memory of its own; of a thousand
-        # kept (the default) most are never used again.
+        # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
+        # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
-    # Until it serves, a process holds nothing: SIGINT may end it as abruptly as SIGTERM.
+    # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     main = importlib.import_module(_MAINS[name])
-    # As Dynamo's own components do: packets and requests cost a good part less.
+    # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))
 
 
 def _die_with_parent() -> None:
-    """Even a launcher that was killed leaves no orphan: the kernel then sends SIGINT."""
+    """Have the kernel send SIGINT when the launcher dies, so that no orphan is left."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT) != 0:
         logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))

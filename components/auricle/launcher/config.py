@@ -1,4 +1,4 @@
-"""Config files: one section per component and `Common`, overridable on the command line."""
+"""Config files: `Common` and one section per component; the command line overrides values."""
 
 from __future__ import annotations
 
@@ -11,77 +11,121 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from auricle.errors import SettingsError
-from auricle.settings import SECTIONS, CommonSettings, KubernetesSettings
+from auricle.kubernetes_settings import KubernetesSettings
+from auricle.settings import SECTIONS, CommonSettings
 
 COMMON, KUBERNETES = "Common", "Kubernetes"
-# Components that differ in these find nothing of each other's.
+# Components can work together only if these are equal in all of them.
 _ALIKE = ("placement", "block_size")
-Sections = dict[str, dict[str, Any]]
+COMMAND_LINE = "the command line"
+
+
+class Sections(dict[str, dict[str, Any]]):
+    """Settings by section and key; `overridden` lists those that the command line has set."""
+
+    def __init__(self, values: Mapping[str, dict[str, Any]]) -> None:
+        super().__init__(values)
+        self.overridden: set[tuple[str, str]] = set()
+
+    def source(self, section: str, key: str, otherwise: str) -> str:
+        """Return where a setting is from: the command line, or `otherwise`."""
+        return COMMAND_LINE if (section, key) in self.overridden else otherwise
 
 
 def load_config(path: Path | None, overrides: Iterable[str] = ()) -> Sections:
-    """Sections of the file with `--Component.key=value` overrides applied, not yet validated."""
-    sections = {} if path is None else _read(path)
+    """Return the file's sections with the overrides `--Component.key=value` applied.
+
+    Keys and values are not validated yet. Raises SettingsError if the file cannot be read or is
+    not YAML of the right form, for an unknown section and for an override of another form.
+    """
+    sections = Sections({} if path is None else _read(path))
+    _check_sections(sections, str(path))
     for override in overrides:
         section, key, value = _parse_override(override)
         sections.setdefault(section, {})[key] = value
-    known = (COMMON, *SECTIONS, KUBERNETES)
-    where = path or "the command line"
-    for section in sections:
-        if section not in known:
-            raise SettingsError(f"{where}: unknown section {section!r}{_hint(section, known)}")
+        sections.overridden.add((section, key))
+    _check_sections(sections, COMMAND_LINE)
     return sections
 
 
+def _check_sections(sections: Iterable[str], source: str) -> None:
+    known = (COMMON, *SECTIONS, KUBERNETES)
+    for section in sections:
+        if section not in known:
+            raise SettingsError(f"{source}: unknown section {section!r}{_hint(section, known)}")
+
+
 def settings_for(component: str, sections: Mapping[str, dict[str, Any]], source: str) -> Any:
-    """Validated settings of one component; raises SettingsError naming section, key and file."""
+    """Return the validated settings of one component.
+
+    Raises SettingsError that names section, key and origin: `source` or the command line.
+    """
     kind = SECTIONS[component]
     common = sections.get(COMMON, {})
     for key in common:
         if key not in CommonSettings.model_fields:
             raise SettingsError(
-                f"{source}: unknown key {COMMON}.{key}{_hint(key, CommonSettings.model_fields)}"
+                f"{_source(sections, COMMON, key, source)}: unknown key {COMMON}.{key}"
+                f"{_hint(key, CommonSettings.model_fields)}"
             )
     own = sections.get(component, {})
     for key in _ALIKE:
         if key in own:
             raise SettingsError(
-                f"{source}: {component}.{key} must be the same everywhere; set {COMMON}.{key}"
+                f"{_source(sections, component, key, source)}: {component}.{key} must be the "
+                f"same everywhere; set {COMMON}.{key}"
             )
     try:
         return kind(**{**common, **own})
     except ValidationError as error:
-        raise SettingsError(_describe(error, component, own, kind, source)) from None
+        raise SettingsError(_describe(error, component, sections, kind, source)) from None
 
 
 def kubernetes_settings(sections: Mapping[str, dict[str, Any]], source: str) -> KubernetesSettings:
-    """Of `auricle render`; raises SettingsError naming key and file."""
+    """Return the validated settings of `auricle render`.
+
+    Raises SettingsError that names key and origin.
+    """
     own = sections.get(KUBERNETES, {})
     try:
         return KubernetesSettings(**own)
     except ValidationError as error:
-        raise SettingsError(_describe(error, KUBERNETES, own, KubernetesSettings, source)) from None
+        raise SettingsError(
+            _describe(error, KUBERNETES, sections, KubernetesSettings, source)
+        ) from None
 
 
 def _describe(
     error: ValidationError,
     component: str,
-    own: Mapping[str, Any],
+    sections: Mapping[str, dict[str, Any]],
     kind: type[BaseModel],
     source: str,
 ) -> str:
-    lines = []
+    own = sections.get(component, {})
+    lines: dict[str, list[str]] = {}
     for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"])
-        section = component if key in own else COMMON
+        path = [str(part) for part in problem["loc"]]
+        key = ".".join(path)
+        section = component if not path or path[0] in own else COMMON
+        where = _source(sections, section, path[0] if path else "", source)
+        found = lines.setdefault(where, [])
         if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown key {section}.{key}{_hint(key, kind.model_fields)}")
+            found.append(f"unknown key {section}.{key}{_hint(key, kind.model_fields)}")
+        elif problem["type"] == "value_error":
+            # A validator of several values; its message names them.
+            found.append(f"{'.'.join([section, *path])}: {problem['ctx']['error']}")
         else:
-            lines.append(f"{section}.{key} is {problem['input']!r}: {problem['msg']}")
-    return f"{source}: " + "; ".join(lines)
+            found.append(f"{section}.{key} is {problem['input']!r}: {problem['msg']}")
+    return "; ".join(f"{where}: {'; '.join(what)}" for where, what in lines.items())
 
 
-def _read(path: Path) -> Sections:
+def _source(sections: Mapping[str, dict[str, Any]], section: str, key: str, otherwise: str) -> str:
+    """Return where a setting is from; a plain mapping has no overrides."""
+    return sections.source(section, key, otherwise) if isinstance(sections, Sections) else otherwise
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:

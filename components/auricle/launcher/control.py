@@ -1,4 +1,4 @@
-"""How a planner asks the launcher for more or fewer processes: HTTP on a Unix socket.
+"""The launcher's control API, with which a planner scales components: HTTP on a Unix socket.
 
 GET /components                          {"PdWorker": {"replicas": 2, "ready": 1}, …}
 PUT /components/PdWorker/replicas  {"replicas": 3}
@@ -7,6 +7,9 @@ PUT /components/PdWorker/replicas  {"replicas": 3}
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -17,45 +20,56 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from auricle.errors import BadRequest
-from auricle.http_server import EmbeddedServer
+from auricle.process.http_server import EmbeddedServer
+from auricle.replicas import MAX_REPLICAS
 
-# Where a supervised component finds it.
+# The environment variable with the socket's path, set for every supervised component.
 SOCKET_VARIABLE = "AURICLE_LAUNCHER"
-MOST_REPLICAS = 64
 
 
 class Scalable(Protocol):
-    """What the launcher's supervisor can do for a planner."""
+    """The interface of the supervisor that the control API uses, on the event loop."""
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By component: replicas wanted, and those that are ready."""
+        """Return by component the numbers of `replicas` wanted and of those `ready`."""
         ...
 
     async def scale(self, component: str, replicas: int) -> None:
-        """Start or drain processes; returns before they have started or gone."""
+        """Start or drain processes; return before they are ready or have ended."""
         ...
 
 
 class ControlServer:
-    """Serves `supervisor` at `socket` until closed."""
+    """Serves the control API of `supervisor` at the Unix socket `path`."""
 
-    def __init__(self, supervisor: Scalable, socket: Path) -> None:
+    def __init__(self, supervisor: Scalable, path: Path) -> None:
         self._supervisor = supervisor
         routes = [
             Route("/components", self._counts),
             Route("/components/{name}/replicas", self._scale, methods=["PUT"]),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes), uds=str(socket), log_level="warning", lifespan="off"
+            Starlette(routes=routes),
+            log_config=None,
+            log_level="warning",
+            lifespan="off",
         )
         self._server = EmbeddedServer(config)
+        self._path = path
+
+    @property
+    def accepting(self) -> asyncio.Event:
+        """An event that is set once the server accepts connections."""
+        return self._server.accepting
 
     async def run(self) -> None:
-        """The server; its owner calls `close` and awaits this."""
-        await self._server.serve()
+        """Serve until `close`; the owner then awaits the end of this."""
+        # uvicorn would let every user of the machine connect to a socket that it makes.
+        with _listening(self._path) as listener:
+            await self._server.serve(sockets=[listener])
 
     def close(self) -> None:
-        """Stop serving."""
+        """Ask `run` to return."""
         self._server.should_exit = True
 
     async def _counts(self, _request: Request) -> Response:
@@ -68,13 +82,32 @@ class ControlServer:
             return _refused(404, f"unknown component {name!r}; known: {', '.join(known)}")
         try:
             body = await asyncio.wait_for(request.json(), 5.0)
-            replicas = body["replicas"]
-            if not isinstance(replicas, int) or not 0 <= replicas <= MOST_REPLICAS:
-                raise BadRequest(f"replicas is {replicas!r}; a number from 0 to {MOST_REPLICAS}")
+            replicas = _bounded(body["replicas"])
         except (ValueError, KeyError, TypeError, BadRequest) as error:
             return _refused(400, f'the body must be {{"replicas": number}}: {error}')
         await self._supervisor.scale(name, replicas)
         return JSONResponse(self._supervisor.counts()[name])
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    """Make a Unix socket at `path` to which only this user may connect."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # Nobody can connect before it listens.
+        listener.bind(str(path))
+        path.chmod(0o600)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _bounded(replicas: object) -> int:
+    # In Python, `True` is an int.
+    number = replicas if isinstance(replicas, int) and not isinstance(replicas, bool) else -1
+    if not 0 <= number <= MAX_REPLICAS:
+        raise BadRequest(f"replicas is {replicas!r}; a number from 0 to {MAX_REPLICAS}")
+    return number
 
 
 def _refused(status: int, message: str) -> Response:

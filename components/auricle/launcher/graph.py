@@ -1,7 +1,7 @@
-"""What a service is made of: components and which calls which.
+"""Graphs: the components of a service and which component calls which.
 
-A graph file declares them in a few lines (graphs/e_pd.py); `auricle serve
-graphs.e_pd:Frontend` starts everything the named component links to.
+A graph file declares them (see graphs/e_pd.py). `auricle serve graphs.e_pd:Frontend` starts
+the named component and all components that it links to.
 """
 
 from __future__ import annotations
@@ -17,32 +17,48 @@ from auricle.settings import SECTIONS
 
 @dataclass(frozen=True)
 class Component:
-    """A process type; `name` is also its section in config files."""
+    """A type of process; `name` is also its section in config files."""
 
     name: str
     links: tuple[Component, ...] = ()
 
     def link(self, *others: Component) -> Component:
-        """This component, calling `others`."""
+        """Return this component with links to `others`, which it calls."""
         return Component(self.name, (*self.links, *others))
 
     def in_start_order(self) -> list[str]:
-        """Names of all components reachable from here, callees before callers."""
+        """Return the names of this component and all that it links to, callees first."""
         order: list[str] = []
         for other in self.links:
             order += [name for name in other.in_start_order() if name not in order]
         return [*order, self.name]
 
+    def in_stop_order(self) -> list[list[str]]:
+        """Return the names of the same components in groups, callers before all that they call."""
+        steps: dict[str, int] = {}
+
+        def follow(component: Component, step: int) -> None:
+            steps[component.name] = max(step, steps.get(component.name, 0))
+            for other in component.links:
+                follow(other, step + 1)
+
+        follow(self, 0)
+        return [[n for n in steps if steps[n] == step] for step in range(max(steps.values()) + 1)]
+
 
 def component(name: str) -> Component:
-    """Declare a component; raises SettingsError for a name auricle does not have."""
+    """Declare a component. Raises SettingsError for an unknown name."""
     if name not in SECTIONS:
         raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
     return Component(name)
 
 
 def load_graph(target: str) -> Component:
-    """`package.module:Name` → the component; raises SettingsError saying what is missing."""
+    """Return the component that `target`, as `package.module:Name`, names.
+
+    Adds the working directory to `sys.path`. Raises SettingsError if the target has another
+    form, or the module or the component does not exist.
+    """
     module_name, _, attribute = target.partition(":")
     if not attribute:
         raise SettingsError(f"graph {target!r} must be of the form graphs.e_pd:Frontend")

@@ -1,8 +1,9 @@
-"""The processes a graph is made of on this machine: names, commands, environments."""
+"""The processes of a graph on this machine: names, commands, environments, states."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,17 @@ from typing import Protocol
 
 from auricle.settings import CommonSettings
 
+# A process that hangs but is not frozen ends itself, and says where it hung.
+_OWN_END_SECONDS = 2.0
+
 
 @dataclass
 class Process:
-    """One process to run, the `number`-th (from 1) of its component. `name` is shown.
+    """One process and its state; it is number `number` (from 1) of its component.
 
-    Told to drain, it may take `drain_seconds` to end.
+    `name` is shown in logs. Draining may take up to `drain_seconds`. It is killed if
+    it has answered before and does not for `liveness_seconds`. `leaving` is set once it is
+    asked to drain. `started_at` and `start_again_at` are in seconds of the monotonic clock.
     """
 
     name: str
@@ -24,30 +30,53 @@ class Process:
     environment: dict[str, str]
     number: int = 1
     drain_seconds: float = 0.0
+    liveness_seconds: float = 15.0
     statuses: list[str] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     leaving: bool = False
     failures: int = 0
     started_at: float = 0.0
-    start_seconds: float = 0.0  # until it was ready, the last time
+    start_seconds: float = 0.0  # from the last start until it was ready
     start_again_at: float | None = None
+    alive_at: float | None = None  # when it last said that it answers; None: never yet
+    exit_code: int | None = None  # of the last exit; a signal's number negated
+
+    def hangs(self, now: float) -> bool:
+        """Whether it has not answered for `liveness_seconds`, and has not ended itself since."""
+        if self.alive_at is None:
+            return False
+        return now - self.alive_at > self.liveness_seconds + _OWN_END_SECONDS
+
+    @property
+    def end(self) -> str:
+        """How the process last ended, as text for a log line."""
+        if self.exit_code is None:
+            return "ended"
+        if self.exit_code < 0:
+            return f"ended by signal {-self.exit_code} ({_signal_name(-self.exit_code)})"
+        return f"ended with exit code {self.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    known = {s.value: s.name for s in signal.Signals}
+    return known.get(number, "unknown")
 
 
 class MakesProcesses(Protocol):
-    """Where a supervisor has the processes from that it was not started with."""
+    """The interface with which a supervisor makes additional processes."""
 
     @property
     def components(self) -> tuple[str, ...]:
-        """All of the graph, those without a process included."""
+        """The names of all components of the graph, including those with 0 replicas."""
         ...
 
     def make(self, component: str, number: int) -> Process:
-        """The number-th process of a component."""
+        """Return process number `number` (from 1) of a component."""
         ...
 
 
 class ProcessFactory:
-    """Makes the n-th process of a component, from the graph's validated settings."""
+    """Makes the processes of components from the graph's validated settings."""
 
     def __init__(
         self,
@@ -55,18 +84,18 @@ class ProcessFactory:
         arguments: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
-        """`arguments` name the config file and its overrides; `environment` is of all."""
+        """`arguments` are the config file and overrides; every process gets `environment`."""
         self._settings = settings
         self._arguments = list(arguments)
         self._environment = dict(environment)
 
     @property
     def components(self) -> tuple[str, ...]:
-        """All of the graph, those without a process included."""
+        """The names of all components of the graph, including those with 0 replicas."""
         return tuple(self._settings)
 
     def make(self, component: str, number: int) -> Process:
-        """The first of a component that has one replica goes by the component's name."""
+        """Return process number `number` (from 1); an only replica has the component's name."""
         settings = self._settings[component]
         arguments = list(self._arguments)
         if settings.system_port and number > 1:
@@ -80,6 +109,7 @@ class ProcessFactory:
             environment=self._environment | _placement(settings.gpus, number),
             number=number,
             drain_seconds=settings.drain_seconds,
+            liveness_seconds=settings.liveness_seconds,
         )
 
 
@@ -88,5 +118,5 @@ def _placement(gpus: Sequence[int], number: int) -> dict[str, str]:
 
 
 def component_command(component: str, arguments: list[str]) -> list[str]:
-    """The command line of one component's process."""
+    """Return the command line of one component's process."""
     return [sys.executable, "-m", "auricle", "component", component, *arguments]

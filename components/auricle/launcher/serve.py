@@ -1,24 +1,35 @@
-"""`auricle serve`: from a graph and a config file to running processes."""
+"""`auricle serve`: runs the processes of a graph with the settings of a config file."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from auricle.launcher.config import load_config, settings_for
+from auricle.errors import AuricleError, SettingsError
+from auricle.launcher.checks import check_discovery, check_ports
+from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
-from auricle.launcher.graph import load_graph
+from auricle.launcher.graph import Component, load_graph
 from auricle.launcher.processes import Process, ProcessFactory
-from auricle.launcher.status import StatusBoard
+from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Supervisor
+from auricle.process.logs import configure_logging
+from auricle.runtime.event_relay import relaying
+from auricle.runtime.secrets import secrets_of
+from auricle.settings import CommonSettings
 
+log = logging.getLogger(__name__)
 _LISTENING = "listening at "
+_LAUNCHER = "launcher"
 
 
 async def serve(
@@ -31,51 +42,91 @@ async def serve(
     on_ready: Callable[[str], None] | None = None,
     on_supervisor: Callable[[Supervisor], None] | None = None,
 ) -> None:
-    """Run the graph until SIGINT or SIGTERM; `on_ready(url)` once everything is ready.
+    """Run the graph until SIGTERM, which drains it, or SIGINT, which does not.
 
-    Raises SettingsError before anything starts, StartFailed if something does not start.
+    `on_ready(url)` is called once all processes are ready, `on_supervisor` with the supervisor
+    before the start. Runs in the main thread's event loop. Raises SettingsError before a process
+    starts, and StartFailed if one does not become ready. With JSON logs the error is logged and
+    SystemExit is raised instead.
     """
-    names = load_graph(graph).in_start_order()
-    source = str(config or "the command line")
+    os.umask(0o077)  # what is made from here on is this user's only
+    root = load_graph(graph)
+    names = root.in_start_order()
+    source = str(config or COMMAND_LINE)
     sections = load_config(config, overrides)
-    overrides = list(overrides)
     settings = {name: settings_for(name, sections, source) for name in names}
-    work = Path(tempfile.mkdtemp(prefix="auricle-"))
-    if "discovery_path" not in sections.get("Common", {}):
-        # A directory per run: no stale records from another one, and none left behind.
-        (work / "discovery").mkdir()
-        overrides.append(f"--Common.discovery_path={work / 'discovery'}")
-    control = work / "launcher.sock"
-    factory = ProcessFactory(
-        settings,
-        [*(["-f", str(config)] if config else []), *overrides],
-        {
-            "AURICLE_SUPERVISED": "1",
-            "PYTHONUNBUFFERED": "1",
-            # With an arena for every thread, what sessions leave behind is never given back.
-            "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
-            SOCKET_VARIABLE: str(control),
-        },
-    )
+    own_directory = "discovery_path" not in sections.get(COMMON, {})
+    as_json = settings[names[-1]].log_format == "json"
+    if as_json:
+        configure_logging(_LAUNCHER, settings[names[-1]])
+    output = _Output(console, quiet, as_json, on_ready)
+    try:
+        check_ports(settings)
+        with _work_directory() as work:
+            discovery = work / "discovery" if own_directory else None
+            check_discovery(settings[names[-1]], discovery)
+            arguments = [*(["-f", str(config)] if config else []), *overrides]
+            if discovery is not None:
+                # A directory per run: it has no stale records, and is removed at the end.
+                arguments.append(f"--Common.discovery_path={discovery}")
+            common = settings[names[-1]]
+            if discovery is not None:
+                common = common.model_copy(update={"discovery_path": discovery})
+            secrets_of(common)
+            control = work / "launcher.sock"
+            factory = ProcessFactory(settings, arguments, _environment(control))
+            with relaying(common):
+                await _run(root, settings, factory, control, output, on_supervisor)
+    except AuricleError as error:
+        if not as_json:
+            raise
+        log.error("%s", error)
+        raise SystemExit(1) from None
+
+
+@dataclass(frozen=True)
+class _Output:
+    """How the launcher shows progress, and who is told that all processes are ready."""
+
+    console: Console
+    quiet: bool
+    as_json: bool
+    on_ready: Callable[[str], None] | None
+
+    def board(self, names: list[str]) -> StatusBoard:
+        return StatusBoard(names, self.console, quiet=self.quiet, as_json=self.as_json)
+
+    def ready(self, board: StatusBoard, url: str) -> None:
+        board.stop()
+        said = f"auricle ready at {url}"
+        if not self.quiet and self.as_json:
+            board.log(_LAUNCHER, said)
+        elif not self.quiet:
+            self.console.print(said, highlight=False)
+        if self.on_ready is not None:
+            self.on_ready(url)
+
+
+async def _run(
+    root: Component,
+    settings: Mapping[str, CommonSettings],
+    factory: ProcessFactory,
+    control: Path,
+    output: _Output,
+    on_supervisor: Callable[[Supervisor], None] | None,
+) -> None:
     processes = [
         factory.make(name, number)
-        for name in names
+        for name in root.in_start_order()
         for number in range(1, settings[name].replicas + 1)
     ]
-    board = StatusBoard([p.name for p in processes], console, quiet=quiet)
+    board = output.board([p.name for p in processes])
     url = ""
 
     def heard(process: Process, status: str) -> None:
         nonlocal url
-        if process.component == names[-1] and status.startswith(_LISTENING):
+        if process.component == root.name and status.startswith(_LISTENING):
             url = status.removeprefix(_LISTENING)
-
-    def ready() -> None:
-        board.stop()
-        if not quiet:
-            console.print(f"auricle ready at {url}", highlight=False)
-        if on_ready is not None:
-            on_ready(url)
 
     board.start()
     try:
@@ -85,26 +136,52 @@ async def serve(
         server = ControlServer(supervisor, control)
         serving = asyncio.create_task(server.run())
         try:
-            await supervisor.run(_start_groups(names, processes), ready)
+            groups, order = _start_groups(processes), root.in_stop_order()
+            await supervisor.run(groups, lambda: output.ready(board, url), order)
         finally:
             server.close()
             await serving
     finally:
         board.stop()
+
+
+def _environment(control: Path) -> dict[str, str]:
+    """Return the environment variables that every process gets."""
+    return {
+        "AURICLE_SUPERVISED": "1",
+        "PYTHONUNBUFFERED": "1",
+        # With an arena per thread, glibc would not return the memory of ended sessions.
+        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
+        SOCKET_VARIABLE: str(control),
+    }
+
+
+@contextmanager
+def _work_directory() -> Iterator[Path]:
+    """Create a directory that is removed at the end of the run.
+
+    Raises SettingsError if it cannot be created.
+    """
+    try:
+        work = Path(tempfile.mkdtemp(prefix="auricle-"))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot create a temporary directory in {tempfile.gettempdir()}: {error.strerror}; "
+            "free space or permit writing there, or set TMPDIR"
+        ) from None
+    try:
+        yield work
+    finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _start_groups(names: list[str], processes: list[Process]) -> list[list[str]]:
-    """Workers load their weights side by side; everything else waits for what it calls."""
-    groups: list[list[str]] = []
-    for name in names:
-        members = [p.name for p in processes if p.component == name]
-        if (
-            name.endswith("Worker")
-            and groups
-            and groups[-1][0].partition("-")[0].endswith("Worker")
-        ):
-            groups[-1] += members
-        elif members:
-            groups.append(members)
-    return groups
+def _start_groups(processes: list[Process]) -> list[list[str]]:
+    """Return the names of processes by group; a group starts when the one before is ready.
+
+    All processes but planners start together: importing libraries takes seconds, and each
+    process waits for those that it calls. A planner decides by the state of the pools, so it
+    starts when they are ready.
+    """
+    planners = [p.name for p in processes if p.component == "Planner"]
+    others = [p.name for p in processes if p.component != "Planner"]
+    return [group for group in (others, planners) if group]

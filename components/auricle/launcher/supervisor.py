@@ -1,7 +1,7 @@
-"""Runs the processes of a graph on this machine.
+"""Supervises the processes of a graph on this machine.
 
-circus starts, signals and reaps them; what it does not have is added here:
-start one after the other as each says ready, and restart with back-off.
+circus starts, signals and reaps the processes. This module adds what circus lacks: starting
+groups of processes in order as they become ready, restarts with back-off, and draining.
 """
 
 from __future__ import annotations
@@ -9,36 +9,45 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from circus.arbiter import Arbiter
-from circus.watcher import Watcher
 from tornado.ioloop import IOLoop
 
 from auricle.errors import AuricleError
+from auricle.launcher.log_lines import is_of_one_request
+from auricle.launcher.output import OutputWatcher, watcher_of
 from auricle.launcher.processes import MakesProcesses, Process
-from auricle.launcher.status import OutputReader, StatusBoard
-from auricle.tasks import TaskOwner
+from auricle.launcher.status_board import StatusBoard
+from auricle.launcher.stopping import Stopping
+from auricle.process.status import parse_status, says_alive
+from auricle.tasks import TaskOwner, cancelled, first_of
 
 _POLL_SECONDS = 0.25
 _READY_SECONDS = 300.0
-_STOP_SECONDS = 20.0
 _BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
-_STABLE_SECONDS = 60.0  # a process that lived this long starts with no back-off again
+_OWN_LAG_SECONDS = 3.0
+_STABLE_SECONDS = 60.0  # after this long a process's back-off is reset
 
 
 class StartFailed(AuricleError):
-    """A component ended or stayed silent before it was ready."""
+    """A process ended, or exceeded its deadline, before it was ready."""
 
 
 class Supervisor:
-    """Start in order, keep running, stop everything."""
+    """Starts processes in order, restarts those that end, and stops all of them.
+
+    Make it on a running event loop in the main thread, as it installs handlers of SIGINT and
+    SIGTERM. Not thread-safe. `on_status` is called on the loop with every status of a process.
+    """
 
     def __init__(
         self,
@@ -49,92 +58,93 @@ class Supervisor:
     ) -> None:
         self._processes = {p.name: p for p in processes}
         self._factory = factory
-        self._changing = TaskOwner()  # starts and drains that somebody asked for
+        self._changing = TaskOwner()
+        self._drains: dict[str, asyncio.Task[None]] = {}  # in progress, by name of the process
         self._board = board
         self._on_status = on_status
-        self._stop = asyncio.Event()
-        self._running = False  # everything was ready once
-        board.on_closed = self._stop.set
+        self._stopping = Stopping()
+        self._running = False  # all processes have been ready once
+        board.on_closed = self._stopping.terminate
         self._sockets = Path(tempfile.mkdtemp(prefix="auricle-circus-"))
         logging.getLogger("circus").setLevel(logging.ERROR)
         watchers = [self._watcher(p) for p in processes]
-        self._watchers: dict[str, Watcher] = {w.name: w for w in watchers}
+        self._watchers: dict[str, OutputWatcher] = {w.name: w for w in watchers}
         self._arbiter = Arbiter(
             watchers,
             endpoint=f"ipc://{self._sockets}/control",
             pubsub_endpoint=f"ipc://{self._sockets}/events",
-            check_delay=-1,  # `_watch` below looks at the watchers
+            check_delay=-1,  # `_watch` manages the watchers instead
             proc_name="auricle serve",
             loop=IOLoop.current(),
         )
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop.set)  # instead of circus's handlers
+        # Instead of circus's handlers.
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.terminate)
+        loop.add_signal_handler(signal.SIGINT, self._stopping.interrupt)
 
-    def _watcher(self, process: Process) -> Watcher:
-        reader = OutputReader(process.name, self._status, self._line)
-        return Watcher(
-            process.name,
-            process.command[0],
-            args=process.command[1:],
-            env=process.environment,
-            copy_env=True,
-            respawn=False,
-            autostart=False,
-            stdout_stream={"stream": reader},
-            stderr_stream={"stream": OutputReader(process.name, self._status, self._line)},
-            # A process group of its own: Ctrl-C reaches the launcher only, which stops in order.
-            shell=False,
-            close_child_stdin=True,
-        )
+    def _watcher(self, process: Process) -> OutputWatcher:
+        return watcher_of(process, lambda line: self._heard(process, line))
 
-    # ── what processes say ──────────────────────────────────────────────────
+    # ── output of processes ─────────────────────────────────────────────────
 
-    def _status(self, name: str, status: str) -> None:
-        process = self._processes[name]
+    def _heard(self, process: Process, line: str) -> None:
+        if says_alive(line):
+            process.alive_at = time.monotonic()
+        elif (status := parse_status(line)) is not None:
+            self._status(process, status)
+        elif line and not is_of_one_request(line):
+            self._board.log(process.name, line)
+
+    def _status(self, process: Process, status: str) -> None:
         process.statuses.append(status)
-        self._board.set(name, status)
+        self._board.set(process.name, status)
         self._on_status(process, status)
         if status == "ready":
             process.start_seconds = time.monotonic() - process.started_at
             process.ready.set()
 
-    def _line(self, name: str, line: str) -> None:
-        self._board.log(name, line)
+    # ── start and stop ──────────────────────────────────────────────────────
 
-    # ── life ────────────────────────────────────────────────────────────────
+    async def run(
+        self,
+        groups: list[list[str]],
+        on_ready: Callable[[], None],
+        stop_order: Sequence[Sequence[str]],
+    ) -> None:
+        """Start the groups one after the other, then restart processes that end, until stopped.
 
-    async def run(self, groups: list[list[str]], on_ready: Callable[[], None]) -> None:
-        """Start group by group (each waits for the one before), then watch until stopped.
-
-        Raises StartFailed if a process is not ready in time; in every case
-        nothing is left running.
+        `groups` are names of processes; a group starts once the one before is ready.
+        `on_ready` is called once all are. SIGTERM drains the components of `stop_order`, callers
+        before callees; SIGINT or a second SIGTERM stops them without. Raises StartFailed if a
+        process ends, or is not ready within 300 s, before all are ready. On return or error no
+        process is left.
         """
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self._arbiter.start()
-            stopping = asyncio.create_task(self._stop.wait())
+            stopping = asyncio.create_task(self._stopping.wait())
             watching = asyncio.create_task(self._watch())
             starting = asyncio.create_task(self._start_groups(groups))
             tasks = [stopping, watching, starting]
-            if await _first_of(tasks) is starting:
+            if await first_of(tasks) is starting:
                 self._running = True
                 on_ready()
-                await _first_of([stopping, watching])
+                await first_of([stopping, watching])
+                # What still serves is still restarted.
+                await self._stop_in(stop_order)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._shut_down()
+            self._stopping.interrupt()
+            await cancelled(tasks)
+            await self._shut_down(stop_order)
 
     def stop(self) -> None:
-        """Ask `run` to end."""
-        self._stop.set()
+        """Ask `run` to end without a drain."""
+        self._stopping.interrupt()
 
-    # ── more and fewer ──────────────────────────────────────────────────────
+    # ── scaling ─────────────────────────────────────────────────────────────
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By component: replicas wanted (those leaving are not), and those that are ready."""
+        """Return by component `replicas`, without draining processes, and how many are `ready`."""
         return {
             component: {
                 "replicas": len(staying := self._staying(component)),
@@ -144,21 +154,27 @@ class Supervisor:
         }
 
     def start_seconds(self, component: str) -> float:
-        """How long a process of it took to become ready, the last time one did."""
+        """Return the longest of the last start times of a component's processes, in seconds."""
         return max(p.start_seconds for p in self._staying(component))
 
     async def scale(self, component: str, replicas: int) -> None:
-        """Start or drain processes of a component; does not wait for either."""
+        """Start or drain processes of a component; return before they are ready or have ended.
+
+        Does nothing while the graph is being stopped.
+        """
+        if self._stopping.asked:
+            return
         staying = self._staying(component)
         for process in staying[replicas:]:
             process.leaving = True
-            self._changing.start(self._drain(process), f"drain {process.name}")
-        # Numbers of those that still drain are taken: their GPU and port are.
+            drain = self._changing.start(self._drain(process), f"drain {process.name}")
+            self._drains[process.name] = drain
+        # Draining processes keep their numbers, because they still use their GPU and port.
         taken = {p.number for p in self._processes.values() if p.component == component}
         numbers = (n for n in itertools.count(1) if n not in taken)
         missing = itertools.islice(numbers, max(0, replicas - len(staying)))
         added = [self._factory.make(component, number) for number in missing]
-        # All are known before any is waited for: another call must not make the same ones.
+        # Register all of them before the first await: a concurrent call must not make them again.
         for process in added:
             self._processes[process.name] = process
             self._board.add(process.name)
@@ -171,20 +187,19 @@ class Supervisor:
         return [p for p in of_component if not p.leaving]
 
     def _adopt(self, process: Process) -> None:
-        """A watcher for a process that circus was not started with."""
+        """Add a watcher for a process to the running arbiter."""
         watcher = self._watcher(process)
         watcher.initialize(self._arbiter.evpub_socket, self._arbiter.sockets, self._arbiter)
         self._watchers[process.name] = watcher
         self._arbiter.watchers.append(watcher)
 
     async def _drain(self, process: Process) -> None:
-        """Let it finish what it holds, then forget it."""
+        """Stop a process after it has drained, and remove it."""
         watcher = self._watchers[process.name]
-        watcher.stop_signal = signal.SIGTERM
-        watcher.graceful_timeout = process.drain_seconds + _STOP_SECONDS
-        await watcher._stop()
+        await self._stopping.end(process, watcher)
         self._arbiter.watchers.remove(watcher)
         del self._watchers[process.name], self._processes[process.name]
+        del self._drains[process.name]
         self._board.remove(process.name)
 
     async def _start_groups(self, groups: list[list[str]]) -> None:
@@ -201,54 +216,82 @@ class Supervisor:
 
     async def _start(self, process: Process) -> None:
         process.ready.clear()
-        process.start_again_at = None
+        process.start_again_at = process.exit_code = process.alive_at = None
         process.started_at = time.monotonic()
         self._board.set(process.name, "starting")
         await self._watchers[process.name]._start()
 
     async def _watch(self) -> None:
-        """Reap the dead and start them again."""
+        """Reap processes that have ended and restart them."""
+        looked = time.monotonic()
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             await self._arbiter.manage_watchers()
+            before, looked = looked, time.monotonic()
             for process in list(self._processes.values()):
+                if process.alive_at is not None and looked - before > _OWN_LAG_SECONDS:
+                    process.alive_at = looked  # it was the launcher that hung
+                if process.hangs(looked):
+                    self._kill(process)
                 if not process.leaving:
                     await self._look_at(process)
+
+    def _kill(self, process: Process) -> None:
+        """End a process that hangs, with what it has started; it is then started again."""
+        self._board.log(
+            process.name, f"has not answered for {process.liveness_seconds:g} s: killed"
+        )
+        process.alive_at = None
+        for pid in list(self._watchers[process.name].processes):
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
 
     async def _look_at(self, process: Process) -> None:
         now = time.monotonic()
         if process.started_at == 0.0 or not self._watchers[process.name].is_stopped():
             return
         if process.start_again_at is None:
+            self._watchers[process.name].output.catch_up()
             if not process.ready.is_set() and process.failures == 0 and not self._running:
-                # It never worked: starting it again would only repeat the same error.
-                raise StartFailed(f"{process.name} ended before it was ready; see its log above")
+                # It has never been ready: a restart would repeat the same error.
+                raise StartFailed(
+                    f"{process.name} {process.end} before it was ready; see its log above"
+                )
             if now - process.started_at > _STABLE_SECONDS:
                 process.failures = 0
             delay = _BACK_OFF_SECONDS[min(process.failures, len(_BACK_OFF_SECONDS) - 1)]
             process.failures += 1
             process.start_again_at = now + delay
-            self._board.set(process.name, f"ended; starting again in {delay:g} s")
+            process.ready.clear()
+            self._board.set(process.name, f"{process.end}; starting again in {delay:g} s")
         elif now >= process.start_again_at:
             await self._start(process)
 
-    async def _shut_down(self) -> None:
-        """Callers first, so that nobody calls a component that is gone."""
+    async def _stop_in(self, order: Sequence[Sequence[str]]) -> None:
+        """Stop the processes of each group of components, when those before have ended."""
+        if not self._stopping.hurried:
+            longest = max((p.drain_seconds for p in self._processes.values()), default=0.0)
+            self._board.log(
+                "launcher",
+                f"stopping when sessions and recordings have ended, after {longest:g} s at the "
+                "latest; Ctrl-C or a second SIGTERM stops at once",
+            )
+        for components in order:
+            group = [p for p in self._processes.values() if p.component in components]
+            for process in group:
+                process.leaving = True
+            await asyncio.gather(*(self._end(process) for process in group))
+
+    async def _end(self, process: Process) -> None:
+        if (drain := self._drains.get(process.name)) is not None:
+            await asyncio.wait([drain])
+        else:
+            await self._stopping.end(process, self._watchers[process.name])
+
+    async def _shut_down(self, stop_order: Sequence[Sequence[str]]) -> None:
+        """Stop what still runs, without draining it."""
+        await self._stop_in(stop_order)
         await self._changing.aclose()
-        for name, process in reversed(self._processes.items()):
-            watcher = self._watchers[name]
-            # At once: who called it is gone already. Before it is ready it knows no signals.
-            watcher.stop_signal = signal.SIGINT if process.ready.is_set() else signal.SIGTERM
-            watcher.graceful_timeout = _STOP_SECONDS
-            await watcher._stop()
         await self._arbiter.stop()
         self._board.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)
-
-
-async def _first_of(tasks: list[asyncio.Task[Any]]) -> asyncio.Task[Any]:
-    """The first task to end; raises what it raised."""
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    return next(task for task in tasks if task in done)

@@ -1,7 +1,7 @@
-"""Every message that crosses a process boundary.
+"""All messages that cross a process boundary.
 
-A request is one message; its reply is a message of the named type or a
-`Refusal`. Embeddings are in none of them: they travel by NIXL.
+The reply to a request is a message of the type that the request names, or a `Refusal`. No
+message carries embeddings, which NIXL transfers.
 """
 
 from auricle.messages.decoding import (
@@ -13,8 +13,13 @@ from auricle.messages.encoding import (
     BlockFeatures,
     EncodeReply,
     EncodeRequest,
+    SpoiledSlot,
     WindowFeatures,
     WindowRef,
+)
+from auricle.messages.liveness import (
+    Alive,
+    AskAlive,
 )
 from auricle.messages.planning import (
     AskDecisions,
@@ -24,6 +29,7 @@ from auricle.messages.refusal import (
     Refusal,
 )
 from auricle.messages.sessions import (
+    ADMISSION_SECONDS,
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
     Accepted,
@@ -42,14 +48,19 @@ from auricle.messages.sessions import (
     SessionEvent,
     SessionReady,
     Usage,
+    WithdrawAdmission,
+    Withdrawn,
 )
 
 __all__ = [
+    "ADMISSION_SECONDS",
     "MAX_CHUNK_MS",
     "MIN_CHUNK_MS",
     "Accepted",
     "AdmitSession",
     "Admitted",
+    "Alive",
+    "AskAlive",
     "AskDecisions",
     "BlockFeatures",
     "Boundary",
@@ -71,7 +82,10 @@ __all__ = [
     "ResumePoint",
     "SessionEvent",
     "SessionReady",
+    "SpoiledSlot",
     "Usage",
     "WindowFeatures",
     "WindowRef",
+    "WithdrawAdmission",
+    "Withdrawn",
 ]

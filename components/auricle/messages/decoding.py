@@ -8,7 +8,7 @@ from auricle.messages.encoding import WindowRef
 
 
 class DecodeWindow(msgspec.Struct, frozen=True):
-    """A window of the prompt; without `ref` it must be on the PD worker already."""
+    """A window of the prompt, of `length` embeddings; without `ref` the PD worker must have it."""
 
     key: str
     length: int
@@ -19,9 +19,10 @@ class DecodeWindow(msgspec.Struct, frozen=True):
 class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → PD worker; answered by `DecodeReply`.
 
-    The prompt is `head`, one audio item per window, `tail` (template and the
-    forced transcript prefix). Decoding is greedy until end of turn. `draft` is what
-    the output will probably begin with; it is verified, and never changes the output.
+    The prompt consists of `head`, one audio item per window, and `tail` (template and forced
+    transcript prefix), as token ids. Decoding is greedy until end of turn or `max_tokens`.
+    `draft` is a guess of the output, which is verified and cannot change it. `final` marks the
+    last decode of a segment; `background` requests yield to live ones.
     """
 
     session: str
@@ -38,9 +39,10 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):
-    """`finish` is `stop` (end of turn) or `length`; bytes are those NIXL moved for this request.
+    """The output's token ids; `finish` is `stop` (end of turn) or `length`.
 
-    `steps` is how many forward passes gave output, one after the other.
+    `embedding_bytes_read` is what NIXL transferred for this request, and `steps` the number of
+    decode steps, which run in sequence.
     """
 
     tokens: tuple[int, ...]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 
 class BlockFeatures(msgspec.Struct, frozen=True):
-    """One second of a window, or its last rest: what the conv stack sees at once.
+    """One second of a window, or its shorter last block: one input of the conv stack.
 
-    `log_mel` is float32 (frames, 128), C order, *unclamped* log10 mel energies; None
-    if this encode worker should still have the conv output of `key`. `final` blocks
-    will be asked for again while their window grows.
+    `log_mel` holds *unclamped* log10 mel energies, float32 (frames, 128) in C order; None if
+    this encode worker should still cache the conv output of `key`. A `final` block no longer
+    changes, so its output is cached for requests made while the window grows.
     """
 
     key: str
@@ -20,10 +22,10 @@ class BlockFeatures(msgspec.Struct, frozen=True):
 
 
 class WindowFeatures(msgspec.Struct, frozen=True):
-    """One window to encode.
+    """One window to encode; a `partial` window may still grow.
 
-    Values below `floor` are raised to it where the window is encoded. `supersedes`
-    is the key of an earlier, shorter state of the same window.
+    The encode worker clamps the mel energies to at least `floor`. `supersedes` is the key of
+    an earlier, shorter state of the same window.
     """
 
     key: str
@@ -37,9 +39,30 @@ class WindowFeatures(msgspec.Struct, frozen=True):
         """Mel frames of the whole window."""
         return sum(block.frames for block in self.blocks)
 
+    def keys(self) -> Iterator[str]:
+        """Yield every key that this message names."""
+        yield self.key
+        if self.supersedes is not None:
+            yield self.supersedes
+        for block in self.blocks:
+            yield block.key
+
+
+class SpoiledSlot(msgspec.Struct, frozen=True):
+    """A slot whose content, of that `generation`, a reader found to be wrong."""
+
+    agent: str
+    slot: int
+    generation: int
+
 
 class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
-    """Processor → encode worker. `ahead`: only the conv stack, over blocks that are final."""
+    """Processor → encode worker; answered by `EncodeReply`.
+
+    With `ahead`, only the conv stack runs, over final blocks. `background` requests yield to
+    live ones. `spoiled` slots are evicted first, so that their windows are encoded again; those
+    of other agents are ignored.
+    """
 
     session: str
     tenant: str
@@ -47,13 +70,14 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
     background: bool = False
     trace: str = ""
     ahead: bool = False
+    spoiled: tuple[SpoiledSlot, ...] = ()
 
 
 class WindowRef(msgspec.Struct, frozen=True):
-    """Where a window's embeddings can be read until its lease runs out.
+    """Where a window's `length` embeddings can be read until its lease expires.
 
-    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` and
-    `device` the memory (slot header included); `generation` the slot's content.
+    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` (bytes), `device`
+    and `memory` the slot with its header; `generation` the slot's content.
     """
 
     key: str
@@ -72,9 +96,9 @@ class WindowRef(msgspec.Struct, frozen=True):
 
 
 class EncodeReply(msgspec.Struct, frozen=True, tag=True):
-    """Refs in the order of the request.
+    """Refs in the order of the request's windows; none for a request with `ahead`.
 
-    `encoded` counts windows not found in the cache, `convolved` blocks likewise.
+    `encoded` and `convolved` count the windows and blocks that were not in the cache.
     """
 
     windows: tuple[WindowRef, ...]

@@ -1,4 +1,4 @@
-"""What can be asked of a planner."""
+"""Messages to and from a planner."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 
 class AskDecisions(msgspec.Struct, frozen=True, tag=True):
-    """Anybody → planner."""
+    """Any process → planner; answered by `Decisions`."""
 
 
 class Decisions(msgspec.Struct, frozen=True, tag=True):
-    """Planner's reply: its last decision for each pool, in a line; whether it acts on them."""
+    """The planner's latest decision for each pool, a line each, and whether it is the leader."""
 
     lines: tuple[str, ...]
     leads: bool

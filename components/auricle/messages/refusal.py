@@ -1,4 +1,4 @@
-"""What any component answers instead of a reply."""
+"""The message that reports an error instead of a reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import msgspec
 
 
 class Refusal(msgspec.Struct, frozen=True, tag=True):
-    """Any component, instead of its reply. `code` is an `AuricleError.code`."""
+    """An error of any component.
+
+    `code` is an `AuricleError.code`, `keys` the windows or blocks it concerns, and
+    `retry_after_seconds` when to retry.
+    """
 
     code: str
     message: str

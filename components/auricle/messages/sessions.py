@@ -1,4 +1,4 @@
-"""Messages between frontend and processor, filed by receiver."""
+"""Messages between frontend and processor, grouped by receiver."""
 
 from __future__ import annotations
 
@@ -8,41 +8,70 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 
-# Audio between two decodes of a session.
+# Bounds of the audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
+# An admitted session that has not begun after so long is taken for gone.
+ADMISSION_SECONDS = 2.0
 
 
 # ── to the processor ────────────────────────────────────────────────────────
 
 
 class ResumePoint(msgspec.Struct, frozen=True):
-    """Where another processor can go on, given the audio from `segment_start`."""
+    """Where another processor can continue, given the audio from sample `segment_start`.
+
+    The words of `committed_tokens` were spoken within the segment's first
+    `committed_before` samples, so a cut there or later gives none of them twice.
+    """
 
     segment: int = 0
     segment_start: int = 0
     committed_tokens: tuple[int, ...] = ()
     context: str = ""
+    committed_before: int = 0
 
 
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):
-    """Frontend → processor, before a client is let in; refused as `overloaded`."""
+    """Frontend → processor, at admission of a client; answered by `Admitted`.
+
+    Refused as `overloaded` if the processor has no capacity. An admitted session counts as
+    load for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
+    stands for who asks: sessions of one client that have not begun keep hardly anybody else out.
+    """
 
     tenant: str
+    admission: str
+    client: str = ""
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True):
-    """Processor's reply: the session's cadence is to be `stretch` times what was asked."""
+    """The session may start, with chunks `chunk_multiple` times as long as requested."""
 
-    stretch: int
+    chunk_multiple: int
+
+
+class WithdrawAdmission(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor: the client left before its session was opened, or just after.
+
+    Answered by `Withdrawn`; an admission that is not known is ignored.
+    """
+
+    tenant: str
+    admission: str
+
+
+class Withdrawn(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `WithdrawAdmission`."""
 
 
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
-    `context` is the user's own context text; `language` None means detect. Without
-    `partials` only whole segments are decoded, once each. `background` work, such as
-    recordings, gives way to live sessions everywhere. `trace` is the W3C traceparent of
-    what the request is part of, here and in the requests below; empty for none.
+    `context` is the user's context text; with `language` None the language is detected.
+    Without `partials`, each segment is decoded once, as a whole. `background` work, such as
+    recordings, yields to live sessions everywhere. `trace` is the W3C traceparent of the
+    parent span, here and in other requests; empty for none. `admission` is the name under which
+    the client was admitted; empty for work that is not admitted.
     """
 
     session: str
@@ -54,21 +83,25 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     background: bool = False
     resume: ResumePoint = ResumePoint()
     trace: str = ""
+    admission: str = ""
 
 
-# What the end of a piece of audio is: nothing special, a short silence where a long
-# segment may end, or the end of speech, which ends its segment.
+# What follows a piece of audio: nothing special, a short silence at which a long segment may
+# end, or the end of speech, which ends the segment.
 Boundary = Literal["none", "pause", "endpoint"]
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
-    """Frontend → processor; `pcm` is 16 kHz mono int16, little-endian.
+    """Frontend → processor; answered by `Accepted`.
 
-    With `features` there is no `pcm`; the client computed them, and a packet that is the
-    last of its segment is an endpoint.
+    `pcm` is 16 kHz mono int16, little-endian. With `features`, which the client computed,
+    `pcm` is empty, and a packet that is the last of its segment is an endpoint.
 
-    Idempotent: samples before what was already received are ignored. After an
-    endpoint the next piece may start later: the silence between is never sent.
+    `ahead`: the client is ahead of real time, so decodes are background work until a push says
+    otherwise.
+
+    The request is idempotent: samples that were received already are ignored. After an
+    endpoint the next piece may start later, because silence is not sent.
     """
 
     session: str
@@ -77,10 +110,11 @@ class PushAudio(msgspec.Struct, frozen=True, tag=True):
     pcm: bytes
     boundary: Boundary = "none"
     features: FeaturePacket | None = None
+    ahead: bool = False
 
 
 class EndAudio(msgspec.Struct, frozen=True, tag=True):
-    """Frontend → processor: the session has `total_samples`, silence included."""
+    """Frontend → processor: the session ended after `total_samples`, silence included."""
 
     session: str
     tenant: str
@@ -88,25 +122,31 @@ class EndAudio(msgspec.Struct, frozen=True, tag=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
-    """Processor's reply: audio received so far, in samples of the session."""
+    """The session sample up to which the processor has received the audio.
+
+    The processor has work to do once it has `wanted_samples` more. Less is not worth a
+    push, unless it ends in a pause, an endpoint or the session's end.
+    """
 
     received_samples: int
+    wanted_samples: int = 1
 
 
 # ── to the frontend ─────────────────────────────────────────────────────────
 
 
 class SessionReady(msgspec.Struct, frozen=True, tag=True):
-    """First event of a session."""
+    """The first event of a session; for `wanted_samples` see `Accepted`."""
 
     session: str
+    wanted_samples: int = 1
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a session cost so far. `*_tokens` are those of all decodes.
+    """The cost of a session so far; `*_tokens` are summed over all decodes.
 
-    `decode_steps` counts forward passes that gave output, one after the other.
-    `decodes_skipped` counts grid points given up for lack of room or for the segment's end.
+    `decode_steps` counts decode steps, which run in sequence. `decodes_skipped` counts grid
+    points without a decode, because of load or because the segment ended.
     """
 
     audio_ms: int = 0
@@ -122,7 +162,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Partial(msgspec.Struct, frozen=True, tag=True):
-    """Text after one decode: `committed` will not change, `partial` may."""
+    """The text after one decode: `committed` will not change, `partial` may."""
 
     segment: int
     committed: str
@@ -133,7 +173,7 @@ class Partial(msgspec.Struct, frozen=True, tag=True):
 
 
 class Final(msgspec.Struct, frozen=True, tag=True):
-    """The finished text of one segment; starts with all that was committed of it."""
+    """The final text of one segment, which starts with the text committed before."""
 
     segment: int
     text: str
@@ -144,20 +184,20 @@ class Final(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """Last event of a session that went well."""
+    """The last event of a session that succeeded."""
 
     usage: Usage
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """Last event of a session that did not."""
+    """The last event of a session that failed; `code` is an `AuricleError.code`."""
 
     code: str
     message: str
 
 
 class HandedOver(msgspec.Struct, frozen=True, tag=True):
-    """Last event of a session that another processor is to go on with, from `resume`."""
+    """The last event of a session that another processor must continue, from `resume`."""
 
     resume: ResumePoint
 

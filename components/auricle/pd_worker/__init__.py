@@ -1,1 +1,1 @@
-"""PD worker: embeddings by NIXL, then prefill and decode in vLLM."""
+"""The PD worker: reads embeddings over NIXL, then prefills and decodes in vLLM."""

@@ -1,7 +1,7 @@
-"""Gets a request's windows into the landing slab: read over NIXL, verified, pinned.
+"""Fetches a request's windows into the landing slab: reads over NIXL, verifies, pins.
 
-Nothing reaches vLLM before its windows are here: reading inside the model step
-and failing there was seen to emit garbage and to poison the prefix cache.
+A request reaches vLLM only when all its windows have landed: reads inside the model step
+that failed were seen to emit garbage and to poison the prefix cache.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
 from auricle.embeddings.slots import Slot, SlotTable
-from auricle.errors import TransferFailed, WindowsMissing
+from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
 from auricle.pd_worker.vllm.engine import PlacedWindow
+from auricle.tasks import within
 
 log = logging.getLogger(__name__)
+_THREAD_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A request's windows, pinned; `bytes_read` is what NIXL moved for it."""
+    """A request's pinned windows; `bytes_read` were transferred for it, headers included."""
 
     windows: tuple[PlacedWindow, ...]
     bytes_read: int
 
 
 class WindowFetcher:
-    """The landing slab and its NIXL endpoint. One event loop owns it."""
+    """Owns the landing slab and reads into it. Its methods must be called on one event loop."""
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class WindowFetcher:
         deadline_seconds: float,
         on_read: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
-        """`on_read` hears how long each read took, verification included (seconds)."""
+        """`deadline_seconds` bounds each read. `on_read` is called with its duration in seconds,
+        verification included."""
         self.table = SlotTable(slab.count)
         self._slab = slab
         self._endpoint = endpoint
@@ -56,61 +59,123 @@ class WindowFetcher:
 
     @asynccontextmanager
     async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncGenerator[Fetched, None]:
-        """All of `windows` in the slab, pinned until the block ends.
+        """Fetch all of `windows` and pin them until the block ends.
 
-        Raises WindowsMissing naming those that cannot be had; the caller
-        re-encodes them and tries again.
+        Raises WindowsMissing naming the windows that could not be read, and WindowsSpoiled naming
+        those that were not what they were said to be: the caller has both encoded again. Raises
+        Overloaded if all slots are pinned. Leases on windows that need not be read, or are not
+        read because of an error, are given back at once.
         """
+        wanted = _by_key(windows)
+        unread = _leases(windows)
         slots: dict[str, Slot] = {}
         try:
-            bytes_read = await self._collect(windows, slots)
+            try:
+                bytes_read = await self._collect(wanted, slots, unread)
+            finally:
+                self._release(unread)
             placed = tuple(
                 PlacedWindow(w.key, slots[w.key].index, slots[w.key].generation, w.length)
                 for w in windows
             )
             yield Fetched(placed, bytes_read)
+        except WindowsMissing:  # perhaps of the caller, who found a slot to be wrong
+            self._condemn_wrong(wanted, slots)
+            raise
         finally:
-            partial = {w.key for w in windows if w.partial}
             for key, slot in slots.items():
                 self.table.unpin(slot)
-                if key in partial and slot.key == key:
-                    # The next chunk replaces it; finished windows are used again.
+                if wanted[key].partial and slot.key == key:
+                    # The next chunk replaces a partial window; finished windows are reused.
                     self.table.supersede(key)
 
-    async def _collect(self, windows: Sequence[DecodeWindow], slots: dict[str, Slot]) -> int:
-        """Pin what is here, wait for what others are landing, read the rest."""
-        missing: list[DecodeWindow] = []
-        for window in windows:
-            if window.key in slots:
-                continue
-            if (landing := self._landing.get(window.key)) is not None:
-                await asyncio.wait([landing])
-            slot = self.table.find(window.key)
-            if slot is None:
-                missing.append(window)
+    def _condemn_wrong(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
+        """Evict those of a request's slots whose header is not as it was when they landed."""
+        for key, slot in slots.items():
+            memory, length = self._slab.slot(slot.index), wanted[key].length
+            wrong = self._slab.layout.matches(memory, key, slot.generation, length)
+            if wrong is not None:
+                log.error("landing slot %d was evicted: %s", slot.index, wrong)
+                self.table.condemn(slot.index, slot.generation)
+
+    def give_back(self, windows: Sequence[DecodeWindow]) -> None:
+        """Release the leases of windows that will not be read, as their request is refused."""
+        self._release(_leases(windows))
+
+    def _release(self, leases: Mapping[tuple[str, int], WindowRef]) -> None:
+        by_agent: dict[str, list[WindowRef]] = {}
+        for ref in leases.values():
+            by_agent.setdefault(ref.agent, []).append(ref)
+        for agent, refs in by_agent.items():
+            self._endpoint.notify(agent, refs[0].agent_metadata, _notice(refs))
+
+    async def _collect(
+        self,
+        wanted: Mapping[str, DecodeWindow],
+        slots: dict[str, Slot],
+        unread: dict[tuple[str, int], WindowRef],
+    ) -> int:
+        """Pin what has landed, read what nobody is reading, await what others are reading.
+
+        Others' reads are awaited last: then no request waits for one that waits for it.
+        """
+        total = 0
+        while True:
+            for key in wanted.keys() - slots.keys():
+                if (slot := self.table.find(key)) is not None:
+                    self.table.pin(slot)
+                    slots[key] = slot
+            missing = [w for key, w in wanted.items() if key not in slots]
+            if not missing:
+                return total
+            mine = [w for w in missing if w.key not in self._landing]
+            if mine:
+                total += await self._read(mine, slots, unread)
             else:
-                self.table.pin(slot)
-                slots[window.key] = slot
-                self._give_back(window)
-        if not missing:
-            return 0
-        return await self._read(missing, slots)
+                await asyncio.wait([self._landing[missing[0].key]])
 
-    def _give_back(self, window: DecodeWindow) -> None:
-        """A window that need not be read: its lease would hold its slot until its deadline."""
-        if (ref := window.ref) is not None:
-            self._endpoint.notify(ref.agent, ref.agent_metadata, str(ref.lease).encode())
-
-    async def _read(self, missing: list[DecodeWindow], slots: dict[str, Slot]) -> int:
+    async def _read(
+        self,
+        missing: list[DecodeWindow],
+        slots: dict[str, Slot],
+        unread: dict[tuple[str, int], WindowRef],
+    ) -> int:
         refs = self._usable(missing)
         total = 0
-        for agent in {ref.agent for ref in refs.values()}:
-            group = [w for w in missing if refs[w.key].agent == agent]
-            total += await self._read_from(group, [refs[w.key] for w in group], slots)
+        with self._reserved(missing) as reserved:
+            for agent in sorted({ref.agent for ref in refs.values()}):
+                group = [w for w in missing if refs[w.key].agent == agent]
+                for window in group:
+                    unread.pop((agent, refs[window.key].lease), None)  # the read ends this lease
+                total += await self._read_from(group, [refs[w.key] for w in group], reserved, slots)
         return total
 
+    @contextmanager
+    def _reserved(self, windows: Sequence[DecodeWindow]) -> Iterator[dict[str, Slot]]:
+        """Take a slot for each of `windows`, all at once, and have other requests wait for them.
+
+        Slots that are left in the mapping when the block ends are free again. Raises Overloaded.
+        """
+        taken: dict[str, Slot] = {}
+        landed = asyncio.get_running_loop().create_future()
+        try:
+            for window in windows:
+                taken[window.key] = self.table.allocate(
+                    window.key, window.length, partial=window.partial
+                )
+                self._landing[window.key] = landed
+            # No `await` until here: of several requests for a window, one reads it.
+            yield taken
+        finally:
+            for window in windows:
+                if self._landing.get(window.key) is landed:
+                    del self._landing[window.key]
+            for slot in taken.values():
+                self.table.abandon(slot)
+            landed.set_result(None)
+
     def _usable(self, missing: list[DecodeWindow]) -> dict[str, WindowRef]:
-        """Refs that can be read here; raises WindowsMissing for the others."""
+        """Return the refs by key. Raises WindowsMissing if one is absent or does not fit."""
         refs = {w.key: w.ref for w in missing if w.ref is not None}
         absent = tuple(w.key for w in missing if w.key not in refs)
         if absent:
@@ -125,42 +190,39 @@ class WindowFetcher:
                 raise WindowsMissing((window.key,), what)
             expected = self._slab.layout.content_bytes(window.length)
             if (ref.key, ref.length, ref.size) != (window.key, window.length, expected):
-                raise WindowsMissing((window.key,), "its location is of another window or size")
+                raise WindowsMissing((window.key,), "its ref is of another window or size")
         return refs
 
     async def _read_from(
-        self, windows: list[DecodeWindow], refs: list[WindowRef], slots: dict[str, Slot]
+        self,
+        windows: list[DecodeWindow],
+        refs: list[WindowRef],
+        reserved: dict[str, Slot],
+        slots: dict[str, Slot],
     ) -> int:
-        """One transfer for all windows of one encode worker."""
-        taken: list[Slot] = []
-        landed = asyncio.get_running_loop().create_future()
-        quiet = True
+        """Read all windows of one encode worker in one transfer, into their reserved slots."""
         began = time.monotonic()
         try:
-            for window in windows:
-                taken.append(self.table.allocate(window.key, window.length, partial=window.partial))
-                self._landing[window.key] = landed
-            quiet = False
-            await self._transfer(refs, taken)
-            quiet = True
-            for window, ref, slot in zip(windows, refs, taken, strict=True):
-                self._accept(window, ref, slot)
-                slots[window.key] = slot
-            self._on_read(time.monotonic() - began)
+            await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
         except TransferFailed as error:
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None
-        finally:
-            for window in windows:
-                self._landing.pop(window.key, None)
-            landed.set_result(None)
-            if quiet:
-                for window, slot in zip(windows, taken, strict=False):
-                    if window.key not in slots:
-                        self.table.abandon(slot)
+        spoiled: dict[str, str] = {}
+        for window, ref in zip(windows, refs, strict=True):
+            try:
+                self._accept(window, ref, reserved[window.key])
+            except TransferFailed as error:
+                spoiled[window.key] = str(error)
+            else:
+                slots[window.key] = reserved.pop(window.key)
+        self._on_read(time.monotonic() - began)
+        if spoiled:
+            raise WindowsSpoiled(tuple(spoiled), "; ".join(spoiled.values()))
         return sum(ref.size for ref in refs)
 
-    async def _transfer(self, refs: list[WindowRef], slots: list[Slot]) -> None:
+    async def _transfer(
+        self, refs: list[WindowRef], slots: list[Slot], reserved: dict[str, Slot]
+    ) -> None:
         request = ReadRequest(
             agent=refs[0].agent,
             agent_metadata=refs[0].agent_metadata,
@@ -168,20 +230,25 @@ class WindowFetcher:
             local=tuple(
                 self._slab.slot_region(s.index, r.length) for s, r in zip(slots, refs, strict=True)
             ),
-            notice=",".join(str(r.lease) for r in refs).encode(),
+            notice=_notice(refs),
             deadline_seconds=self._deadline_seconds,
         )
         read = self._endpoint.begin(request)
         loop = asyncio.get_running_loop()
         done = False
         try:
-            await asyncio.wrap_future(read.outcome)
+            # The endpoint's thread keeps the deadline; this one holds if the thread hangs.
+            outcome = asyncio.wrap_future(read.outcome)
+            await within(self._deadline_seconds + _THREAD_SECONDS, outcome, "the NIXL thread")
             done = True
+        except DeadlineExceeded as error:
+            raise TransferFailed(str(error)) from None
         finally:
             if not done:
-                # Late writes may still arrive: the slots stay in quarantine until then.
-                for slot in slots:
+                # NIXL may still write to the slots: they stay detached until the read has ended.
+                for ref, slot in zip(refs, slots, strict=True):
                     self.table.detach(slot)
+                    del reserved[ref.key]
                 read.ended.add_done_callback(
                     lambda _: loop.call_soon_threadsafe(self._free_quarantined, slots)
                 )
@@ -191,9 +258,28 @@ class WindowFetcher:
             self.table.abandon(slot)
 
     def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
-        """Verify what arrived, then stamp it with this slab's own generation."""
+        """Verify a slot's content, then replace the generation by that of this slab."""
         memory = self._slab.slot(slot.index)
         layout = self._slab.layout
         layout.verify(memory, window.key, ref.generation, window.length)
         layout.restamp(memory, slot.generation)
         self.table.fill(slot)
+
+
+def _by_key(windows: Sequence[DecodeWindow]) -> dict[str, DecodeWindow]:
+    """Return each window once: keys carry no position, so two of digital silence have one key."""
+    found: dict[str, DecodeWindow] = {}
+    for window in windows:
+        if window.key not in found or found[window.key].ref is None:
+            found[window.key] = window
+    return found
+
+
+def _leases(windows: Sequence[DecodeWindow]) -> dict[tuple[str, int], WindowRef]:
+    """Return the refs by agent and lease."""
+    return {(w.ref.agent, w.ref.lease): w.ref for w in windows if w.ref is not None}
+
+
+def _notice(refs: Sequence[WindowRef]) -> bytes:
+    """Return the notification that ends the leases of `refs`."""
+    return ",".join(str(ref.lease) for ref in refs).encode()

@@ -7,30 +7,37 @@ import os
 import shutil
 import tempfile
 import uuid
+from contextlib import suppress
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.draining import Drain
+from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.load_reporter import LoadReporter, ReportedState
+from auricle.errors import ProcessFailed
+from auricle.load.reporter import LoadReporter, ReportedState
+from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest
-from auricle.metrics import Registry
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
 from auricle.pd_worker.worker import PdWorker
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
+from auricle.process.tracing import Tracer
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
-from auricle.status import report_status
-from auricle.tracing import Tracer
 
 _HEALTH_SECONDS = 2.0
 
 
 async def run(settings: PdWorkerSettings) -> None:
-    """Serve decode requests until told to stop."""
+    """Serve decode requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
@@ -48,7 +55,7 @@ async def run(settings: PdWorkerSettings) -> None:
         report_status("starting vLLM")
         kv_events = ""
         if settings.placement == "kv":
-            # For a socket; no other user may enter.
+            # The directory of a socket; only this user may access it.
             kv_directory = tempfile.mkdtemp(prefix="auricle-kv-")
             kv_events = f"ipc://{kv_directory}/kv"
         options = _engine_options(settings, checkpoint, kv_events)
@@ -65,13 +72,13 @@ async def run(settings: PdWorkerSettings) -> None:
         metrics.slots_in_use.set_function(lambda: fetcher.table.in_use)
         metrics.slots.set(settings.landing_slots)
         metrics.requests_limit.set(settings.max_requests)
-        tracer = Tracer("PdWorker", settings.otlp_endpoint)
+        tracer = Tracer("PdWorker", settings.otlp_endpoint, settings.namespace)
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
         worker = PdWorker(settings, prompt, fetcher, engine, metrics, tracer)
-        runtime = Runtime(settings, healthy_with="generate")
+        runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
-        runtime.tasks.start(_watch(engine), "vLLM")
+        _watch_parts(runtime, engine, endpoint)
         drain = Drain(
             lambda: len(worker.segments) + worker.meter.in_flight,
             told_seconds=2 * settings.load_report_seconds,
@@ -86,7 +93,7 @@ async def run(settings: PdWorkerSettings) -> None:
             step_seconds=lambda: state.step_seconds,
         )
         load = LoadReporter(worker.meter, reported, drain, registry.registry)
-        runtime.publish_load("pd_worker", load.report, settings.load_report_seconds)
+        runtime.publish("pd_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
         if kv_events:
             await runtime.publish_kv("pd_worker", "generate", kv_events, settings.model.name)
         routes = [Route("generate", DecodeRequest, unary=worker.decode)]
@@ -123,8 +130,8 @@ def _engine_options(
 async def _warm_up(
     engine: Engine, fetcher: WindowFetcher, slab: HostSlab, prompt: PromptFormat, length: int
 ) -> None:
-    """One decode of a window of zeros through the real path, connector included."""
-    key = uuid.uuid4().hex
+    """Decode a window of zeros, through the connector and all else that requests use."""
+    key = uuid.uuid4().hex + tenant_mark("warm-up")
     slot = fetcher.table.allocate(key, length, partial=True)
     payload = slab.slot(slot.index)[: length * slab.layout.row_bytes] * 0
     slab.layout.write(slab.slot(slot.index), key, slot.generation, payload)
@@ -136,8 +143,18 @@ async def _warm_up(
     fetcher.table.abandon(slot)
 
 
+def _watch_parts(runtime: Runtime, engine: Engine, endpoint: NixlEndpoint) -> None:
+    runtime.tasks.start(_watch(engine), "vLLM")
+    runtime.tasks.start(endpoint.watch(), "NIXL")
+    runtime.liveness.part("vLLM", engine.answers)
+    runtime.liveness.part("NIXL", endpoint.answers)
+
+
 async def _watch(engine: Engine) -> None:
-    """End the process when vLLM's processes are gone."""
+    """Raise, and so end this process, when vLLM's processes have died."""
     while True:
-        await asyncio.sleep(_HEALTH_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                await engine.dead.wait()
+                raise ProcessFailed("its engine has ended")
         await engine.check_health()

@@ -1,4 +1,4 @@
-"""One decode request's way through the PD worker: fetch, then generate."""
+"""Handles decode requests: admission, fetching the windows, generation."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import BadRequest, Overloaded
+from auricle.embeddings.keys import check_keys
+from auricle.errors import AuricleError, BadRequest, Overloaded
+from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.fetch import Fetched, WindowFetcher
+from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.open_segments import OpenSegments
 from auricle.pd_worker.vllm.engine import Decoded, Engine
+from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
-from auricle.tracing import OFF, Tracer
-from auricle.work_meter import WorkMeter
 
-_FINALS_SHARE = 8  # one slot in so many is kept for finals
-_BACKGROUND_SHARE = 2  # background work may use one slot in so many
+_FINALS_SHARE = 8  # one slot in so many is reserved for finals
+_BACKGROUND_SHARE = 2  # background requests may use one slot in so many
 # vLLM runs the lowest number first.
 _FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
 class PdWorker:
-    """Handles `DecodeRequest`s; at most `max_requests` at a time."""
+    """Handles up to `max_requests` decode requests at a time, on one event loop."""
 
     def __init__(
         self,
@@ -42,20 +43,31 @@ class PdWorker:
         self._metrics = metrics
         self._tracer = tracer
         self.meter = WorkMeter()
-        self.segments = OpenSegments()
+        self.segments = LiveSegments()
         metrics.in_flight.set_function(lambda: self.meter.in_flight)
 
     async def decode(self, request: DecodeRequest) -> DecodeReply:
-        """Raises Overloaded, WindowsMissing or BadRequest; each is this request's alone."""
+        """Decode a request; cancelling aborts it in vLLM.
+
+        Raises Overloaded if no request slot is free for its kind, WindowsMissing if the caller
+        must re-encode windows, and BadRequest if the prompt does not fit. No other request is
+        affected.
+        """
         others, windows = self.meter.in_flight, len(request.windows)
         with self.meter.request():
-            self._check(request, others)
+            try:
+                self._check(request, others)
+            except AuricleError:
+                # The caller's next attempt gets leases of its own.
+                self._fetcher.give_back(request.windows)
+                raise
             with self._tracer.span("decode", request.trace, windows=windows) as trace:
                 reply = await self._decode(request, trace)
             self.segments.decoded(request.session, final=request.final)
             return reply
 
     def _check(self, request: DecodeRequest, others: int) -> None:
+        check_keys((window.key for window in request.windows), request.tenant)
         slots = self._settings.max_requests
         if others >= _room(request, slots):
             raise Overloaded(f"{others} of {slots} request slots are in use; try again")
@@ -90,7 +102,7 @@ class PdWorker:
         return reply
 
     def _record(self, decoded: Decoded, trace: str, began: float) -> None:
-        """What vLLM's engine did when, for a request that came at `began`."""
+        """Record the work and vLLM's timings of a request that arrived at `began`."""
         self.meter.did(
             decodes=1,
             prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
@@ -113,13 +125,16 @@ class PdWorker:
             priority=_priority(request),
             tenant=request.tenant,
             draft=request.draft,
-            # After a final nobody decodes this segment again.
+            # No decode of this segment follows its final.
             reusable_windows=0 if request.final else _finished(request.windows),
         )
 
 
 def _room(request: DecodeRequest, slots: int) -> int:
-    """How many slots may be in use before; finals are waited for by users, so they get all."""
+    """Return how many slots may be in use for this request to be admitted.
+
+    Finals may use all slots, because users wait for them.
+    """
     if request.background:
         return max(1, slots // _BACKGROUND_SHARE)
     return slots if request.final else slots - max(1, slots // _FINALS_SHARE)
@@ -132,5 +147,5 @@ def _priority(request: DecodeRequest) -> int:
 
 
 def _finished(windows: Sequence[DecodeWindow]) -> int:
-    """How many windows at the start are finished: the next decode has them unchanged."""
+    """Return how many leading windows are finished, so that the next decode repeats them."""
     return next((i for i, window in enumerate(windows) if window.partial), len(windows))

@@ -1,16 +1,16 @@
-"""GPUs shared between pools when there are too few for both. Pure."""
+"""Divides a GPU budget between pools that together want more. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auricle.planner.observations import Decision
+from auricle.planner.decision import Decision
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a pool asks of the budget: `gpus` for each replica, at least `minimum` of them."""
+    """A pool's claim on the budget: at least `minimum` replicas, of `gpus` GPUs each."""
 
     decision: Decision
     minimum: int
@@ -18,11 +18,11 @@ class Share:
 
 
 def within_budget(shares: Sequence[Share], gpus: float) -> dict[str, Decision]:
-    """The decisions, cut so that all replicas together fit into so many GPUs.
+    """Return the decisions by pool, reduced so that all replicas together fit into `gpus`.
 
-    A session needs every pool, so the share of sessions served is that of the pool with the
-    smallest part of what it needs: the next GPU goes there, where alone it is of any benefit.
-    What no pool could use is left.
+    Every session needs all pools, so the pool with the smallest share of what it needs limits
+    the sessions served; each GPU goes to that pool until it no longer fits there. The minimum
+    replicas are kept even if they exceed the budget.
     """
     wanted = {s.decision.pool: s.decision.replicas for s in shares}
     if sum(s.gpus * wanted[s.decision.pool] for s in shares) <= gpus:
@@ -36,12 +36,12 @@ def within_budget(shares: Sequence[Share], gpus: float) -> dict[str, Decision]:
 
 
 def _shortest(shares: Sequence[Share], given: Mapping[str, int], left: float) -> Share | None:
-    """The pool with the smallest part of what it needs, if it can have more."""
+    """Return the pool with the smallest share of what it needs, if `left` suffices for it."""
     short = [s for s in shares if given[s.decision.pool] < s.decision.replicas]
     if not short:
         return None
     least = min(short, key=lambda s: given[s.decision.pool] / s.decision.replicas)
-    # A GPU for the other pool would serve nobody: it stays free.
+    # A GPU for the other pool would not serve more sessions, so it stays free.
     return least if least.gpus <= left else None
 
 

@@ -1,35 +1,39 @@
-"""What a worker really carries, learnt where the profile is wrong. Pure.
+"""Corrects the profile's capacity by what workers are observed to carry. No I/O.
 
-A profile may be of another machine, or of other speech. When work waits too long although
-by the profile there is room, workers carry less than it says: what they were doing then is
-what they can do. When they carry as much without anybody waiting, that is learnt too, but
-slowly: a knee is found by going over it.
+A profile may have been measured on another machine or with other speech. If responses are
+too slow although the profile predicts spare capacity, the load at that moment is taken as
+the workers' capacity: the knee is lowered. If workers near the knee respond fast, the knee is
+raised again, but slowly: its place is only known once it has been exceeded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from auricle.planner.observations import PoolObservation
+from auricle.load.observations import PoolObservation
 
-_LEAST, _MOST = 0.4, 1.25
-# Below what was seen at the moment work began to wait: the knee lies before it.
+_LEAST, _MOST = 0.4, 1.25  # bounds of the correction
+# The knee is set to this share of the load at which responses became slow: it lies below.
 _BELOW = 0.97
-# So often in a row, with the same workers: one stall of a machine says nothing of its
-# capacity, nor does what workers did that have only just begun to serve.
+# Slow observations in a row, with the same number of ready workers, before the knee is
+# lowered: neither one stall of a machine nor workers that have just started show capacity.
 _CONFIRMED = 3
-# What lies this near to the known knee is as likely chance: it takes longer to be believed.
+# A load this near to the known knee is as likely noise, so more observations are required.
 _NEAR, _CONFIRMED_NEAR = 0.93, 10
-_REGAINED = 0.01
-# Closer to the knee than this nothing new is learnt by nobody waiting.
+_REGAINED = 0.01  # by which the knee is raised at a time
+# Fast responses show spare capacity only at a utilisation above this share of the knee.
 _TRIED = 0.95
-# Waits at the knee are at the limit; well below it there is room to learn.
+# Responses count as fast below this share of the limit, which is reached at the knee.
 _EASY = 0.5
 
 
 @dataclass(frozen=True)
 class Knee:
-    """`share` of the profile's capacity that a worker really has; the rest is memory."""
+    """`share` is the observed capacity of a worker, as a share of the profile's.
+
+    The other fields count the slow observations in a row, or note since when responses are
+    fast.
+    """
 
     share: float = 1.0
     late: int = 0
@@ -41,7 +45,11 @@ class Knee:
 def corrected(
     knee: Knee, seen: PoolObservation, response_limit: float, regain_seconds: float
 ) -> Knee:
-    """The knee after one more observation; `response_limit` is the wait at the profile's knee."""
+    """Return the knee after one more observation.
+
+    `response_limit` is the response time at the profile's knee, in seconds; the knee is raised
+    at most once in `regain_seconds`.
+    """
     if seen.ready == 0:
         return knee
     if seen.response > response_limit:
@@ -64,6 +72,6 @@ def _late(knee: Knee, seen: PoolObservation) -> Knee:
     share = knee.share
     enough = _CONFIRMED if most < _NEAR * share else _CONFIRMED_NEAR
     if late >= enough and most < _BELOW * share:
-        # Overloaded workers do what they can: what they do is their capacity.
+        # The throughput of overloaded workers is their capacity.
         share = max(_BELOW * most, _LEAST)
     return Knee(share, late, seen.ready, most)

@@ -1,9 +1,9 @@
-"""What a pool's demand will be when a worker that is asked for now has started.
+"""Forecasts a pool's demand for the time when a worker started now would be ready.
 
-Two of river's Holt-Winters forecasters run side by side: one follows level and trend, the
-other also knows what this time of day was like; the one that erred less lately is believed.
-How far forecasts were exceeded lately (a rolling quantile) is added: a noisy load gets more
-room than a steady one, and nobody has to say how much.
+Two of river's Holt-Winters forecasters run side by side: one has level and trend, the other
+a daily season as well; the one with the smaller recent error is used. A margin is applied,
+the rolling quantile of how far demand exceeded its forecasts, so that a noisy load gets more
+headroom than a steady one without any setting.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from river.stats import EWMean, RollingQuantile
 from river.time_series import HoltWinters
 
 _DAY_SECONDS = 86_400
-# Forecasters multiply; a demand of nothing would stay nothing.
-_LEAST = 1e-3
-# Of the error of a forecaster, to be compared with the other's: about an hour of 30 s steps.
+# The seasonal model is multiplicative, so a demand of zero would stay zero.
+_LEAST = 1e-3  # workers
+# Weight of the latest error in a forecaster's mean error: about an hour of 30 s steps.
 _ERROR_FADING = 0.01
-# No trend is believed beyond doubling (or halving) within the lead.
+# A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
 
 
 @dataclass(frozen=True)
 class ForecastSettings:
-    """`step_seconds` between observations, `lead_steps` until a worker asked for now serves.
+    """Settings of one pool's forecast.
 
-    `quantile` of past excesses is added to forecasts; `memory_steps` are looked at.
+    `step_seconds` is the time between observations, `lead_steps` the steps until a worker
+    started now is ready. The margin is the `quantile` of demand divided by its forecast, over
+    the last `memory_steps`.
     """
 
     step_seconds: float
     lead_steps: int
-    quantile: float = 0.65
+    quantile: float
     memory_steps: int = 720
 
 
 class _Rated:
-    """A forecaster and its recent relative error at the lead."""
+    """A forecaster and the recent relative error of its forecasts `lead` steps ahead."""
 
     def __init__(self, model: HoltWinters, first: int, lead: int) -> None:
         self._model = model
@@ -70,14 +72,14 @@ class _Rated:
 
 
 class Forecast:
-    """Of one pool's demand, in workers; fed once per step."""
+    """Forecasts one pool's demand in workers; `learn` must be called once per step."""
 
     def __init__(self, settings: ForecastSettings) -> None:
         self._settings = settings
         lead = settings.lead_steps
         day = round(_DAY_SECONDS / settings.step_seconds)
         self._trend = _Rated(HoltWinters(alpha=0.5, beta=0.15), 2, lead)
-        # Level follows within minutes how today differs; its trend is left to the season.
+        # The level follows today's difference within minutes; the season models the trend.
         daily = HoltWinters(alpha=0.2, beta=1e-4, gamma=0.4, seasonality=day, multiplicative=True)
         self._daily = _Rated(daily, day, lead)
         self._excess = RollingQuantile(settings.quantile, settings.memory_steps)
@@ -85,7 +87,7 @@ class Forecast:
         self._last = _LEAST
 
     def learn(self, demand: float) -> None:
-        """The demand of this step."""
+        """Learn the demand of this step, in workers."""
         demand = max(demand, _LEAST)
         if len(self._promised) == self._settings.lead_steps:
             self._excess.update(demand / self._promised[0])
@@ -98,23 +100,23 @@ class Forecast:
 
     @property
     def seasonal(self) -> bool:
-        """Whether the time of day is what is believed now."""
+        """Whether the seasonal forecaster is in use."""
         return self._believed() is self._daily
 
     @property
     def room(self) -> float:
-        """By what forecasts are multiplied so that they are seldom exceeded; at least 1."""
+        """The margin: the factor by which forecasts are multiplied, at least 1."""
         return max(1.0, float(self._excess.get() or 1.0))
 
     def most(self, steps: int) -> float:
-        """The most that is to be expected within so many steps, the present included."""
+        """Return the highest demand forecast for the next `steps`, the present included."""
         if not self._trend.known:
             return self._last
         ahead = self._believed().ahead(max(steps, 1))
         return self.room * max(self._bounded(max(ahead)), min(self._last, self._level()))
 
     def _level(self) -> float:
-        """The present without its noise."""
+        """Return the present demand without its noise."""
         return max(self._believed().ahead(1)[0], _LEAST)
 
     def _believed(self) -> _Rated:
@@ -123,7 +125,7 @@ class Forecast:
         return daily if known and daily.error < self._trend.error else self._trend
 
     def _bounded(self, forecast: float) -> float:
-        """A line cannot be drawn far; what was so yesterday may well be so today."""
+        """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited."""
         if self.seasonal:
             return forecast
         return min(max(forecast, self._last / _MOST_GROWTH), self._last * _MOST_GROWTH)

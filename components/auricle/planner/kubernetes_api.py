@@ -1,4 +1,4 @@
-"""kubernetes-asyncio, imported here and for the lease only."""
+"""Calls to the Kubernetes API through kubernetes-asyncio."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _PLURAL = "dynamographdeploymentscalingadapters"
 
 
 class KubernetesApi:
-    """The API server, as this pod's service account."""
+    """A client of the API server, with this pod's service account."""
 
     def __init__(self, namespace: str) -> None:
-        """`namespace` empty: the pod's own. Raises SettingsError outside a pod."""
+        """An empty `namespace` means that of the pod. Raises SettingsError outside a pod."""
         self._in_pod = _OWN_NAMESPACE.exists()
         if not namespace:
             try:
                 namespace = _OWN_NAMESPACE.read_text().strip()
             except OSError:
                 raise SettingsError(
-                    "Planner.kubernetes_namespace is empty and this is no pod: "
-                    "say in which namespace the deployment is"
+                    "Planner.kubernetes_namespace is empty and this process does not run in a "
+                    "pod: set it to the namespace of the deployment"
                 ) from None
         self.namespace = namespace
         self._client: Any = None
 
     async def client(self) -> Any:
-        """Connected on the first call: in a pod by its service account, else by kubeconfig."""
+        """Return the connected client; uses kubeconfig outside a pod."""
         from kubernetes_asyncio import client, config
 
         if self._client is None:
@@ -45,7 +45,10 @@ class KubernetesApi:
         return self._client
 
     async def replicas(self, adapter: str) -> int:
-        """What a scaling adapter asks for. Raises WorkerUnavailable."""
+        """Return the replicas a scaling adapter requests.
+
+        Raises WorkerUnavailable on an error or after 10 s.
+        """
         from kubernetes_asyncio.client import CustomObjectsApi
 
         with unavailable(f"scaling adapter {adapter}"):
@@ -55,7 +58,10 @@ class KubernetesApi:
             return int(scale["spec"].get("replicas", 0))
 
     async def scale(self, adapter: str, replicas: int) -> None:
-        """Have it ask for so many. Raises WorkerUnavailable."""
+        """Set the replicas a scaling adapter requests.
+
+        Raises WorkerUnavailable on an error or after 10 s.
+        """
         from kubernetes_asyncio.client import CustomObjectsApi
 
         with unavailable(f"scaling adapter {adapter}"):
@@ -70,7 +76,7 @@ class KubernetesApi:
             )
 
     async def close(self) -> None:
-        """No more calls."""
+        """Close the connection."""
         if self._client is not None:
             await self._client.close()
             self._client = None
@@ -78,7 +84,7 @@ class KubernetesApi:
 
 @contextmanager
 def unavailable(what: str) -> Iterator[None]:
-    """What goes wrong with a call, as WorkerUnavailable."""
+    """Raise errors of a call as WorkerUnavailable, prefixed by `what`."""
     from aiohttp import ClientError
     from kubernetes_asyncio.client.exceptions import ApiException
 

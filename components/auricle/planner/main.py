@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from auricle.capacity_profile import CapacityProfile, read_profile
-from auricle.load_reports import ProcessorLoad, WorkerKind, WorkerLoad
+from auricle.load.capacity_profile import CapacityProfile, read_profile
+from auricle.load.load_board import LoadBoard
+from auricle.load.reports import LOAD_TOPIC, ProcessorLoad, WorkerKind, WorkerLoad
 from auricle.messages import AskDecisions
-from auricle.metrics import Registry
 from auricle.planner.connectors.base import COMPONENTS, Connector
 from auricle.planner.connectors.dry_run import DryRunConnector
 from auricle.planner.connectors.kubernetes import KubernetesConnector
@@ -17,18 +17,21 @@ from auricle.planner.leadership.base import Leadership, Lease
 from auricle.planner.leadership.etcd import EtcdLease
 from auricle.planner.leadership.file import FileLease
 from auricle.planner.leadership.kubernetes import KubernetesLease
-from auricle.planner.load_board import LoadBoard
 from auricle.planner.metrics import PlannerMetrics
 from auricle.planner.plan import Plan, PoolPlan
 from auricle.planner.service import PlannerService
-from auricle.planner.sizing import PoolSizing, pool_plan
+from auricle.planner.sizing import pool_plan
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
 from auricle.runtime import Route, Runtime
 from auricle.settings import PlannerSettings
-from auricle.status import report_status
 
 
 async def run(settings: PlannerSettings) -> None:
-    """Size the pools until told to stop."""
+    """Size the pools until the process is told to stop.
+
+    Raises SettingsError if the profile or a setting is invalid.
+    """
     profile = await asyncio.to_thread(read_profile, settings.profile)
     board = LoadBoard(profile, settings.step_seconds)
     connector = _connector(settings, board)
@@ -43,16 +46,16 @@ async def run(settings: PlannerSettings) -> None:
         PlannerMetrics(registry.registry),
         settings.step_seconds,
     )
-    runtime = Runtime(settings, healthy_with="decisions")
+    runtime = Runtime(settings, "decisions", registry.registry)
     runtime.add_metrics(("planner", "decisions"), registry.text)
     for kind in COMPONENTS:
-        runtime.hear_load(kind, WorkerLoad, board.worker)
-    runtime.hear_load("processor", ProcessorLoad, board.processor)
+        runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, board.worker)
+    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, board.processor)
     runtime.tasks.start(service.keep_lease(), "lease")
     runtime.tasks.start(service.run(), "planning")
     report_status(f"planning every {settings.step_seconds:g} s")
     try:
-        # Without an endpoint Dynamo's system server would call this process unhealthy.
+        # Without an endpoint, Dynamo's system server would report this process as unhealthy.
         route = Route("decisions", AskDecisions, unary=service.decisions, brief=True)
         await runtime.serve("planner", [route])
     finally:
@@ -64,7 +67,8 @@ def _pool_plan(settings: PlannerSettings, profile: CapacityProfile, kind: Worker
     limits = settings.encode if kind == "encode_worker" else settings.pd
     measured = profile.pool(kind)
     return pool_plan(
-        PoolSizing.of(settings, limits),
+        settings,
+        limits,
         kind,
         start_seconds=measured.start_seconds,
         response_limit=measured.response_seconds,

@@ -1,39 +1,45 @@
-"""What the planner saw and decided."""
+"""Metrics of what the planner observes and decides."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
-from auricle.planner.observations import Decision, PoolObservation
+from auricle.load.observations import PoolObservation
+from auricle.planner.decision import Decision
+from auricle.process.metrics import ComponentMetrics
 
 
 class PlannerMetrics:
-    """By pool; and whether this planner is the one that acts."""
+    """Shows each pool's observation and decision, and whether this planner is the leader."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"auricle_planner_{name}", text, ["pool"], registry=registry)
-
-        self._wanted = gauge("replicas_wanted", "as decided last")
-        self._ready = gauge("replicas_ready", "that report and are not draining")
-        self._load = gauge("load", "work done, in workers at the profile's knee")
-        self._forecast = gauge("forecast", "demand when a worker asked for now serves")
-        self._knee = gauge("knee", "of the profile's capacity, what workers were found to carry")
-        self._response = gauge("response_seconds", "of the pool, 95th percentile")
-        self._decisions = Counter(
-            "auricle_planner_decisions",
-            "decisions, by reason",
-            ["pool", "why"],
-            registry=registry,
+        new = ComponentMetrics(registry, "planner")
+        self._wanted = new.gauge("replicas_wanted", "replicas last decided", "pool")
+        self._ready = new.gauge(
+            "replicas_ready", "replicas that report load and are not draining", "pool"
         )
-        self.leader = Gauge(
-            "auricle_planner_leader", "1 where this planner is the one that acts", registry=registry
+        self._load = new.gauge(
+            "load", "work done, in workers at the saturation point of the profile", "pool"
         )
+        self._forecast = new.gauge(
+            "forecast", "forecast demand for when a replica started now is ready", "pool"
+        )
+        self._knee = new.gauge(
+            "knee", "share of the profile's capacity that workers were observed to carry", "pool"
+        )
+        self._response = new.gauge(
+            "response_seconds", "95th percentile of the pool's response time", "pool"
+        )
+        self._decisions = new.counter("decisions", "decisions, by reason", "pool", "why")
+        self.leader = new.gauge("leader", "1 if this planner holds the lease and acts, else 0")
 
     def decided(
         self, seen: PoolObservation, decision: Decision, forecast: float, knee: float
     ) -> None:
-        """One pool, one step."""
+        """Show one step's decision on one pool.
+
+        `forecast` is in workers, `knee` a share of the profile's capacity.
+        """
         pool = decision.pool
         self._wanted.labels(pool).set(decision.replicas)
         self._ready.labels(pool).set(seen.ready)

@@ -1,15 +1,16 @@
-"""One pool's size from what was seen of it: fast up, slow down, never back and forth. Pure."""
+"""Decides one pool's size: scales up at once, down slowly, and never flaps. No I/O."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 
+from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.correction import Knee, corrected
+from auricle.planner.decision import Decision, Why
 from auricle.planner.forecast import Forecast
-from auricle.planner.observations import Decision, PoolObservation, ServiceObservation, Why
 
-# What is just over a whole worker by less than this is noise, not another worker.
+# Demand that exceeds a whole number of workers by less than this is noise.
 _ROUNDING = 0.05
 
 
@@ -17,10 +18,11 @@ _ROUNDING = 0.05
 class PoolPolicy:
     """How one pool is sized.
 
-    Workers are to do `target` of what they can. `response_limit` is the wait at the profile's
-    knee. A pool shrinks only when `ebb_seconds` long fewer workers would have done, and is
-    never turned back within `settle_seconds`. `look_steps` ahead nothing may be missing for
-    a worker to leave: it would take that long to have it back.
+    Workers are loaded to `target` of their capacity. `response_limit` is the response time at
+    the profile's knee, in seconds. A pool is scaled down only if fewer workers would have
+    sufficed for `ebb_seconds`, and no decision is reversed within `settle_seconds`. It is sized
+    for the demand `lead_steps` ahead; for a scale-down, the forecast `look_steps` ahead must
+    not need the workers either, because starting them again would take that long.
     """
 
     name: str
@@ -38,18 +40,18 @@ class PoolPolicy:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a pool's next decision needs of the ones before."""
+    """The state that one pool's decision passes to the next; times are monotonic seconds."""
 
     knee: Knee = field(default_factory=Knee)
     raised_at: float = -math.inf
     lowered_at: float = -math.inf
-    # Since when fewer would do, and the most that was needed since.
+    # Since when fewer workers would suffice, and the most that were needed since.
     ebbing_since: float | None = None
     ebb_most: int = 0
 
 
 def demand_of(seen: PoolObservation, service: ServiceObservation) -> float:
-    """What the pool is asked for, in workers at the profile's capacity."""
+    """Return the demand on the pool, in workers at the profile's knee."""
     return seen.load * service.unmet
 
 
@@ -60,7 +62,7 @@ def decide(
     service: ServiceObservation,
     forecast: Forecast,
 ) -> tuple[Decision, Memory]:
-    """The pool's next size; `forecast` has learnt the present demand already."""
+    """Decide the pool's next size. `forecast` must have learnt the present demand already."""
     knee = corrected(memory.knee, seen, policy.response_limit, policy.regain_seconds)
     memory = replace(memory, knee=knee)
     carried = policy.target * knee.share
@@ -70,6 +72,11 @@ def decide(
     detail = (
         f"demand {now:.2f}, in {policy.lead_steps} steps {soon:.2f}, a worker carries {carried:.2f}"
     )
+    if seen.replicas > policy.maximum:
+        # Somebody else scaled the pool beyond its maximum, so `ebb_seconds` does not apply.
+        most = f"{detail}; {policy.maximum} is the most allowed"
+        decision = Decision(policy.name, seen.replicas, policy.maximum, "bounds", most)
+        return decision, replace(memory, lowered_at=seen.at, ebbing_since=None)
     if needed > seen.replicas:
         overload = seen.response > policy.response_limit or service.unmet > 1.0
         return _raise(policy, memory, seen, needed, "overload" if overload else "forecast", detail)

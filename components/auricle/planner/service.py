@@ -1,4 +1,4 @@
-"""The planner's loop: observe, decide, and have it done if this planner is the leader."""
+"""The planner's loop: observe, decide, and scale the pools if this planner is the leader."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import logging
 from collections.abc import Mapping
 
 from auricle.errors import AuricleError
-from auricle.load_reports import WorkerKind
+from auricle.load.load_board import LoadBoard
+from auricle.load.observations import PoolObservation
+from auricle.load.reports import WorkerKind
 from auricle.messages import AskDecisions, Decisions
 from auricle.planner.connectors.base import Connector
+from auricle.planner.decision import Decision
 from auricle.planner.leadership.base import RENEW_SECONDS, Leadership
-from auricle.planner.load_board import LoadBoard
 from auricle.planner.metrics import PlannerMetrics
-from auricle.planner.observations import Decision, PoolObservation
 from auricle.planner.plan import Plan
 
 log = logging.getLogger(__name__)
 
 
 class PlannerService:
-    """Every planner observes and forecasts, so that another leader knows as much."""
+    """Runs the planner. Followers observe and forecast too, so that each can take over."""
 
     def __init__(
         self,
@@ -40,11 +41,11 @@ class PlannerService:
         self._last: dict[str, Decision] = {}
 
     async def decisions(self, _request: AskDecisions) -> Decisions:
-        """The last ones."""
+        """Return the latest decision for each pool, and whether this planner is the leader."""
         return Decisions(tuple(d.line() for d in self._last.values()), self._leadership.held)
 
     async def run(self) -> None:
-        """A step every `step_seconds`; its owner cancels it."""
+        """Run a step every `step_seconds` until cancelled; the caller owns this task."""
         loop = asyncio.get_running_loop()
         following = loop.time()
         while True:
@@ -53,11 +54,11 @@ class PlannerService:
             try:
                 await self._step()
             except AuricleError as error:
-                # The pools stay as they are; the next step sees them as they then are.
-                log.warning("no decision this time: %s", error)
+                # The pools keep their size until the next step.
+                log.warning("no decision in this step: %s", error)
 
     async def keep_lease(self) -> None:
-        """Renewals; its owner cancels it."""
+        """Renew the lease until cancelled; the caller owns this task."""
         while True:
             try:
                 await self._leadership.renew()
@@ -69,7 +70,7 @@ class PlannerService:
     async def _step(self) -> None:
         replicas = await self._connector.replicas()
         seen = {kind: self._board.pool(kind, count) for kind, count in replicas.items()}
-        # Before anything reports there is nothing to decide on.
+        # A pool of which no worker reports cannot be sized.
         known: dict[str, PoolObservation] = {k: s for k, s in seen.items() if s.ready}
         decisions = self._plan.decide(known, self._board.service())
         self._show(known, decisions)
@@ -80,7 +81,7 @@ class PlannerService:
 
     async def _do(self, kind: WorkerKind, decision: Decision) -> None:
         if not self._leadership.held:
-            log.info("another planner decides; mine: %s", decision.line())
+            log.info("another planner decides; not applied: %s", decision.line())
             return
         log.info("%s", decision.line())
         await self._connector.scale(kind, decision.replicas)

@@ -1,1 +1,1 @@
-"""Processor: owns sessions; audio in, committed and partial text out."""
+"""The processor: owns sessions, receives their audio and returns partial and final text."""

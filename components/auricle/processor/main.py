@@ -1,4 +1,4 @@
-"""The processor process."""
+"""The processor's process: set-up, endpoints, draining."""
 
 from __future__ import annotations
 
@@ -8,40 +8,44 @@ import numpy as np
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.draining import Drain
-from auricle.load_reports import WorkerLoad
-from auricle.messages import AdmitSession, EndAudio, OpenSession, PushAudio
-from auricle.metrics import Registry
+from auricle.load.reports import LOAD_TOPIC, WorkerLoad
+from auricle.messages import AdmitSession, EndAudio, OpenSession, PushAudio, WithdrawAdmission
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
+from auricle.process.tracing import Tracer
+from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.service import ProcessorService
-from auricle.processor.session import CheckpointView
 from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
-from auricle.runtime import Route, Runtime
+from auricle.runtime import WORKER_PULSE, Route, Runtime
 from auricle.settings import ProcessorSettings
-from auricle.status import report_status
-from auricle.tracing import Tracer
 
 _WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
 
 
 async def run(settings: ProcessorSettings) -> None:
-    """Serve sessions until told to stop."""
+    """Serve sessions until the runtime is told to stop, then drain.
+
+    Raises DeadlineExceeded if a pool has no worker after 10 minutes.
+    """
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
     report_status("warming up")
     await asyncio.to_thread(_warm_up, view, settings.dtype)
-    runtime = Runtime(settings, healthy_with="open")
+    registry = Registry()
+    runtime = Runtime(settings, "open", registry.registry)
     report_status("waiting for workers")
     encode_pool, pd_pool = await _pools(runtime, settings)
-    registry = Registry()
     metrics = ProcessorMetrics(registry.registry)
-    tracer = Tracer("Processor", settings.otlp_endpoint)
+    tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
         Route("admit", AdmitSession, unary=service.admit, brief=True),
+        Route("withdraw", WithdrawAdmission, unary=service.withdraw, brief=True),
         Route("push", PushAudio, unary=service.push, brief=True),
         Route("end", EndAudio, unary=service.end, brief=True),
         Route("open", OpenSession, streamed=service.open),
@@ -50,8 +54,11 @@ async def run(settings: ProcessorSettings) -> None:
         service.leave, told_seconds=settings.load_report_seconds, deadline=settings.drain_seconds
     )
     instance, every = runtime.instance("processor", "open"), settings.load_report_seconds
-    runtime.publish_load(
-        "processor", lambda: service.load(instance, every, draining=drain.started), every
+    runtime.publish(
+        "processor",
+        LOAD_TOPIC,
+        lambda: service.load(instance, every, draining=drain.started),
+        every,
     )
     try:
         await runtime.serve("processor", routes, drain=drain)
@@ -60,22 +67,33 @@ async def run(settings: ProcessorSettings) -> None:
 
 
 async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePool, PdPool]:
-    """Both, with a worker each."""
+    """Wait until both pools have a worker and subscribe to their load reports."""
     encode = runtime.client("encode_worker", "generate")
     await encode.wait_for_instances(_WORKERS_SECONDS)
     decode = runtime.client("pd_worker", "generate")
     await decode.wait_for_instances(_WORKERS_SECONDS)
     by_kv = settings.placement == "kv"
     kv_index = runtime.kv_index("pd_worker", "generate") if by_kv else None
-    encode_pool = EncodePool(encode, settings.encode_deadline_seconds, settings.attempts)
-    pd_pool = PdPool(decode, settings.decode_deadline_seconds, settings.attempts, kv_index)
-    runtime.hear_load("encode_worker", WorkerLoad, encode_pool.loads.heard)
-    runtime.hear_load("pd_worker", WorkerLoad, pd_pool.loads.heard)
+    encode_pool = EncodePool(
+        encode,
+        settings.encode_deadline_seconds,
+        settings.attempts,
+        runtime.pulses("encode_worker", encode, WORKER_PULSE),
+    )
+    pd_pool = PdPool(
+        decode,
+        settings.decode_deadline_seconds,
+        settings.attempts,
+        kv_index,
+        runtime.pulses("pd_worker", decode, WORKER_PULSE),
+    )
+    runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
+    runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pd_pool.loads.heard)
     return encode_pool, pd_pool
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:
-    """Builds the mel tables, so the first session does not wait for them."""
+    """Build the mel tables, so that the first session does not wait for them."""
     audio = SegmentAudio(view.geometry, KeyScheme(view.fingerprint, dtype, "warm-up"))
     audio.push(np.zeros(MIN_SAMPLES, np.int16))
     audio.windows(MIN_SAMPLES)

@@ -1,48 +1,39 @@
-"""What the processor counts."""
+"""The processor's Prometheus metrics."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
 from auricle.messages import Done, Failed, Final, Partial, SessionEvent
+from auricle.process.metrics import ComponentMetrics
 
 
 class ProcessorMetrics:
-    """Sessions, events and the cost of finished sessions."""
+    """Metrics of sessions, of their events, and of the cost of finished sessions."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str) -> Counter:
-            return Counter(f"auricle_processor_{name}", text, registry=registry)
-
-        self.sessions = Gauge("auricle_processor_sessions", "open sessions", registry=registry)
-        self.speaking = Gauge(
-            "auricle_processor_sessions_speaking", "of them, with speech now", registry=registry
+        new = ComponentMetrics(registry, "processor")
+        self.sessions = new.gauge("sessions", "open sessions")
+        self.speaking = new.gauge("sessions_speaking", "open sessions with speech at present")
+        self.waiting = new.gauge(
+            "sessions_waiting", "clients that were refused lately and told when to retry"
         )
-        self.waiting = Gauge(
-            "auricle_processor_sessions_waiting",
-            "refused, and told to come again later",
-            registry=registry,
+        self.chunk_seconds = new.gauge(
+            "chunk_seconds_p95", "95th percentile of recent chunks: from audio to text"
         )
-        self.chunk_seconds = Gauge(
-            "auricle_processor_chunk_seconds_p95",
-            "95th percentile of the last seconds: from a chunk's audio to its text",
-            registry=registry,
+        self.refused = new.counter("sessions_refused", "sessions refused as overloaded")
+        self._partials = new.counter("partials", "partial results sent")
+        self._finals = new.counter("finals", "segments finished")
+        self._done = new.counter("sessions_done", "sessions that ended without an error")
+        self._failed = new.counter("sessions_failed", "sessions that failed, by error code", "code")
+        self._audio = new.counter("audio_seconds", "audio of finished sessions")
+        self._skipped = new.counter(
+            "decodes_skipped", "grid points that finished sessions skipped, mostly under load"
         )
-        self.refused = counter("sessions_refused", "sessions not let in for lack of room")
-        self._partials = counter("partials", "partial results sent")
-        self._finals = counter("finals", "segments finished")
-        self._done = counter("sessions_done", "sessions that ended well")
-        self._failed = Counter(
-            "auricle_processor_sessions_failed", "sessions that failed", ["code"], registry=registry
-        )
-        self._audio = counter("audio_seconds", "audio of finished sessions")
-        self._skipped = counter(
-            "decodes_skipped", "grid points given up by finished sessions, for lack of room mostly"
-        )
-        self._windows = counter("windows_encoded", "windows encoded for finished sessions")
+        self._windows = new.counter("windows_encoded", "windows encoded for finished sessions")
 
     def event(self, event: SessionEvent, start_ms: int) -> None:
-        """An event is about to be sent; the session's audio began at `start_ms`."""
+        """Count an event that is about to be sent; the session's audio began at `start_ms`."""
         if isinstance(event, Partial):
             self._partials.inc()
         elif isinstance(event, Final):

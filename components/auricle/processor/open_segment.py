@@ -1,10 +1,11 @@
-"""The segment being spoken: its audio, where it pauses, and its hypothesis so far."""
+"""The open segment of a session: its audio, its pauses and its hypothesis."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
 from auricle.checkpoint.geometry import Geometry
+from auricle.messages import ResumePoint
 from auricle.processor.inbox import Audio
 from auricle.processor.segments import Mark
 from auricle.processor.stability import Stability
@@ -12,9 +13,10 @@ from auricle.processor.windows import KeyScheme, SegmentAudio
 
 
 class OpenSegment:
-    """`passed` is the last grid point decoded or skipped, in samples of the segment.
+    """The segment that is being spoken. Offsets are in samples from the segment's start.
 
-    `ahead` is up to where finished seconds have been encoded ahead of a decode.
+    `passed` is the offset of the last decode or skipped grid point. `ahead` is the offset up to
+    which audio has been encoded ahead of a decode.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class OpenSegment:
         self.stability = stability or Stability()
         self.passed = 0
         self.ahead = 0
-        # Ends of what was added (samples of the segment), growing, and when it arrived.
+        # The end offset of every push, ascending, and its time of arrival.
         self._ends: list[int] = []
         self._arrived: list[float] = []
         self._geometry = geometry
@@ -40,11 +42,11 @@ class OpenSegment:
 
     @property
     def speech_ended(self) -> bool:
-        """Whether what comes next belongs to another segment."""
+        """Whether speech has ended, so that the next audio belongs to another segment."""
         return bool(self.marks) and self.marks[-1].ends_speech
 
     def add(self, audio: Audio) -> None:
-        """Append what was received next."""
+        """Append the next audio. Raises ProtocolError if samples and features are mixed."""
         if self.audio.samples == 0:
             self.start = audio.start
         if audio.features is not None:
@@ -57,11 +59,21 @@ class OpenSegment:
             self.marks.append(Mark(self.audio.samples, audio.boundary == "endpoint"))
 
     def arrived(self, offset: int) -> float:
-        """When the segment's first `offset` samples were here (monotonic seconds)."""
+        """Return when the segment's first `offset` samples had arrived, in the clock's seconds."""
         return self._arrived[min(bisect_left(self._ends, offset), len(self._ends) - 1)]
 
+    def resume_point(self, context: str) -> ResumePoint:
+        """Return where another processor can continue; `context` is the text before here."""
+        return ResumePoint(
+            segment=self.number,
+            segment_start=self.start,
+            committed_tokens=self.stability.committed,
+            committed_before=self.stability.committed_before,
+            context=context,
+        )
+
     def after(self, offset: int, *, number: int) -> OpenSegment:
-        """The next segment: what lies beyond `offset`."""
+        """Return the next segment, with the audio and marks after `offset`."""
         following = OpenSegment(number, self.start + offset, self._geometry, self._scheme)
         rest = self.audio.pcm(offset, self.audio.samples)
         if len(rest):

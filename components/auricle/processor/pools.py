@@ -1,4 +1,4 @@
-"""The encode and PD pools as a session sees them: pick, call, retry elsewhere."""
+"""The pools of encode workers and PD workers: placement, calls with deadlines, retries."""
 
 from __future__ import annotations
 
@@ -14,44 +14,59 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from auricle.errors import AuricleError, FeaturesMissing, Overloaded, WindowsMissing
+from auricle.load.worker_loads import WorkerLoads
 from auricle.messages import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
-from auricle.processor.worker_loads import WorkerLoads
-from auricle.runtime import KvIndex, RemoteEndpoint
+from auricle.runtime import KvIndex, Pulses, RemoteEndpoint
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Held = Callable[[], Awaitable[Mapping[int, int]]]
 _NOTHING: Mapping[int, int] = MappingProxyType({})
-# Long enough for a worker to be replaced by another attempt, short enough to stay live.
+# Waits before the first, second, third and every later attempt: long enough for a failed worker
+# to be replaced, short enough for live captions.
 _BACK_OFF_SECONDS = (0.0, 0.2, 0.6, 1.5)
 _AHEAD_SECONDS = 1.0
 
 
 class Pool:
-    """One component's instances; segments are placed where there is most room.
+    """The instances of one component; a segment is placed on the least loaded one.
 
-    Where reports say nothing (yet), that is where this processor has placed fewest.
+    Instances without a load report are compared by the segments that this processor has placed
+    on them. Shared by all sessions of a processor; used on the event loop only.
     """
 
-    # Whether a worker that is to go is left within a segment, or at its end.
+    # Whether a draining worker is left within a segment, or only at the segment's end.
     leaves_at_once = False
 
-    def __init__(self, endpoint: RemoteEndpoint, deadline_seconds: float, attempts: int) -> None:
+    def __init__(
+        self,
+        endpoint: RemoteEndpoint,
+        deadline_seconds: float,
+        attempts: int,
+        pulses: Pulses | None = None,
+    ) -> None:
+        """`deadline_seconds` bounds each attempt. Without `pulses` a worker that hangs is left
+        only then."""
         self._endpoint = endpoint
+        self._pulses = pulses
         self._deadline = deadline_seconds
         self._attempts = attempts
         self._placed: Counter[int] = Counter()
-        self.loads = WorkerLoads()  # what the pool's workers report
+        self.loads = WorkerLoads()  # from the workers' reports
 
     async def ready(self, seconds: float) -> None:
-        """Until the pool has an instance; raises DeadlineExceeded."""
+        """Wait until the pool has an instance. Raises DeadlineExceeded after `seconds`."""
         await self._endpoint.wait_for_instances(seconds)
 
     async def place(
         self, avoid: frozenset[int] = frozenset(), held: Mapping[int, int] = _NOTHING
     ) -> int:
-        """The instance with the most room, or one like it that holds most of the prompt
-        (`held`: tokens by instance); `release` it when done."""
+        """Choose an instance, if possible none of `avoid`; the caller must `release` it.
+
+        The least loaded instance is chosen, or a nearly equal one that has more of the prompt in
+        its prefix cache; `held` maps instances to cached tokens. Raises
+        WorkerUnavailable if the pool has had no instance for its deadline.
+        """
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
         instance = self.loads.best(candidates, self._placed, held)
         self.loads.sent(instance)
@@ -59,20 +74,29 @@ class Pool:
         return instance
 
     def release(self, instance: int) -> None:
-        """Undo one `place`."""
+        """Undo one call of `place`."""
         self._placed[instance] -= 1
         if self._placed[instance] <= 0:
             del self._placed[instance]
 
     def left(self, instance: int) -> bool:
-        """Whether the instance is to be left now, as it is about to go."""
-        return self.leaves_at_once and self.loads.draining(instance)
+        """Whether the instance must be left within the segment: it hangs, fails or drains."""
+        draining = self.leaves_at_once and self.loads.draining(instance)
+        return draining or self._endpoint.suspected(instance)
+
+    async def call(self, instance: int, request: Struct, reply: Any) -> Any:
+        """Make one attempt on `instance`, which is given up early if it hangs."""
+        calling = self._endpoint.call(request, reply, instance, self._deadline)
+        if self._pulses is None:
+            return await calling
+        return await self._pulses.during(instance, calling)
 
     async def attempt(self, work: Callable[[], Awaitable[T]], *, wait_for_room: bool) -> T:
-        """Run `work` until it succeeds, fails for good, or attempts run out.
+        """Run `work` until it succeeds, raises an error that is not retryable, or has failed
+        in all attempts; return its result or raise its last error.
 
-        With `wait_for_room` full workers are tried again until the pool's deadline;
-        without, being full is an answer like any other.
+        Overloaded does not count as a failed attempt: with `wait_for_room` it is retried until
+        the pool's deadline, without it is raised at once.
         """
         give_up = time.monotonic() + self._deadline
         failures = tries = 0
@@ -92,51 +116,59 @@ class Pool:
 
 
 class Placement:
-    """A session's hold on one instance of a pool, moved when that instance fails."""
+    """The instance of a pool that a session uses; replaced when that instance fails."""
 
     def __init__(self, pool: Pool) -> None:
-        self.failures = 0  # of workers that died or were silent
+        self.failures = 0  # calls that failed, except with Overloaded
         self._pool = pool
         self._instance: int | None = None
         self._failed: set[int] = set()
 
     async def instance(self, held: Held | None = None) -> int:
-        """The instance had, placed now if there is none; `held` is asked then."""
-        if self._instance is not None and self._pool.left(self._instance):
-            self.leave()
+        """Return the current instance, or place one; `held` is called only to place one."""
+        self.leave_if_left()
         if self._instance is None:
             tokens = _NOTHING if held is None else await held()
             self._instance = await self._pool.place(frozenset(self._failed), tokens)
         return self._instance
 
+    def leave_if_left(self) -> bool:
+        """Release the instance if it must be left within the segment; return whether it was."""
+        left = self._instance is not None and self._pool.left(self._instance)
+        if left:
+            self.leave()
+        return left
+
     def move(self) -> None:
-        """The instance held failed: place the next request elsewhere if possible."""
+        """Release an instance that failed; later ones are placed elsewhere if possible."""
         if self._instance is not None:
             self._failed.add(self._instance)
         self.leave()
 
     def leave(self) -> None:
-        """Give the instance up."""
+        """Release the instance, if there is one."""
         if self._instance is not None:
             self._pool.release(self._instance)
             self._instance = None
 
 
 async def _call_placed(
-    endpoint: RemoteEndpoint,
+    pool: Pool,
     placement: Placement,
     request: Struct,
     reply: Any,
-    seconds: float,
     *,
     stay_when_full: bool = False,
     held: Held | None = None,
 ) -> Any:
-    """One call; a worker that is dead, full or silent is left, so the next goes elsewhere."""
+    """Call the placed worker once; release a worker that fails or is full.
+
+    With `stay_when_full` a full worker is kept.
+    """
     instance = await placement.instance(held)
     try:
-        return await endpoint.call(request, reply, instance, seconds)
-    except (WindowsMissing, FeaturesMissing):  # the worker is well
+        return await pool.call(instance, request, reply)
+    except (WindowsMissing, FeaturesMissing):  # the worker has not failed
         raise
     except AuricleError as error:
         full = isinstance(error, Overloaded)
@@ -149,7 +181,7 @@ async def _call_placed(
 class EncodePool(Pool):
     """Calls to encode workers."""
 
-    leaves_at_once = True  # another one only has to be sent the window
+    leaves_at_once = True  # moving costs little: another worker only needs the features
 
     async def encode(
         self,
@@ -159,19 +191,17 @@ class EncodePool(Pool):
         *,
         wait_for_room: bool,
     ) -> EncodeReply:
-        """Refs for all windows of the request, from one worker.
+        """Have one worker encode all windows of the request; `wait_for_room`: see `attempt`.
 
-        What is sent depends on what the worker (`request_for(instance)`) has already;
-        `on_missing(instance)` hears that it has lost some of it.
+        `request_for(instance)` builds the request without the features that the instance has.
+        `on_missing(instance)` is called when the instance has evicted some of them.
         """
 
         async def once() -> EncodeReply:
             instance = await placement.instance()
             request = request_for(instance)
             try:
-                reply: EncodeReply = await _call_placed(
-                    self._endpoint, placement, request, EncodeReply, self._deadline
-                )
+                reply: EncodeReply = await _call_placed(self, placement, request, EncodeReply)
             except FeaturesMissing:
                 on_missing(instance)
                 raise
@@ -180,8 +210,10 @@ class EncodePool(Pool):
         return await self.attempt(once, wait_for_room=wait_for_room)
 
     async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
-        """One short try, wherever the session is placed: nobody waits for it yet, and the
-        session's next decode must not wait for it long."""
+        """Make one attempt, of at most 1 s, on `instance`. Raises AuricleError.
+
+        No result is needed yet, and the session's next decode must not wait for it long.
+        """
         reply: EncodeReply = await self._endpoint.call(
             request, EncodeReply, instance, min(_AHEAD_SECONDS, self._deadline)
         )
@@ -189,7 +221,7 @@ class EncodePool(Pool):
 
 
 class PdPool(Pool):
-    """Calls to PD workers. Retrying is the session's: windows may have to be encoded again."""
+    """Calls to PD workers. The caller retries, as windows may have to be encoded again."""
 
     def __init__(
         self,
@@ -197,19 +229,22 @@ class PdPool(Pool):
         deadline_seconds: float,
         attempts: int,
         kv_index: KvIndex | None = None,
+        pulses: Pulses | None = None,
     ) -> None:
-        """With `kv_index` a segment is placed also by where its prompt's beginning is."""
-        super().__init__(endpoint, deadline_seconds, attempts)
+        """With `kv_index`, placement also considers which worker has the prompt's prefix."""
+        super().__init__(endpoint, deadline_seconds, attempts, pulses)
         self._kv_index = kv_index
 
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
-        """One try. A partial that finds its worker full stays there: its KV is there."""
+        """Make one attempt. A partial decode keeps a full worker, which has the session's KV.
+
+        Raises AuricleError: WindowsMissing if the worker could not read a window.
+        """
         reply: DecodeReply = await _call_placed(
-            self._endpoint,
+            self,
             placement,
             request,
             DecodeReply,
-            self._deadline,
             stay_when_full=not request.final,
             held=self._asking(request),
         )
@@ -218,5 +253,5 @@ class PdPool(Pool):
     def _asking(self, request: DecodeRequest) -> Held | None:
         if self._kv_index is None:
             return None
-        # What comes after the head is the session's own audio: nobody holds it.
+        # Only the head can be cached: it is followed by the segment's own audio.
         return partial(self._kv_index.held, request.head, request.tenant)

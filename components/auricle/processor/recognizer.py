@@ -1,46 +1,36 @@
-"""One decode of one segment: encode what is new, decode, and retry what was lost."""
+"""Decodes a segment: encodes its new windows, requests the decode, and retries failures."""
 
 from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
 
-from auricle.errors import AuricleError, Overloaded, WindowsMissing
+from auricle.errors import AuricleError, Overloaded, WindowsMissing, WindowsSpoiled
 from auricle.messages import (
     DecodeReply,
     DecodeRequest,
     DecodeWindow,
     EncodeRequest,
+    SpoiledSlot,
     WindowRef,
 )
+from auricle.process.tracing import OFF, Tracer
+from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
 from auricle.tasks import in_thread
-from auricle.tracing import OFF, Tracer
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class DecodeTask:
-    """What to decode: the prompt around the audio, and whether the text becomes final.
-
-    `draft` is the part of the last hypothesis that is decoded again.
-    """
-
-    head: tuple[int, ...]
-    tail: tuple[int, ...]
-    max_tokens: int
-    final: bool
-    draft: tuple[int, ...] = ()
-    trace: str = ""
-
-
 class Recognizer:
-    """Decodes for one session. Sticky to an encode worker and a PD worker per segment."""
+    """Decodes one session's segments, each on one encode worker and one PD worker.
+
+    Either worker is replaced within a segment if it fails. Runs on the event loop, one call of
+    `decode` or `encode_ahead` at a time; log-mel is computed in a thread.
+    """
 
     def __init__(
         self,
@@ -60,20 +50,22 @@ class Recognizer:
         self._pd_pool = pd_pool
         self._encoder = Placement(encode_pool)
         self._decoder = Placement(pd_pool)
-        # Finished windows that the segment's PD worker has read.
+        # Keys of the finished windows that the segment's PD worker has read.
         self._on_pd_worker: set[str] = set()
         self._last_tail_key: str | None = None
         self._sent = SentBlocks()
+        # Slots that the next encode request reports.
+        self._spoiled: tuple[SpoiledSlot, ...] = ()
 
     @property
     def failures(self) -> int:
-        """How many workers died or were silent under this session's requests."""
+        """The number of this session's requests that failed because a worker failed."""
         return self._encoder.failures + self._decoder.failures
 
     def start_segment(self) -> None:
-        """Placed anew by load, so scale-up and draining take effect here.
+        """Release both workers, so that the next segment is placed by current load.
 
-        Nothing of the last segment is of use to the next, on whichever worker it is.
+        The workers' caches of the last segment are of no use to the next one.
         """
         self._encoder.leave()
         self._decoder.leave()
@@ -82,43 +74,66 @@ class Recognizer:
         self._sent = SentBlocks()
 
     def close(self) -> None:
-        """Give up both placements."""
+        """Release both workers."""
         self._encoder.leave()
         self._decoder.leave()
 
     async def decode(
         self, audio: SegmentAudio, samples: int, task: DecodeTask, usage: UsageMeter
     ) -> DecodeReply:
-        """Greedy answer tokens for the segment's first `samples` samples."""
+        """Decode the segment's first `samples` samples greedily; add the cost to `usage`.
+
+        A partial decode raises Overloaded as soon as a worker is full; a final one waits for a
+        slot up to the pool's deadline. Raises another AuricleError if all attempts fail.
+        """
         with self._tracer.span("mel", task.trace):
             windows = await in_thread(audio.windows, samples)
 
         async def once() -> DecodeReply:
+            if self._decoder.leave_if_left():
+                self._on_pd_worker.clear()
             refs = await self._encode_missing(windows, usage, task)
             try:
                 return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
             except WindowsMissing as error:
                 self._on_pd_worker.difference_update(error.keys)
-                # The refs may be of a worker that died: have them encoded elsewhere.
-                if any(key in refs for key in error.keys):
-                    self._encoder.move()
+                self._unreadable([refs[key] for key in error.keys if key in refs], error)
                 raise
             except AuricleError as error:
                 stays = isinstance(error, Overloaded) and not task.final
-                if error.retryable and not stays:  # the next try goes to another PD worker
+                if error.retryable and not stays:  # the next attempt is on another PD worker
                     self._on_pd_worker.clear()
                 raise
 
         reply = await self._pd_pool.attempt(once, wait_for_room=task.final)
+        self._spoiled = ()
         self._on_pd_worker.update(w.key for w in windows if not w.partial)
         usage.decoded(reply)
         return reply
 
-    async def encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
-        """Have finished seconds convolved before the next decode asks for them.
+    def _unreadable(self, refs: list[WindowRef], error: WindowsMissing) -> None:
+        """Decide where the windows of `refs`, which a PD worker could not read, are encoded next.
 
-        Where this fails the decode does it.
+        The encode worker may have died: on another one. A spoiled slot is reported to its owner,
+        which would go on to call it cached: on the same one, unless that did not help.
         """
+        reported, self._spoiled = bool(self._spoiled), ()
+        if isinstance(error, WindowsSpoiled):
+            self._spoiled = tuple(SpoiledSlot(r.agent, r.slot, r.generation) for r in refs)
+        if refs and (reported or not self._spoiled):
+            self._encoder.move()
+
+    async def encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
+        """Have finished blocks convolved before the next decode needs them.
+
+        Errors are logged and not raised: the decode then has the blocks convolved.
+        """
+        try:
+            await self._encode_ahead(audio, usage)
+        except AuricleError as error:
+            log.debug("encoding ahead failed: %s", error)
+
+    async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
         windows = await in_thread(audio.windows, audio.samples)
         instance = await self._encoder.instance()
         ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
@@ -130,18 +145,15 @@ class Recognizer:
             windows=tuple(self._sent.features(instance, w, supersedes=None) for w in ahead),
             ahead=True,
         )
-        try:
-            reply = await self._encode_pool.encode_ahead(instance, request)
-        except AuricleError as error:
-            log.debug("encoding ahead failed: %s", error)
-            return
+        reply = await self._encode_pool.encode_ahead(instance, request)
         self._sent.arrived(instance, ahead)
         usage.encoded(reply)
 
     async def _encode_missing(
         self, windows: tuple[Window, ...], usage: UsageMeter, task: DecodeTask
     ) -> dict[str, WindowRef]:
-        wanted = [w for w in windows if w.key not in self._on_pd_worker]
+        # Once each: keys carry no position, so two windows of digital silence have one key.
+        wanted = list({w.key: w for w in windows if w.key not in self._on_pd_worker}.values())
         if not wanted:
             return {}
         tail = windows[-1].key
@@ -156,8 +168,9 @@ class Recognizer:
                     )
                     for w in wanted
                 ),
-                background=self._background,
+                background=self._background or task.background,
                 trace=task.trace,
+                spoiled=self._spoiled,
             )
 
         reply = await self._encode_pool.encode(
@@ -183,6 +196,6 @@ class Recognizer:
             max_tokens=task.max_tokens,
             final=task.final,
             draft=task.draft,
-            background=self._background,
+            background=self._background or task.background,
             trace=task.trace,
         )

@@ -1,8 +1,8 @@
-"""Where decodes happen and where a segment ends. Pure logic.
+"""Decides where partial decodes take place and where a segment ends. No I/O, no clock.
 
-Decodes lie on a fixed grid of the segment; load may skip grid points, never
-move them. A segment ends where speech ends; once it is long, at the next pause;
-and at the quietest point near its cap at the latest.
+Decodes take place on a fixed grid from the segment's start; under load grid points are
+skipped, never moved. A segment ends at the end of speech. A long segment ends at the next
+pause, and at its maximum length it is cut at the quietest point before that.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE, SETTLED
 from auricle.audio.segmentation import SegmentLimits
 from auricle.processor.windows import SegmentAudio
 
 
 @dataclass(frozen=True)
 class SegmentPolicy:
-    """`grid`: samples between two decodes."""
+    """Where decodes take place and segments end; `grid` is the samples between two decodes."""
 
     grid: int
     limits: SegmentLimits
@@ -26,7 +26,10 @@ class SegmentPolicy:
     def from_seconds(
         cls, *, chunk_ms: int, pause_after: float, maximum: float, search: float
     ) -> SegmentPolicy:
-        """The policy of a session; a segment is never capped below one chunk."""
+        """Return the policy of a session; times are in seconds unless they say `_ms`.
+
+        The maximum length of a segment is at least one chunk. See `SegmentLimits`.
+        """
         return cls(
             grid=chunk_ms * SAMPLE_RATE // 1000,
             limits=SegmentLimits.from_seconds(
@@ -34,10 +37,22 @@ class SegmentPolicy:
             ),
         )
 
+    def samples_until_work(self, offset: int, *, ahead: bool) -> int:
+        """Return how many samples a segment of `offset` samples needs until its next work.
+
+        Work is due at the next grid point; with `ahead` also once the frames of the next
+        second are final.
+        """
+        until = self.grid - offset % self.grid
+        if not ahead:
+            return until
+        finished = max(offset - SETTLED, 0) // SAMPLE_RATE
+        return min(until, (finished + 1) * SAMPLE_RATE + SETTLED - offset)
+
 
 @dataclass(frozen=True)
 class Mark:
-    """Speech pauses, or ends, at `offset` (samples of the segment)."""
+    """A pause or the end of speech at `offset` (samples from the segment's start)."""
 
     offset: int
     ends_speech: bool
@@ -45,7 +60,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class NextDecode:
-    """Decode the segment's first `offset` samples; if `ends_segment`, for good."""
+    """Decode the segment's first `offset` samples; `ends_segment`: the text becomes final."""
 
     offset: int
     ends_segment: bool
@@ -60,11 +75,12 @@ def next_decode(
     not_before: int,
     stride: int = 1,
 ) -> NextDecode | None:
-    """What to decode now, or None if no grid point has been reached since `last_offset`.
+    """Return the decode that is due, or None if none is due.
 
-    `not_before` is where the last committed word may still lie: a cut before it
-    would give that word to two segments. `stride` is how many grid points apart
-    decodes are at least.
+    A partial decode is due `stride` grid points after `last_offset`. A forced cut
+    never lies before `not_before`, the offset by which all committed words had been spoken:
+    a word after the cut would be transcribed in both segments. Offsets are in samples from the
+    segment's start.
     """
     end = _segment_end(audio, marks, policy, not_before)
     if end is not None:

@@ -1,4 +1,4 @@
-"""Which blocks of features an encode worker has been sent, so that they travel once. Pure."""
+"""Records the blocks of features sent to encode workers, so that each is sent once. No I/O."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from auricle.processor.windows import Block, Window
 
 
 class SentBlocks:
-    """Of one segment. An encode worker may forget; then it says so, and all is sent again."""
+    """The blocks of one segment that each encode worker has received.
+
+    A worker that has evicted a block raises FeaturesMissing; then all blocks are sent again.
+    """
 
     def __init__(self) -> None:
         self._on: defaultdict[int, set[str]] = defaultdict(set)
 
     def features(self, instance: int, window: Window, supersedes: str | None) -> WindowFeatures:
-        """The window as `instance` needs it."""
+        """Return the window for `instance`, without the features that it has.
+
+        `supersedes` is the key of a partial window that this one replaces, or None.
+        """
         known = self._on[instance]
         return WindowFeatures(
             key=window.key,
@@ -28,17 +34,17 @@ class SentBlocks:
         )
 
     def news(self, instance: int, window: Window) -> Window:
-        """Of the window, the finished blocks that `instance` has not been sent."""
+        """Return the window with only the final blocks that `instance` has not received."""
         known = self._on[instance]
         blocks = tuple(b for b in window.blocks if b.final and b.key not in known)
         return replace(window, blocks=blocks)
 
     def arrived(self, instance: int, windows: Sequence[Window]) -> None:
-        """`instance` has these windows, or the blocks of them that are final."""
+        """Record that `instance` has received the final blocks of these windows."""
         self._on[instance].update(b.key for w in windows for b in w.blocks if b.final)
 
     def forget(self, instance: int) -> None:
-        """`instance` no longer has what it was sent."""
+        """Record that `instance` has evicted blocks; all are sent to it again."""
         self._on.pop(instance, None)
 
 

@@ -1,14 +1,16 @@
-"""The processor's endpoints: open, push, end."""
+"""The processor's endpoints: admit, withdraw, open, push, end."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
-from auricle.errors import BadRequest, Overloaded, ProtocolError, WorkerUnavailable
-from auricle.load_reports import ProcessorLoad
+from auricle.errors import BadRequest, Overloaded, ProtocolError, UnknownSession, WorkerUnavailable
+from auricle.load.chunk_load import ChunkLoad
+from auricle.load.reports import ProcessorLoad
 from auricle.messages import (
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
@@ -19,21 +21,25 @@ from auricle.messages import (
     OpenSession,
     PushAudio,
     SessionEvent,
+    WithdrawAdmission,
+    Withdrawn,
 )
-from auricle.processor.load import ChunkLoad
+from auricle.process.tracing import Tracer
+from auricle.processor.admission import Admission, AdmissionLimits
+from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pacing import Admission, AdmissionLimits
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.session import CheckpointView, Session
 from auricle.settings import ProcessorSettings
-from auricle.tracing import Tracer
 
 _PUSH_WAIT_SECONDS = 30.0
 
 
 class ProcessorService:
-    """All sessions of this process, at most `max_sessions`."""
+    """Owns all sessions of this process, at most `max_sessions`.
+
+    Not thread-safe: all methods must be called on the event loop.
+    """
 
     def __init__(
         self,
@@ -50,8 +56,9 @@ class ProcessorService:
         self._pd_pool = pd_pool
         self._metrics = metrics
         self._tracer = tracer
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, SessionDriver] = {}
         self._leaving = False
+        self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         limits = AdmissionLimits(settings.max_sessions, settings.assured_sessions)
         self._admission = Admission(limits, self._load)
@@ -61,19 +68,19 @@ class ProcessorService:
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
 
     def leave(self) -> int:
-        """Take no more sessions and give away those there are; how many are left."""
+        """Refuse new sessions, hand over the open ones, and return how many are still open."""
         self._leaving = True
-        for session in self._sessions.values():
-            session.hand_over()
+        for driver in self._sessions.values():
+            driver.hand_over()
         return len(self._sessions)
 
     @property
     def speaking(self) -> int:
-        """Sessions in which somebody speaks now."""
-        return sum(session.speaking for session in self._sessions.values())
+        """The number of sessions whose open segment has audio."""
+        return sum(driver.speaking for driver in self._sessions.values())
 
     def load(self, instance: int, seconds: float, *, draining: bool) -> ProcessorLoad:
-        """A report; `seconds` since the last one."""
+        """Return this instance's load report; `seconds` is the interval between reports."""
         return ProcessorLoad(
             instance=instance,
             seconds=seconds,
@@ -84,18 +91,30 @@ class ProcessorService:
             draining=draining,
         )
 
-    async def admit(self, _request: AdmitSession) -> Admitted:
-        """Before a client's session; recordings and moved sessions are not asked about."""
+    async def admit(self, request: AdmitSession) -> Admitted:
+        """Admit a live session before it is opened; recordings and moved sessions need not ask.
+
+        Raises Overloaded with a retry time, and WorkerUnavailable while draining.
+        """
         self._check_staying()
         try:
-            self._admission.admit()
+            self._admission.admit(request.admission, request.client)
         except Overloaded:
             self._metrics.refused.inc()
             raise
-        return Admitted(self._admission.stretch)
+        return Admitted(self._admission.chunk_multiple)
+
+    async def withdraw(self, request: WithdrawAdmission) -> Withdrawn:
+        """Expect an admitted session no longer."""
+        self._admission.withdraw(request.admission)
+        return Withdrawn()
 
     async def open(self, request: OpenSession) -> AsyncGenerator[SessionEvent, None]:
-        """The session's events; it lives as long as they are taken."""
+        """Open a session and yield its events; closing the generator ends the session.
+
+        Raises Overloaded at `max_sessions`, WorkerUnavailable while draining, ProtocolError if
+        the session is open already, and BadRequest for an unsupported chunk or language.
+        """
         self._check_staying()
         self._admission.check_room(len(self._sessions))
         if request.session in self._sessions:
@@ -112,15 +131,16 @@ class ProcessorService:
             background=request.background,
             tracer=self._tracer,
         )
-        session = Session(
-            request, self._settings, self._checkpoint, recognizer, self._load, self._tracer
+        driver = SessionDriver(
+            *(request, self._settings, self._checkpoint, recognizer, self._load, self._tracer),
+            ahead_turns=self._ahead_turns,
         )
-        self._sessions[request.session] = session
+        self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
-        live = nullcontext() if request.background else self._admission.live()
+        live = nullcontext() if request.background else self._admission.live(request.admission)
         try:
             with live:
-                async with aclosing(session.events()) as events:
+                async with aclosing(driver.events()) as events:
                     async for event in events:
                         self._metrics.event(event, start_ms)
                         yield event
@@ -128,30 +148,33 @@ class ProcessorService:
             del self._sessions[request.session]
 
     async def push(self, request: PushAudio) -> Accepted:
-        """Take audio; waits while the session's buffer is full."""
-        inbox = self._find(request.session, request.tenant).inbox
+        """Receive audio; wait up to 30 s while the session's inbox is full (backpressure).
+
+        Raises UnknownSession, ProtocolError on audio out of order, BadRequest for features of
+        the wrong form, and Overloaded if the inbox stays full.
+        """
+        driver = self._find(request.session, request.tenant)
         if request.features is not None:
             check_features(request.features, self._settings.max_segment_seconds)
-        received = await inbox.push(
+        return await driver.push(
             request.start_sample,
             request.pcm,
             _PUSH_WAIT_SECONDS,
             request.boundary,
             request.features,
+            ahead=request.ahead,
         )
-        return Accepted(received)
 
     async def end(self, request: EndAudio) -> Accepted:
-        """No more audio will come."""
-        session = self._find(request.session, request.tenant)
-        return Accepted(session.inbox.end(request.total_samples))
+        """Declare the session's audio complete. Raises UnknownSession and ProtocolError."""
+        return self._find(request.session, request.tenant).end(request.total_samples)
 
     def _check_staying(self) -> None:
         if self._leaving:
-            raise WorkerUnavailable("this processor is about to go")
+            raise WorkerUnavailable("this processor is draining and takes no new sessions")
 
-    def _find(self, name: str, tenant: str) -> Session:
-        session = self._sessions.get(name)
-        if session is None or session.tenant != tenant:
-            raise ProtocolError(f"no session {name} is open here")
-        return session
+    def _find(self, name: str, tenant: str) -> SessionDriver:
+        driver = self._sessions.get(name)
+        if driver is None or driver.tenant != tenant:
+            raise UnknownSession(f"no session {name} is open here")
+        return driver

@@ -1,207 +1,274 @@
-"""One session: audio in, events out, decode by decode."""
+"""The state machine of one session: events go in, actions come out. No I/O, no clock.
+
+Inputs are `push`, `end` and `hand_over`, and the results of actions: `decoded`, `skipped`,
+`encoded_ahead` and `failed`. The output is `next_action`. The order of the inputs decides
+only which grid points are decoded. Not thread-safe: all calls are made on the event loop.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 
-from auricle.audio.mel import SAMPLE_RATE, SETTLED
+from auricle.audio.constants import SAMPLE_RATE, SETTLED
+from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import milliseconds
 from auricle.checkpoint.geometry import Geometry
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError, Overloaded
+from auricle.errors import AuricleError
 from auricle.messages import (
-    DecodeReply,
-    Done,
+    Boundary,
     Failed,
     Final,
     HandedOver,
     OpenSession,
     Partial,
-    ResumePoint,
     SessionEvent,
     SessionReady,
 )
+from auricle.processor.actions import (
+    AbandonDecode,
+    Action,
+    Decode,
+    DecodeTask,
+    EncodeAhead,
+    Finish,
+    Send,
+)
 from auricle.processor.inbox import Audio, AudioInbox
-from auricle.processor.load import ChunkLoad
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.pacing import Pacing
-from auricle.processor.recognizer import DecodeTask, Recognizer
-from auricle.processor.segments import SegmentPolicy, next_decode
-from auricle.processor.stability import CommitRules, resumed
-from auricle.processor.usage import UsageMeter
+from auricle.processor.segments import next_decode
+from auricle.processor.session_rules import Prompt, SessionRules
+from auricle.processor.stability import resumed
 from auricle.processor.windows import KeyScheme
-from auricle.settings import ProcessorSettings
-from auricle.tasks import unless
-from auricle.tracing import OFF, Tracer
 
-# Less audio than this holds no word and is not decoded.
+# Samples. A shorter segment contains no word and is not decoded.
 _SHORTEST_SEGMENT = SAMPLE_RATE // 10
 
 
-@dataclass(frozen=True)
-class CheckpointView:
-    """What a session needs to know of the checkpoint."""
-
-    geometry: Geometry
-    prompt: PromptFormat
-    fingerprint: str
-
-
 class Session:
-    """Owns a session from open to done. `events` is its only loop; nothing runs beside it.
-
-    The consumer paces it: while nobody takes events, nothing is decoded.
-    """
+    """Owns a session's audio, segments and hypotheses until its last event was returned."""
 
     def __init__(
         self,
         opened: OpenSession,
-        settings: ProcessorSettings,
-        checkpoint: CheckpointView,
-        recognizer: Recognizer,
-        load: ChunkLoad,
-        tracer: Tracer = OFF,
+        rules: SessionRules,
+        prompt: Prompt,
+        geometry: Geometry,
+        keys: KeyScheme,
+        language: str | None,
     ) -> None:
-        """`load` is that of all sessions beside this one, and of this one."""
-        # Without partials a whole segment waits before it is decoded.
-        waiting = 0.0 if opened.partials else settings.max_segment_seconds
-        self.inbox = AudioInbox(
-            opened.resume.segment_start, settings.max_buffered_seconds + waiting
-        )
-        self.tenant = opened.tenant
-        self._handing_over = False
-        self._opened = opened
-        self._settings = settings
-        self._prompt = checkpoint.prompt
-        self._language = checkpoint.prompt.check_language(opened.language)
-        self._recognizer = recognizer
-        self._tracer = tracer
-        self.usage = UsageMeter()
-        self._policy = SegmentPolicy.from_seconds(
-            chunk_ms=opened.chunk_ms,
-            pause_after=settings.pause_after_seconds,
-            maximum=settings.max_segment_seconds,
-            search=settings.cut_search_seconds,
-        )
-        self._rules = CommitRules(
-            rollback_tokens=settings.rollback_tokens,
-            open_tokens=min(settings.open_tokens, settings.rollback_tokens),
-            settled_samples=int(settings.settled_seconds * SAMPLE_RATE),
-            unfixed_decodes=settings.unfixed_chunks,
-        )
-        self._load = load
-        self._pacing = Pacing(load)
-        self._incoming: deque[Audio] = deque()
+        """`language` is a canonical language name; None lets the model detect the language."""
         resume = opened.resume
-        self._previous_text = resume.context
-        # How the last answer with words began: the next one will probably begin so too.
-        self._opening: tuple[int, ...] = ()
-        self._segment = OpenSegment(
+        self.inbox = AudioInbox(resume.segment_start, rules.max_buffered_samples)
+        self.segment = OpenSegment(
             resume.segment,
             resume.segment_start,
-            checkpoint.geometry,
-            KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
-            resumed(resume.committed_tokens, settings.unfixed_chunks),
+            geometry,
+            keys,
+            resumed(resume.committed_tokens, resume.committed_before, rules.commit.unfixed_decodes),
         )
+        # With less audio, a decode would be forced to begin with words that are not in it.
+        self.segment.passed = resume.committed_before
+        self._opened = opened
+        self._rules = rules
+        self._prompt = prompt
+        self._language = language
+        self._previous_text = resume.context
+        # The first tokens of the last answer with text: the draft of the next segment's answer.
+        self._opening: tuple[int, ...] = ()
+        self._incoming: deque[Audio] = deque()
+        # Session sample at which the segment of the newest audio begins, as far as it is cut.
+        self._receiving_from = resume.segment_start
+        self._under_way: Decode | EncodeAhead | None = None
+        self._handing_over = False
+        self._over = False
+        self._outgoing: deque[SessionEvent] = deque()
+        self._outgoing.append(SessionReady(opened.session, self.wanted_samples))
 
-    @property
-    def committed_tokens(self) -> tuple[int, ...]:
-        """Answer tokens of the open segment that will not change."""
-        return self._segment.stability.committed
+    # ── inputs ──────────────────────────────────────────────────────────────
 
-    @property
-    def speaking(self) -> bool:
-        """Whether there is speech whose text is not final; silence is never sent here."""
-        return self._segment.audio.samples > 0
+    def push(
+        self,
+        start_sample: int,
+        pcm: bytes,
+        boundary: Boundary = "none",
+        features: FeaturePacket | None = None,
+        arrived: float = 0.0,
+    ) -> None:
+        """Receive audio; repeated audio is ignored. Arguments, errors: `AudioInbox.push`."""
+        between, received = self.inbox.between_segments, self.inbox.received
+        self.inbox.push(start_sample, pcm, boundary, features, arrived)
+        if between and self.inbox.received > received:
+            self._receiving_from = max(start_sample, received)
+
+    def end(self, total_samples: int) -> None:
+        """Declare the audio complete. Raises ProtocolError as `AudioInbox.end` does."""
+        self.inbox.end(total_samples)
 
     def hand_over(self) -> None:
-        """End before the next decode: another processor goes on from the resume point."""
-        self._handing_over = True
-        self.inbox.wake()
+        """Stop before the next decode, so that another processor continues the session.
 
-    async def events(self) -> AsyncGenerator[SessionEvent, None]:
-        """Ready, then partials and finals, then done or failed. Close it to end the session."""
-        try:
-            yield SessionReady(self._opened.session)
-            while True:
-                if not self._handing_over:
-                    await self.inbox.changed()
-                ended = self.inbox.total is not None
-                if self._handing_over and not ended:
-                    yield HandedOver(self._resume_point())
-                    return
-                self._take_audio()
-                async for event in self._decode_available(partials=not ended):
-                    yield event
-                if ended:
-                    async for event in self._finish():
-                        yield event
-                    return
-                await self._encode_ahead()
-        except AuricleError as error:
-            yield Failed(error.code, str(error))
-        finally:
-            self._recognizer.close()
+        A session whose audio is complete is finished here instead.
+        """
+        self._handing_over = True
+
+    def decoded(self, tokens: tuple[int, ...]) -> None:
+        """End the decode in progress; `tokens` follow the committed ones."""
+        decode = self._finished_decode()
+        segment = self.segment
+        segment.stability = segment.stability.after(
+            tokens,
+            decode.samples,
+            rules=self._rules.commit,
+            ends_whole=self._prompt.whole_characters,
+        )
+        if decode.task.final:
+            self._outgoing.append(self._end_segment(decode.samples))
+        else:
+            self.inbox.consumed(segment.start + decode.samples)
+            self._outgoing.append(self._partial(decode.samples))
+
+    def skipped(self) -> None:
+        """End the partial decode in progress, which was refused or cancelled."""
+        self._finished_decode()
+
+    def encoded_ahead(self) -> None:
+        """End encoding ahead, whether it succeeded or not; decodes encode what is missing."""
+        self._under_way = None
+
+    def failed(self, error: AuricleError) -> None:
+        """End the session with `error`."""
+        self._under_way = None
+        self._over = True
+        self._outgoing.append(Failed(error.code, str(error)))
+
+    # ── output ──────────────────────────────────────────────────────────────
+
+    def next_action(self, stride: int = 1) -> Action | None:
+        """Return the next action, or None if there is none before the next input.
+
+        Two partial decodes of a segment are at least `stride` grid points apart.
+        """
+        if self._outgoing:
+            return Send(self._outgoing.popleft())
+        if self._over:
+            return None
+        if self._under_way is not None:
+            return self._abandon()
+        if self._handing_over and self.inbox.total is None:
+            self._over = True
+            return Send(HandedOver(self.segment.resume_point(self._previous_text)))
+        return self._next_work(stride)
+
+    @property
+    def over(self) -> bool:
+        """Whether the session has ended and `next_action` has returned its last event."""
+        return self._over and not self._outgoing
+
+    @property
+    def wanted_samples(self) -> int:
+        """Samples that must still arrive before there is work; a shorter push starts none.
+
+        A pause, a segment's end or the session's end may start work at any time.
+        """
+        offset = 0 if self.inbox.between_segments else self.inbox.received - self._receiving_from
+        return self._rules.segments.samples_until_work(offset, ahead=self._encodes_ahead)
+
+    # ── work ────────────────────────────────────────────────────────────────
+
+    def _next_work(self, stride: int) -> Decode | EncodeAhead | Finish | None:
+        while True:
+            self._take_audio()
+            segment, ended = self.segment, self.inbox.total is not None
+            step = next_decode(
+                segment.audio,
+                segment.marks,
+                self._rules.segments,
+                last_offset=segment.passed,
+                not_before=segment.stability.committed_before,
+                stride=stride,
+            )
+            if step is not None and step.ends_segment:
+                end = step.offset
+            elif ended:
+                end = segment.audio.samples
+            elif step is not None and self._opened.partials:
+                segment.passed = step.offset
+                return self._decode(step.offset, final=False)
+            else:
+                return self._encode_ahead()
+            if end >= _SHORTEST_SEGMENT or segment.stability.committed:
+                return self._decode(end, final=True)
+            self._open_next(end, number=segment.number)
+            if step is None or not step.ends_segment:
+                self._over = True
+                return Finish(milliseconds(self.inbox.total or self.inbox.received))
 
     def _take_audio(self) -> None:
-        """What was received goes to the open segment, up to where speech ends."""
-        self._incoming.extend(self.inbox.take())
-        while self._incoming and not self._segment.speech_ended:
-            self._segment.add(self._incoming.popleft())
-
-    async def _decode_available(self, *, partials: bool) -> AsyncGenerator[SessionEvent, None]:
-        """Decode at the latest grid point reached, ending segments on the way."""
-        while True:
-            step = next_decode(
-                self._segment.audio,
-                self._segment.marks,
-                self._policy,
-                last_offset=self._segment.passed,
-                not_before=self._segment.stability.committed_before,
-                stride=self._pacing.stride,
-            )
-            event: SessionEvent | None = None
-            if step is None:
+        """Move received audio to the open segment, up to the end of its speech."""
+        while not self.segment.speech_ended:
+            if not self._incoming:
+                self._incoming.extend(self.inbox.take())
+            if not self._incoming:
                 return
-            if step.ends_segment:
-                event = await self._end_segment(step.offset)
-            elif partials and self._opened.partials:
-                event = await self._decode_partial(step.offset)
-            else:
-                return
-            if event is not None:
-                yield event
-            # Audio may have arrived meanwhile: a grid point already passed is skipped.
-            self._take_audio()
+            self.segment.add(self._incoming.popleft())
 
-    async def _encode_ahead(self) -> None:
-        """Seconds that are finished long before the next decode."""
-        segment = self._segment
-        finished = segment.audio.samples - SETTLED
-        far = self._policy.grid > SAMPLE_RATE and self._opened.partials
-        if far and finished // SAMPLE_RATE > segment.ahead // SAMPLE_RATE:
-            segment.ahead = finished
-            await self._recognizer.encode_ahead(segment.audio, self.usage)
+    def _decode(self, offset: int, *, final: bool) -> Decode:
+        segment, rules = self.segment, self._rules
+        committed = segment.stability.committed
+        limit = int(rules.max_tokens_per_second * offset / SAMPLE_RATE)
+        task = DecodeTask(
+            head=self._prompt.head(rules.context(self._opened.context, self._previous_text)),
+            tail=(*self._prompt.tail(self._language), *committed),
+            max_tokens=max(limit - len(committed), rules.min_new_tokens),
+            final=final,
+            draft=(segment.stability.tokens or self._opening)[len(committed) :],
+        )
+        decode = Decode(
+            samples=offset,
+            task=task,
+            segment=segment.number,
+            audio_ms=milliseconds(segment.start + offset),
+            arrived=segment.arrived(offset),
+        )
+        self._under_way = decode
+        return decode
 
-    async def _decode_partial(self, offset: int) -> Partial | None:
-        """None if the grid point was skipped: no room, or the segment's end came first."""
-        segment = self._segment
-        segment.passed = offset
-        try:
-            failures = self._recognizer.failures
-            with self._load.chunk(segment.arrived(offset)) as chunk:
-                decoded = await unless(self.inbox.closing, self._decode(offset, final=False))
-                chunk.counts = self._recognizer.failures == failures
-        except Overloaded:
-            self._pacing.refused()
-            self.usage.skipped()
+    @property
+    def _encodes_ahead(self) -> bool:
+        """Whether decodes are more than 1 s apart, so that audio is encoded between them."""
+        return self._rules.segments.grid > SAMPLE_RATE and self._opened.partials
+
+    def _encode_ahead(self) -> EncodeAhead | None:
+        finished = self.segment.audio.samples - SETTLED
+        if not self._encodes_ahead or finished // SAMPLE_RATE <= self.segment.ahead // SAMPLE_RATE:
             return None
-        if decoded is None:
-            self.usage.skipped()
+        self.segment.ahead = finished
+        self._under_way = EncodeAhead()
+        return self._under_way
+
+    def _abandon(self) -> AbandonDecode | None:
+        decode = self._under_way
+        if not isinstance(decode, Decode) or decode.task.final or not self.inbox.segment_ended:
             return None
-        self.inbox.consumed(segment.start + offset)
+        return AbandonDecode(decode.arrived)
+
+    def _finished_decode(self) -> Decode:
+        decode = self._under_way
+        if not isinstance(decode, Decode):
+            raise AssertionError("no decode is in progress")
+        self._under_way = None
+        return decode
+
+    # ── segments and events ─────────────────────────────────────────────────
+
+    def _open_next(self, offset: int, *, number: int) -> None:
+        """End the open segment after `offset` samples and open segment `number`."""
+        self.segment = self.segment.after(offset, number=number)
+        self._receiving_from = max(self._receiving_from, self.segment.start)
+        self.inbox.consumed(self.segment.start)
+
+    def _partial(self, offset: int) -> Partial:
+        segment = self.segment
         _, committed = self._prompt.answer(segment.stability.committed, self._language)
         language, text = self._prompt.answer(segment.stability.tokens, self._language)
         return Partial(
@@ -210,83 +277,21 @@ class Session:
             partial=text.removeprefix(committed),
             audio_ms=milliseconds(segment.start + offset),
             language=language,
-            resume=self._resume_point(),
+            resume=self.segment.resume_point(self._previous_text),
         )
 
-    async def _end_segment(self, offset: int) -> Final | None:
-        """Decode the segment's first `offset` samples for good and open the next segment."""
-        segment = self._segment
-        end = segment.start + offset
-        if offset < _SHORTEST_SEGMENT and not segment.stability.committed:
-            self._segment = segment.after(offset, number=segment.number)
-            self.inbox.consumed(end)
-            return None
-        await self._decode(offset, final=True)
-        language, text = self._prompt.answer(segment.stability.tokens, self._language)
-        self._segment = segment.after(offset, number=segment.number + 1)
+    def _end_segment(self, offset: int) -> Final:
+        ended = self.segment
+        language, text = self._prompt.answer(ended.stability.tokens, self._language)
         if text:
             self._previous_text = text
-            self._opening = self._prompt.opening(segment.stability.tokens)
-        self._recognizer.start_segment()
-        self.inbox.consumed(end)
+            self._opening = self._prompt.opening(ended.stability.tokens)
+        self._open_next(offset, number=ended.number + 1)
         return Final(
-            segment=segment.number,
+            segment=ended.number,
             text=text,
-            start_ms=milliseconds(segment.start),
-            end_ms=milliseconds(end),
+            start_ms=milliseconds(ended.start),
+            end_ms=milliseconds(ended.start + offset),
             language=language,
-            resume=self._resume_point(),
-        )
-
-    async def _finish(self) -> AsyncGenerator[SessionEvent, None]:
-        event = await self._end_segment(self._segment.audio.samples)
-        if event is not None:
-            yield event
-        total = self.inbox.received if self.inbox.total is None else self.inbox.total
-        yield Done(self.usage.report(milliseconds(total)))
-
-    async def _decode(self, offset: int, *, final: bool) -> DecodeReply:
-        segment = self._segment
-        audio_ms = milliseconds(segment.start + offset)
-        with self._tracer.span(
-            "chunk", self._opened.trace, segment=segment.number, audio_ms=audio_ms, final=final
-        ) as trace:
-            return await self._decode_traced(offset, final, trace)
-
-    async def _decode_traced(self, offset: int, final: bool, trace: str) -> DecodeReply:
-        segment = self._segment
-        committed = segment.stability.committed
-        limit = int(self._settings.max_tokens_per_second * offset / SAMPLE_RATE)
-        task = DecodeTask(
-            head=self._prompt.head(self._context()),
-            tail=(*self._prompt.tail(self._language), *committed),
-            max_tokens=max(limit - len(committed), self._settings.min_new_tokens),
-            final=final,
-            draft=(segment.stability.tokens or self._opening)[len(committed) :],
-            trace=trace,
-        )
-        reply = await self._recognizer.decode(segment.audio, offset, task, self.usage)
-        self._pacing.decoded()
-        segment.stability = segment.stability.after(
-            reply.tokens,
-            offset,
-            rules=self._rules,
-            ends_whole=self._prompt.whole_characters,
-        )
-        return reply
-
-    def _context(self) -> str:
-        """The user's context, then the end of the last committed text, cut at a word."""
-        limit = self._settings.context_characters
-        tail = self._previous_text
-        if len(tail) > limit:
-            tail = tail[len(tail) - limit :].partition(" ")[2]
-        return " ".join(part for part in (self._opened.context, tail) if part)
-
-    def _resume_point(self) -> ResumePoint:
-        return ResumePoint(
-            segment=self._segment.number,
-            segment_start=self._segment.start,
-            committed_tokens=self._segment.stability.committed,
-            context=self._previous_text,
+            resume=self.segment.resume_point(self._previous_text),
         )

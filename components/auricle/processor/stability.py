@@ -1,11 +1,10 @@
-"""Which part of a hypothesis is committed. Pure logic.
+"""Decides which prefix of a hypothesis is committed. No I/O, no clock.
 
-As in the published streaming algorithm the last tokens of every hypothesis are
-rolled back and decoded again, and the first decodes of a segment commit
-nothing. What is left is the forced prefix of the next decode, so committed
-text cannot change; here it also never shrinks. And tokens that came out the
-same for some time while more audio came in need not wait to be followed by
-that many others: in slow speech that would take seconds.
+As in the published streaming algorithm, the last tokens of every hypothesis are rolled back
+and decoded again, and the first decodes of a segment commit nothing. The committed prefix is
+forced on the next decode, so committed text does not change. Unlike there, it never shrinks.
+Tokens that have not changed while enough audio arrived are committed with fewer tokens after
+them, because in slow speech `rollback_tokens` further tokens take seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CommitRules:
-    """When a token of the hypothesis is committed, after `unfixed_decodes` decodes.
+    """When a token of the hypothesis is committed, from decode number `unfixed_decodes` on.
 
-    If at least `rollback_tokens` follow it; or if it and all before it have not
-    changed for `settled_samples` and at least `open_tokens` follow it.
+    It is committed if at least `rollback_tokens` follow it; or if it and all tokens before it
+    have not changed for `settled_samples` of audio and at least `open_tokens` follow it.
     """
 
     rollback_tokens: int
@@ -32,10 +31,10 @@ class CommitRules:
 
 @dataclass(frozen=True)
 class Stability:
-    """The state after some decodes of one segment.
+    """The state after `decodes` decodes of one segment.
 
-    `tokens` is the last hypothesis, `committed` a prefix of it. `established[i]`
-    is the decode offset (samples) since which tokens 0…i have not changed.
+    `tokens` is the last hypothesis and `committed` a prefix of it. `established[i]` is the
+    offset, in samples, of the decode since which tokens 0 to i have not changed.
     """
 
     tokens: Tokens = ()
@@ -45,7 +44,7 @@ class Stability:
 
     @property
     def committed_before(self) -> int:
-        """Sample offset by which all committed words had been spoken; 0 if none."""
+        """The offset, in samples, by which all committed words had been spoken; 0 if none."""
         return self.established[len(self.committed) - 1] if self.committed else 0
 
     def after(
@@ -56,9 +55,10 @@ class Stability:
         rules: CommitRules,
         ends_whole: Callable[[Tokens], bool],
     ) -> Stability:
-        """The state after a decode at `offset` that was forced to begin with `committed`.
+        """Return the state after a decode of `offset` samples.
 
-        `ends_whole(tokens)` says whether tokens do not end inside a character.
+        `generated` are the tokens after the forced prefix `committed`. `ends_whole(tokens)`
+        returns False if tokens end inside a character; text is not committed there.
         """
         tokens = self.committed + generated
         same = 0
@@ -79,8 +79,12 @@ class Stability:
         return Stability(tokens, committed, established, self.decodes + 1)
 
 
-def resumed(committed: Tokens, unfixed_decodes: int) -> Stability:
-    """The state to go on from on another processor: only what was committed is kept."""
+def resumed(committed: Tokens, committed_before: int, unfixed_decodes: int) -> Stability:
+    """Return the state in which another processor continues: only committed tokens are kept.
+
+    For `committed_before` (samples) see `Stability.committed_before`.
+    """
     if not committed:
         return Stability()
-    return Stability(committed, committed, (0,) * len(committed), unfixed_decodes)
+    established = (committed_before,) * len(committed)
+    return Stability(committed, committed, established, unfixed_decodes)

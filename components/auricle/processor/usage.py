@@ -1,4 +1,4 @@
-"""What a session has cost, counted where it happens."""
+"""The cost of a session, summed over the replies to its requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from auricle.messages import DecodeReply, EncodeReply, Usage
 
 
 class UsageMeter:
-    """Adds up replies; `report` is what the client gets."""
+    """Sums the cost of a session; the fields are those of `Usage`. Used on the event loop."""
 
     def __init__(self) -> None:
         self.decodes = 0
@@ -20,12 +20,12 @@ class UsageMeter:
         self.embedding_bytes_read = 0
 
     def encoded(self, reply: EncodeReply) -> None:
-        """An encode request was answered."""
+        """Add the reply to an encode request."""
         self.windows_encoded += reply.encoded
         self.blocks_convolved += reply.convolved
 
     def decoded(self, reply: DecodeReply) -> None:
-        """A decode request was answered."""
+        """Add the reply to a decode request."""
         self.decodes += 1
         self.prompt_tokens += reply.prompt_tokens
         self.cached_tokens += reply.cached_tokens
@@ -34,11 +34,11 @@ class UsageMeter:
         self.embedding_bytes_read += reply.embedding_bytes_read
 
     def skipped(self) -> None:
-        """A partial decode was refused, or given up for the segment's end."""
+        """Count a partial decode that was refused, or cancelled for the segment's end."""
         self.decodes_skipped += 1
 
     def report(self, audio_ms: int) -> Usage:
-        """The total after `audio_ms` of audio."""
+        """Return the sums after `audio_ms` of audio."""
         return Usage(
             audio_ms=audio_ms,
             decodes=self.decodes,

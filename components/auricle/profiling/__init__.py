@@ -1,1 +1,1 @@
-"""`auricle profile`: how much one worker of each pool carries, for the planner."""
+"""`auricle profile`: measures the capacity of one worker of each pool, for the planner."""

@@ -1,4 +1,4 @@
-"""From measured levels of load to a pool's profile. Pure."""
+"""Computes a pool's profile from measured levels of load. No I/O."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import numpy as np
 from scipy.optimize import nnls
 
 from auricle.errors import AuricleError
-from auricle.load_reports import WorkerLoad
+from auricle.load.reports import WorkerLoad
 
 
 @dataclass(frozen=True)
 class Level:
-    """`speakers` at a time gave this much work a second and this 95th percentile."""
+    """A measurement with `speakers` concurrent sessions.
+
+    `work` is per second, by unit; `response_seconds` is the 95th percentile; `refused` tells
+    whether any request was refused.
+    """
 
     speakers: int
     work: Mapping[str, float]
@@ -24,9 +28,9 @@ class Level:
 
 
 def level_of(speakers: int, reports: Sequence[WorkerLoad]) -> Level:
-    """Of one worker's reports over a while."""
+    """Aggregate one worker's reports. Raises AuricleError if there are none."""
     if not reports:
-        raise AuricleError("the worker reported nothing while it was measured")
+        raise AuricleError("the worker sent no load report while it was measured")
     seconds = sum(r.seconds for r in reports)
     units = {unit for r in reports for unit in r.work}
     requests = sum(r.requests_per_second * r.seconds for r in reports)
@@ -40,35 +44,38 @@ def level_of(speakers: int, reports: Sequence[WorkerLoad]) -> Level:
 
 
 def beyond(level: Level, limit: float) -> bool:
-    """Whether this is more than the worker carries."""
+    """Return whether the level is beyond the knee: requests refused or response over `limit`."""
     return level.refused or level.response_seconds > limit
 
 
 def knee(levels: Sequence[Level], limit: float) -> float:
-    """How many speakers take the response to its limit, between two levels on a line.
+    """Return the number of speakers at which the response time reaches `limit` (seconds).
 
-    Raises AuricleError if even the first is beyond, or none is.
+    Interpolates linearly between two levels. Raises AuricleError if the first level is beyond
+    the limit already, or if no level is.
     """
     if beyond(levels[0], limit):
         raise AuricleError(
-            f"one speaker alone takes {levels[0].response_seconds * 1000:.0f} ms of "
-            f"{limit * 1000:.0f} ms: raise Processor.target_chunk_ms, or take a faster machine"
+            f"with a single speaker the response takes {levels[0].response_seconds * 1000:.0f} ms, "
+            f"but the limit is {limit * 1000:.0f} ms: raise Processor.target_chunk_ms, or use a "
+            "faster machine"
         )
     for below, above in pairwise(levels):
         if beyond(above, limit):
             rise = above.response_seconds - below.response_seconds
             part = (limit - below.response_seconds) / rise if rise > 0 else 0.0
-            # Where requests were refused the percentile says little: the lower one counts.
+            # With refused requests the percentile means little, so the lower level is the knee.
             part = 0.0 if above.refused else min(max(part, 0.0), 1.0)
             return below.speakers + part * (above.speakers - below.speakers)
-    raise AuricleError(f"{levels[-1].speakers} speakers did not take a worker to its knee")
+    raise AuricleError(f"{levels[-1].speakers} speakers did not saturate a worker")
 
 
 def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) -> dict[str, float]:
-    """Workers per unit of work a second, such that work at each knee sums up to 1.
+    """Return the cost of each unit, in workers per unit of work per second.
 
-    `found` are levels with their knee, for several kinds of speech: by non-negative least
-    squares (Lawson and Hanson 1974), with the load of a level as its share of the knee.
+    `found` has, for each kind of speech, its levels and its knee in speakers. The costs are a
+    non-negative least-squares fit (Lawson and Hanson 1974) in which a level's load is its
+    share of the knee, so the work at each knee costs 1.
     """
     rows, shares = [], []
     for levels, at_knee in found:
@@ -77,7 +84,7 @@ def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) 
                 rows.append([level.work.get(unit, 0.0) for unit in units])
                 shares.append(level.speakers / at_knee)
     matrix = np.array(rows)
-    # Units differ by orders of magnitude; the solver likes them alike.
+    # Units differ by orders of magnitude, so scale them for the solver.
     scale = np.maximum(matrix.max(axis=0), 1e-12)
     solved, _ = nnls(matrix / scale, np.array(shares))
     return {unit: float(v) for unit, v in zip(units, solved / scale, strict=True)}

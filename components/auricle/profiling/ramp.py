@@ -1,4 +1,4 @@
-"""More and more speakers on one worker, until it is too slow."""
+"""Increases the number of speakers on one worker until it is saturated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from auricle.errors import AuricleError
-from auricle.load_reports import WorkerKind, WorkerLoad
+from auricle.load.reports import LOAD_TOPIC, WorkerKind, WorkerLoad
 from auricle.messages import DecodeReply, DecodeRequest
+from auricle.processor.driver import CheckpointView
 from auricle.processor.pools import EncodePool, PdPool, Placement
-from auricle.processor.session import CheckpointView
 from auricle.profiling.levels import Level, beyond, level_of
+from auricle.profiling.progress import Progress
 from auricle.profiling.speakers import Speaker, Speech
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
@@ -25,14 +26,14 @@ _LEVEL_SECONDS = 6.0
 
 
 class _NoPdPool(PdPool):
-    """Answers at once with nothing: so that only encode workers have anything to do."""
+    """Answers every decode at once and empty, so that only the encode worker is loaded."""
 
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
         return DecodeReply((), "stop", 0, 0, 0)
 
 
 class Ramp:
-    """Levels of load on the graph's one encode worker and one PD worker."""
+    """Measures levels of load on a graph with one encode worker and one PD worker."""
 
     def __init__(
         self,
@@ -40,7 +41,9 @@ class Ramp:
         settings: ProcessorSettings,
         view: CheckpointView,
         told: Callable[[str], None],
+        ramps: int,
     ) -> None:
+        """`told` is given a line for each of the levels of so many `ramps`."""
         self._settings = settings
         self._view = view
         self._told = told
@@ -51,48 +54,60 @@ class Ramp:
         self._no_pd = _NoPdPool(pd, settings.decode_deadline_seconds, settings.attempts)
         self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
         for kind in ("encode_worker", "pd_worker"):
-            runtime.hear_load(kind, WorkerLoad, self._heard)
-        # Long enough for a percentile, and for every speaker to have begun a segment or two.
+            runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
+        # Long enough for a percentile, and for every speaker to begin a segment or two.
         self._settle_seconds = 3 * settings.load_report_seconds
         self._level_seconds = max(_LEVEL_SECONDS, 4 * settings.load_report_seconds)
+        self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
         self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
-        """Until both workers can be called."""
+        """Wait until both workers can be called. Raises DeadlineExceeded."""
         await self._encode.ready(_READY_SECONDS)
         await self._pd.ready(_READY_SECONDS)
 
     async def alone(self, speech: Speech) -> dict[WorkerKind, float]:
-        """What each pool takes of a chunk for one speaker, in seconds (95th percentile)."""
+        """Return each pool's 95th percentile response time with a single speaker, in seconds."""
         await self._level(1, speech, self._pd)
         found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
         return {kind: level.response_seconds for kind, level in found.items()}
 
     async def levels(self, kind: WorkerKind, speech: Speech, limit: float) -> list[Level]:
-        """Levels, doubling, up to the first that is beyond the limit, and one between."""
+        """Measure levels, doubling the speakers until one exceeds `limit` (seconds).
+
+        One more level is measured between the last two. Raises AuricleError if no number of
+        speakers saturates the worker, or if a session fails.
+        """
         levels: list[Level] = []
         speakers = 1
         while not levels or not beyond(levels[-1], limit):
             if speakers > _MOST_SPEAKERS:
-                raise AuricleError(f"{_MOST_SPEAKERS} speakers did not take one {kind} to its knee")
-            levels.append(await self._measured(kind, speakers, speech))
+                raise AuricleError(f"{_MOST_SPEAKERS} speakers did not saturate one {kind}")
+            levels.append(await self._measured(kind, speakers, speech, limit))
             speakers *= 2
         if len(levels) > 1:
             between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
-            levels.append(await self._measured(kind, between, speech))
+            levels.append(await self._measured(kind, between, speech, limit))
+        self._progress.ramp_done()
         return sorted(levels, key=lambda level: level.speakers)
 
-    async def _measured(self, kind: WorkerKind, speakers: int, speech: Speech) -> Level:
+    async def _measured(
+        self, kind: WorkerKind, speakers: int, speech: Speech, limit: float
+    ) -> Level:
         pool = self._no_pd if kind == "encode_worker" else self._pd
         await self._level(speakers, speech, pool)
         found = level_of(speakers, self._reports[kind])
-        self._told(f"{kind}: {speakers} speakers, {found.response_seconds * 1000:.0f} ms")
+        self._progress.level_done()
+        self._told(
+            f"{kind}, segments of {speech.segment_seconds:g} s: {speakers} speakers take "
+            f"{found.response_seconds * 1000:.0f} ms of {limit * 1000:.0f} ms; {self._progress}"
+        )
         return found
 
     async def _level(self, speakers: int, speech: Speech, pool: PdPool) -> None:
-        """So many speakers for a while; the reports of the while are kept."""
+        """Run so many speakers, and keep the reports made after they have settled."""
         tasks = [asyncio.create_task(self._speaker(speech, pool, n).run()) for n in range(speakers)]
         try:
             await _undisturbed(asyncio.sleep(self._settle_seconds), tasks)
@@ -106,7 +121,7 @@ class Ramp:
 
 
 async def _undisturbed(pause: Awaitable[None], tasks: list[asyncio.Task[None]]) -> None:
-    """The pause; raises what a task raised in it."""
+    """Await the pause; raise the error of a task that fails meanwhile."""
     waiting = asyncio.ensure_future(pause)
     try:
         done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)

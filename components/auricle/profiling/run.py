@@ -1,9 +1,10 @@
-"""Start one worker of each pool, take each to its knee, write the profile."""
+"""Starts one worker of each pool, measures the knee of each, and writes the profile."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import platform
 import tempfile
@@ -16,22 +17,23 @@ from rich.console import Console
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
-from auricle.capacity_profile import UNITS, CapacityProfile, PoolProfile
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
-from auricle.load_reports import WorkerKind
-from auricle.processor.session import CheckpointView
+from auricle.load.capacity_profile import UNITS, CapacityProfile, PoolProfile
+from auricle.load.reports import WorkerKind
+from auricle.processor.driver import CheckpointView
 from auricle.profiling.levels import Level, costs, knee
+from auricle.profiling.progress import without_request_lines
 from auricle.profiling.ramp import Ramp
 from auricle.profiling.speakers import Speech
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
 
-# Short answers and long ones: their work is of different kinds.
+# Short segments and long ones, whose work has different proportions.
 _SEGMENT_SECONDS = (2.5, 10.0)
 _GRAPH = "graphs.e_pd:Processor"
 _START_SECONDS = 900.0
@@ -44,8 +46,13 @@ async def profile(
     audio: Sequence[Path],
     console: Console,
 ) -> None:
-    """Measure and write; raises AuricleError saying what kept it from either."""
-    os.environ.setdefault("DYN_LOG", "error")  # of this process, which calls workers itself
+    """Measure both pools and write the profile to `out`.
+
+    `audio` are recordings of typical speech. Raises AuricleError if the graph does not start
+    or a pool cannot be measured.
+    """
+    os.environ.setdefault("DYN_LOG", "error")  # for this process, which calls workers itself
+    logging.basicConfig(level=logging.ERROR)
     sections = load_config(config, overrides)
     settings = settings_for("Processor", sections, str(config or "the command line"))
     recordings = await asyncio.to_thread(_recordings, settings, audio)
@@ -57,7 +64,8 @@ async def profile(
             own = settings.model_copy(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
-            measured = await _measure(own, view, recordings, console)
+            with without_request_lines():
+                measured = await _measure(own, view, recordings, console)
             starts = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
@@ -88,14 +96,20 @@ async def _measure(
 ) -> _Measured:
     runtime = Runtime(settings)
     try:
-        ramp = Ramp(runtime, settings, view, lambda line: console.print(line, highlight=False))
+        ramp = Ramp(
+            runtime,
+            settings,
+            view,
+            lambda line: console.print(line, highlight=False),
+            ramps=len(UNITS) * len(_SEGMENT_SECONDS),
+        )
         await ramp.ready()
         speeches = [Speech(recordings, s, chunk_ms=640) for s in _SEGMENT_SECONDS]
         alone = await ramp.alone(speeches[-1])
         target = settings.target_chunk_ms / 1000
         found: _Measured = {}
         for kind in UNITS:
-            # What a chunk may take, shared as a chunk's time is without any load.
+            # Divides the target between the pools in proportion to their unloaded times.
             limit = target * alone[kind] / sum(alone.values())
             levels = [await ramp.levels(kind, speech, limit) for speech in speeches]
             found[kind] = ([(lv, knee(lv, limit)) for lv in levels], limit)
@@ -114,17 +128,19 @@ async def _measure(
 async def _workers(
     config: Path | None, overrides: Sequence[str], console: Console
 ) -> AsyncGenerator[Supervisor, None]:
-    """One of each, and a processor that nobody talks to."""
+    """Run one worker of each pool, and a processor without sessions, until the block ends."""
     ready = asyncio.Event()
     supervisors: list[Supervisor] = []
     one_each = [f"--{name}.replicas=1" for name in ("EncodeWorker", "PdWorker", "Processor")]
-    # Where nobody reads embeddings, leases must not fill the slab.
+    # In the levels where nobody reads embeddings, leases must not fill the slab.
     one_each += ["--EncodeWorker.lease_seconds=1", "--Common.load_report_seconds=1"]
+    # Beyond their knee workers refuse much and say so: that is what is measured.
+    quiet = ["--Common.log_level=ERROR"]
     running = asyncio.create_task(
         serve(
             _GRAPH,
             config,
-            [*overrides, *one_each],
+            [*quiet, *overrides, *one_each],
             console=console,
             quiet=True,
             on_ready=lambda _url: ready.set(),
@@ -137,7 +153,7 @@ async def _workers(
             {running, waiting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if not ready.is_set():
-            await running  # raises what kept it from starting
+            await running  # raises the error that kept the graph from starting
         yield supervisors[0]
     finally:
         waiting.cancel()
@@ -147,17 +163,17 @@ async def _workers(
 
 
 def _recordings(settings: ProcessorSettings, audio: Sequence[Path]) -> list[Int16]:
-    """Speech to profile with; the checkpoint's own examples if it brings some."""
+    """Read the recordings to profile with; by default those in the checkpoint directory."""
     files = list(audio) or sorted((settings.model / "recordings").glob("*.flac"))
     if not files:
         raise BadRequest(
-            f"{settings.model} brings no recordings: name some typical speech with --audio"
+            f"{settings.model} contains no recordings: name typical speech with --audio"
         )
     return [(read_audio(file) * 32767).clip(-32768, 32767).astype(np.int16) for file in files]
 
 
 def _processor_name() -> str:
-    """As Linux has it."""
+    """Return number and model of the processors, as Linux names them."""
     with Path("/proc/cpuinfo").open() as lines:
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{len(names)} x {names[0]}" if names else "unknown processor"

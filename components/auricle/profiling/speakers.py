@@ -1,4 +1,4 @@
-"""People who speak without end, each a session as a processor would hold it."""
+"""Simulated speakers, each with a session like those of a processor."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.errors import AuricleError
+from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import Boundary, Failed, OpenSession
-from auricle.processor.load import ChunkLoad
+from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.session import CheckpointView, Session
 from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled
 
 _PUSH_SECONDS = 5.0
-# Of load the speakers themselves make nothing: their cadence must not give way to it.
+# A latency target that is never reached: load must not change the speakers' cadence.
 _NEVER = 3600.0
 
 
 @dataclass(frozen=True)
 class Speech:
-    """What is said: recordings, in segments of so many seconds, decoded at this cadence."""
+    """Recordings (16 kHz int16) to say in segments, decoded every `chunk_ms` of audio."""
 
     recordings: Sequence[Int16]
     segment_seconds: float
@@ -35,7 +35,7 @@ class Speech:
 
 
 class Speaker:
-    """Says one recording after the other, in real time, until cancelled."""
+    """Says random parts of the recordings in real time, until cancelled."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Speaker:
         self._speech = speech
         self._chance = np.random.default_rng(seed)
         name = f"profile-{uuid.uuid4().hex[:12]}"
-        opened = OpenSession(name, name, None, "", speech.chunk_ms)  # a tenant each: no sharing
+        opened = OpenSession(name, name, None, "", speech.chunk_ms)
         recognizer = Recognizer(name, name, encode_pool, pd_pool)
-        self._session = Session(opened, settings, view, recognizer, ChunkLoad(_NEVER))
+        self._session = SessionDriver(opened, settings, view, recognizer, ChunkLoad(_NEVER))
 
     async def run(self) -> None:
-        """Raises AuricleError if the session fails."""
+        """Speak until cancelled. Raises AuricleError if the session fails."""
         events = asyncio.create_task(self._events())
         try:
             speaking = asyncio.create_task(self._speak())
@@ -72,7 +72,7 @@ class Speaker:
     async def _speak(self) -> None:
         loop = asyncio.get_running_loop()
         chunk = self._speech.chunk_ms * SAMPLE_RATE // 1000
-        # Not all at the same moment.
+        # Speakers must not be in phase.
         began, said = loop.time() + self._chance.uniform(0, chunk / SAMPLE_RATE), 0
         while True:
             segment = self._segment()
@@ -81,11 +81,11 @@ class Speaker:
                 last = start + chunk >= len(segment)
                 await asyncio.sleep(began + (said + len(piece)) / SAMPLE_RATE - loop.time())
                 boundary: Boundary = "endpoint" if last else "none"
-                await self._session.inbox.push(said, piece.tobytes(), _PUSH_SECONDS, boundary)
+                await self._session.push(said, piece.tobytes(), _PUSH_SECONDS, boundary)
                 said += len(piece)
 
     def _segment(self) -> Int16:
-        """Of about the asked length, from anywhere in a recording."""
+        """Return a segment of about the requested length, from a random place in a recording."""
         length = self._speech.segment_seconds * self._chance.uniform(0.7, 1.3)
         recording = self._speech.recordings[
             int(self._chance.integers(len(self._speech.recordings)))

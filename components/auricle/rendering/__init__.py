@@ -1,1 +1,1 @@
-"""`auricle render`: from a graph and its configuration to Kubernetes manifests."""
+"""`auricle render`: writes Kubernetes manifests for a graph and its configuration."""

@@ -1,16 +1,29 @@
-"""What a deployment needs around it: configuration, rights, storage, budgets, monitors."""
+"""The manifests beside the deployment: configuration, RBAC, storage, budgets, monitors."""
 
 from __future__ import annotations
 
 import yaml
 
 from auricle.errors import SettingsError
-from auricle.rendering.names import MODELS_PATH, Manifest, kebab, labels, metadata
+from auricle.rendering.names import (
+    MODELS_PATH,
+    SCRATCH_PATH,
+    WORKERS,
+    Manifest,
+    adapter,
+    kebab,
+    labels,
+    metadata,
+)
+from auricle.rendering.pods import container_security, pod_security, scratch
 from auricle.rendering.target import CONFIG_FILE, PROFILE_FILE, Target
 
 
 def config_map(target: Target) -> Manifest:
-    """The configuration as pods read it, and the planner's profile."""
+    """Return the ConfigMap with the configuration of pods and the planner's capacity profile.
+
+    Raises SettingsError if the profile cannot be read.
+    """
     data = {CONFIG_FILE: yaml.safe_dump(dict(target.sections), sort_keys=False)}
     if "Planner" in target.components and (profile := target.cluster.profile) is not None:
         try:
@@ -26,7 +39,7 @@ def config_map(target: Target) -> Manifest:
 
 
 def model_cache(target: Target) -> list[Manifest]:
-    """A volume for checkpoints, and a job that fills it once."""
+    """Return a volume claim for checkpoints and, with a repository, a job that downloads one."""
     cluster = target.cluster
     claim: Manifest = {
         "apiVersion": "v1",
@@ -53,25 +66,28 @@ def _download(target: Target) -> Manifest:
         "env": [
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},
             {"name": "HF_HOME", "value": f"{MODELS_PATH}/.hub"},
+            {"name": "HOME", "value": SCRATCH_PATH},
         ],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "models", "mountPath": MODELS_PATH}],
+        "securityContext": container_security(),
+        "volumeMounts": [
+            {"name": "models", "mountPath": MODELS_PATH},
+            {"name": "scratch", "mountPath": SCRATCH_PATH},
+        ],
     }
     template: Manifest = {
-        # Not part of the deployment: its policies would not let it reach the hub.
+        # Without the deployment's labels: its NetworkPolicies would block access to the hub.
         "metadata": {"labels": {"app.kubernetes.io/name": f"{cluster.name}-model-download"}},
         "spec": {
             "restartPolicy": "OnFailure",
-            "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001},
+            "automountServiceAccountToken": False,
+            "securityContext": pod_security(),
             "containers": [container],
             "volumes": [
                 {
                     "name": "models",
                     "persistentVolumeClaim": {"claimName": cluster.model_claim},
-                }
+                },
+                scratch(),
             ],
         },
     }
@@ -84,17 +100,20 @@ def _download(target: Target) -> Manifest:
 
 
 def planner_rights(target: Target) -> list[Manifest]:
-    """Of the planner: scale the pools, keep a lease, find the other processes. Nothing else."""
+    """Return the planner's ServiceAccount, Role and RoleBinding.
+
+    It may scale the pools, hold its lease and use Dynamo's discovery, and nothing else.
+    """
     cluster = target.cluster
     name = f"{cluster.name}-planner"
     meta = metadata(name, cluster.namespace)
-    adapters = [f"{cluster.name}-{worker}" for worker in ("encodeworker", "pdworker")]
+    adapters = [adapter(cluster.name, worker) for worker in WORKERS]
     kind = "dynamographdeploymentscalingadapters"
     watching = ["get", "list", "watch"]
     rules = [
         _rule("nvidia.com", [kind], ["get"], adapters),
         _rule("nvidia.com", [f"{kind}/scale"], ["get", "patch"], adapters),
-        # A lease that is not there yet has no name that a rule could allow.
+        # RBAC cannot restrict `create` to a name.
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], [name]),
         # Dynamo's discovery.
@@ -130,7 +149,7 @@ def _rule(
 
 
 def disruption_budgets(target: Target) -> list[Manifest]:
-    """One pod of a kind at a time: each hands over what it holds before it goes."""
+    """Return a budget per component: one pod at a time is evicted, and it drains first."""
     cluster = target.cluster
     return [
         {
@@ -147,7 +166,7 @@ def disruption_budgets(target: Target) -> list[Manifest]:
 
 
 def pod_monitors(target: Target) -> list[Manifest]:
-    """For the Prometheus operator."""
+    """Return a PodMonitor per component; the Prometheus operator provides this kind."""
     cluster = target.cluster
     return [
         {

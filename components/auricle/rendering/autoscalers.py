@@ -1,21 +1,21 @@
-"""Instead of the planner: an HPA, or KEDA, on the same scaling adapters."""
+"""HPA and KEDA manifests, which scale the same adapters in place of the planner."""
 
 from __future__ import annotations
 
-from auricle.load_reports import WorkerKind
-from auricle.rendering.names import Manifest, kebab, metadata
+from auricle.load.reports import WorkerKind
+from auricle.rendering.names import Manifest, adapter, kebab, metadata
 from auricle.rendering.target import Target
-from auricle.settings import PlannerSettings, PoolLimits
+from auricle.replicas import PoolLimits
 
 _POOLS: dict[str, WorkerKind] = {"EncodeWorker": "encode_worker", "PdWorker": "pd_worker"}
-# Of the slots for requests, and of the time to a reply at which a chunk is still in time.
+# The target share of request slots in use: 0.5.
 _SLOTS_SHARE = "500m"
 _SHRINK_SECONDS = 300
 _PROMETHEUS = "http://prometheus-operated.{namespace}:9090"
 
 
 def horizontal_autoscalers(target: Target) -> list[Manifest]:
-    """Needs a metrics adapter that serves `auricle_*` as pod metrics."""
+    """Return an HPA per pool; it needs a metrics adapter that serves `auricle_*` pod metrics."""
     return [
         {
             "apiVersion": "autoscaling/v2",
@@ -42,7 +42,7 @@ def horizontal_autoscalers(target: Target) -> list[Manifest]:
 
 
 def keda_objects(target: Target) -> list[Manifest]:
-    """Needs KEDA and a Prometheus that asks the pods."""
+    """Return a ScaledObject per pool; it needs KEDA and a Prometheus that scrapes the pods."""
     address = _PROMETHEUS.format(namespace=target.cluster.monitoring_namespace)
     return [
         {
@@ -71,12 +71,7 @@ def keda_objects(target: Target) -> list[Manifest]:
 
 
 def _pools(target: Target) -> list[tuple[str, WorkerKind, PoolLimits]]:
-    planner = target.settings.get("Planner")
-    assert isinstance(planner, PlannerSettings)
-    return [
-        (name, kind, planner.encode if kind == "encode_worker" else planner.pd)
-        for name, kind in _POOLS.items()
-    ]
+    return [(name, kind, target.pools[name]) for name, kind in _POOLS.items()]
 
 
 def _meta(target: Target, name: str) -> Manifest:
@@ -87,5 +82,5 @@ def _adapter(target: Target, name: str) -> Manifest:
     return {
         "apiVersion": "nvidia.com/v1beta1",
         "kind": "DynamoGraphDeploymentScalingAdapter",
-        "name": f"{target.cluster.name}-{name.lower()}",
+        "name": adapter(target.cluster.name, name),
     }

@@ -1,4 +1,4 @@
-"""The DynamoGraphDeployment."""
+"""The DynamoGraphDeployment manifest."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from auricle.rendering.names import WORKERS, Manifest, metadata
 from auricle.rendering.pods import pod
 from auricle.rendering.target import Target
 
-# Dynamo's roles. It has none for a processor, nor for an encoder: that is `worker`, so that
-# vLLM's is `decode` (two of one role would be told apart by nothing).
+# Dynamo's component types. It has none for a processor or an encoder. The encode worker is
+# `worker` and the PD worker `decode`, because two components of one type are not distinguished.
 _TYPES = {
     "Frontend": "frontend",
     "EncodeWorker": "worker",
     "PdWorker": "decode",
     "Planner": "planner",
 }
-# Of /dev/shm, beside a slab: vLLM's and NCCL's own.
+# MiB of /dev/shm beside the slab, for vLLM and NCCL.
 _SHARED_MIB = 1024
 
 
 def deployment(target: Target) -> Manifest:
-    """One component each, callees before callers."""
+    """Return the deployment, with one entry per component, callees before callers."""
     cluster = target.cluster
     return {
         "apiVersion": "nvidia.com/v1beta1",

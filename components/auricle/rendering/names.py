@@ -1,4 +1,4 @@
-"""Labels, ports and paths that several manifests name."""
+"""Labels, ports, paths and names used in several manifests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
-# Fixed, so that NetworkPolicies can name them.
+# Fixed, because NetworkPolicies list them.
 HTTP_PORT = 8000
 SYSTEM_PORT = 9090
 REQUEST_PORT, RESPONSE_PORT = 9345, 9346
@@ -16,17 +16,30 @@ NATS_PORT, DNS_PORT = 4222, 53
 
 CONFIG_PATH = "/etc/auricle"
 KEYS_PATH = "/etc/auricle-keys"
+SECRET_PATH = "/etc/auricle-secret"
+SCRATCH_PATH = "/tmp"
 MODELS_PATH = "/models"
 WORKERS = ("EncodeWorker", "PdWorker")
 
 
 def kebab(component: str) -> str:
-    """EncodeWorker → encode-worker."""
+    """Return the name in kebab case: EncodeWorker becomes encode-worker."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", component).lower()
 
 
+def adapter(name: str, component: str) -> str:
+    """Return the name of the scaling adapter that the operator creates for a component.
+
+    `name` is the deployment's name.
+    """
+    return f"{name}-{component.lower()}"
+
+
 def labels(name: str, component: str | None = None) -> dict[str, str]:
-    """On every pod, so that policies need not know the operator's own labels."""
+    """Return the labels of a deployment's pods, or of one component's.
+
+    Policies select by these instead of the operator's own labels.
+    """
     found = {"app.kubernetes.io/part-of": name}
     if component is not None:
         found["app.kubernetes.io/component"] = kebab(component)
@@ -34,5 +47,5 @@ def labels(name: str, component: str | None = None) -> dict[str, str]:
 
 
 def metadata(name: str, namespace: str) -> Manifest:
-    """Of an object that belongs to the deployment."""
+    """Return the metadata of an object of the deployment."""
     return {"name": name, "namespace": namespace}

@@ -1,7 +1,8 @@
-"""A component's pod: container, probes, resources, volumes."""
+"""The pod template of a component: container, probes, resources, volumes."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from auricle.rendering.names import (
@@ -11,6 +12,8 @@ from auricle.rendering.names import (
     MODELS_PATH,
     REQUEST_PORT,
     RESPONSE_PORT,
+    SCRATCH_PATH,
+    SECRET_PATH,
     SYSTEM_PORT,
     UCX_PORTS,
     WORKERS,
@@ -19,7 +22,7 @@ from auricle.rendering.names import (
 )
 from auricle.rendering.target import CONFIG_FILE, Target
 
-# What a process takes beside its slab: (CPU request, memory MiB). A PD worker's is vLLM's.
+# CPU request and memory (MiB) of a process without its slab; vLLM uses most of a PD worker's.
 _BESIDE = {
     "Frontend": ("2", 2048),
     "Processor": ("1", 2048),
@@ -27,10 +30,11 @@ _BESIDE = {
     "PdWorker": ("4", 12288),
     "Planner": ("250m", 512),
 }
-# Loading weights and compiling may take this long; until then nothing else is asked.
+# Loading weights and compiling may take this long; until then only the start-up probe runs.
 _START_SECONDS = 1200
 _PROBE_SECONDS = 10
-# Endpoints are taken out of services while this passes; only then SIGTERM comes.
+_LIVENESS_PROBE_SECONDS = 5
+# The time before SIGTERM in which the pod is removed from services.
 _BEFORE_SIGTERM_SECONDS = 5
 _AFTER_DRAIN_SECONDS = 20
 _RDMA_TRANSPORTS = "rc_x,rc,dc_x,dc,cuda_copy,cuda_ipc"
@@ -38,19 +42,42 @@ _TCP_TRANSPORTS = "tcp,cuda_copy,cuda_ipc"
 
 
 def pod(target: Target, component: str) -> Manifest:
-    """The `podTemplate` of a component."""
+    """Return the `podTemplate` of a component."""
     cluster, settings = target.cluster, target.settings[component]
     spec: Manifest = {
         "terminationGracePeriodSeconds": int(settings.drain_seconds)
         + _BEFORE_SIGTERM_SECONDS
         + _AFTER_DRAIN_SECONDS,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001},
+        "securityContext": pod_security(),
         "containers": [_main(target, component)],
         "volumes": _volumes(target, component),
     }
     if component == "Planner":
         spec["serviceAccountName"] = f"{cluster.name}-planner"
     return {"metadata": {"labels": labels(cluster.name, component)}, "spec": spec}
+
+
+def pod_security() -> Manifest:
+    """Return the `securityContext` of every pod."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "runAsGroup": 10001,
+        "fsGroup": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security(*capabilities: str) -> Manifest:
+    """Return the `securityContext` of a container with these capabilities and no others."""
+    found: Manifest = {"drop": ["ALL"]}
+    if capabilities:
+        found["add"] = list(capabilities)
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": found,
+    }
 
 
 def _main(target: Target, component: str) -> Manifest:
@@ -61,7 +88,7 @@ def _main(target: Target, component: str) -> Manifest:
         "args": ["-f", f"{CONFIG_PATH}/{CONFIG_FILE}"],
         "env": _environment(target, component),
         "ports": _ports(component),
-        **_probes(component),
+        **_probes(component, target.settings[component].liveness_seconds),
         "lifecycle": {
             "preStop": {"exec": {"command": ["sleep", str(_BEFORE_SIGTERM_SECONDS)]}},
         },
@@ -73,6 +100,7 @@ def _main(target: Target, component: str) -> Manifest:
 
 def _environment(target: Target, component: str) -> list[Manifest]:
     values = {
+        "HOME": SCRATCH_PATH,  # for caches of compiled kernels
         "DYN_TCP_RPC_PORT": str(REQUEST_PORT),
         "DYN_TCP_RESPONSE_STREAM_PORT": str(RESPONSE_PORT),
     }
@@ -89,20 +117,24 @@ def _ports(component: str) -> list[Manifest]:
     return [{"name": "system", "containerPort": SYSTEM_PORT}]
 
 
-def _probes(component: str) -> Manifest:
+def _probes(component: str, liveness_seconds: float) -> Manifest:
+    """Return the probes. A process whose loop or parts hang for `liveness_seconds` ends itself; a
+    frozen one does not answer, and is ended after as long."""
     port = "http" if component == "Frontend" else "system"
 
-    def get(path: str, failures: int) -> Manifest:
+    def get(path: str, failures: int, every: int = _PROBE_SECONDS) -> Manifest:
         return {
             "httpGet": {"path": path, "port": port},
-            "periodSeconds": _PROBE_SECONDS,
+            "periodSeconds": every,
             "timeoutSeconds": 5,
             "failureThreshold": failures,
         }
 
     return {
         "startupProbe": get("/live", _START_SECONDS // _PROBE_SECONDS),
-        "livenessProbe": get("/live", 3),
+        "livenessProbe": get(
+            "/live", math.ceil(liveness_seconds / _LIVENESS_PROBE_SECONDS), _LIVENESS_PROBE_SECONDS
+        ),
         "readinessProbe": get("/health", 2),
     }
 
@@ -115,7 +147,7 @@ def _resources(target: Target, component: str) -> Manifest:
     if component == "PdWorker":
         memory += target.kv_mib()
     requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi"}
-    # More memory than this is a leak; CPU is taken where there is some.
+    # More memory than requested indicates a leak. CPU has no limit, so that idle cores are used.
     limits: dict[str, Any] = {"memory": f"{memory}Mi"}
     if component in WORKERS and target.on_gpu:
         for resource in (target.cluster.gpu_resource, target.cluster.rdma_resource):
@@ -125,20 +157,26 @@ def _resources(target: Target, component: str) -> Manifest:
 
 
 def _security(target: Target, component: str) -> Manifest:
-    found: Manifest = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    if component in WORKERS and target.on_gpu and target.cluster.rdma_resource:
-        # Registered memory is locked memory.
-        found["capabilities"]["add"] = ["IPC_LOCK", "SYS_RESOURCE"]
-    return found
+    rdma = component in WORKERS and target.on_gpu and target.cluster.rdma_resource
+    # RDMA locks the memory that is registered.
+    return container_security("IPC_LOCK") if rdma else container_security()
+
+
+def scratch() -> Manifest:
+    """Return the volume of temporary files: the only one that a container may write to."""
+    return {"name": "scratch", "emptyDir": {}}
 
 
 def _volumes(target: Target, component: str) -> list[Manifest]:
     cluster = target.cluster
     found: list[Manifest] = [
         {"name": "config", "configMap": {"name": f"{cluster.name}-config"}},
+        {
+            "name": "secret",
+            # The processes refuse a secret that anybody may read.
+            "secret": {"secretName": cluster.internal_secret, "defaultMode": 0o440},
+        },
+        scratch(),
     ]
     if component != "Planner":
         claim = {"claimName": cluster.model_claim, "readOnly": True}
@@ -149,7 +187,12 @@ def _volumes(target: Target, component: str) -> list[Manifest]:
 
 
 def _mounts(target: Target, component: str) -> list[Manifest]:
-    found: list[Manifest] = [{"name": "config", "mountPath": CONFIG_PATH, "readOnly": True}]
+    found: list[Manifest] = [
+        {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+        # The whole volume: Kubernetes does not update a single file of it.
+        {"name": "secret", "mountPath": SECRET_PATH, "readOnly": True},
+        {"name": "scratch", "mountPath": SCRATCH_PATH},
+    ]
     if component != "Planner":
         found.append({"name": "models", "mountPath": MODELS_PATH, "readOnly": True})
     if component == "Frontend" and target.cluster.api_keys_secret:

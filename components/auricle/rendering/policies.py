@@ -1,4 +1,7 @@
-"""NetworkPolicies: clients reach frontends, our pods each other, and nobody anything else."""
+"""NetworkPolicies: they allow clients to reach frontends, and pods of the deployment each other.
+
+All other ingress and egress is denied, except to DNS, NATS, the API server and for probes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _API_PORTS = (443, 6443)
 
 
 def network_policies(target: Target) -> list[Manifest]:
-    """Rules for RDMA are not needed: it does not pass the pod network."""
+    """Return the policies. RDMA needs no rules, as it does not use the pod network."""
     cluster = target.cluster
     name = cluster.name
     ours = {"podSelector": {"matchLabels": labels(name)}}
@@ -37,7 +40,7 @@ def network_policies(target: Target) -> list[Manifest]:
             ingress=[
                 {"from": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},
                 {
-                    # The operator's probes, and Prometheus.
+                    # Probes of the operator, and Prometheus.
                     "from": [platform, _namespace(cluster.monitoring_namespace)],
                     "ports": _tcp(SYSTEM_PORT, HTTP_PORT),
                 },
@@ -67,7 +70,7 @@ def network_policies(target: Target) -> list[Manifest]:
 
 
 def _everybody(ours: Manifest, platform: Manifest) -> list[Manifest]:
-    """What every pod may reach."""
+    """Return the egress rules of every pod."""
     dns = [{"protocol": p, "port": DNS_PORT} for p in ("UDP", "TCP")]
     return [
         {"to": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},

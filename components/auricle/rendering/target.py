@@ -1,4 +1,4 @@
-"""What is rendered: validated settings of every component, and of the cluster."""
+"""The input of rendering: validated settings of all components and of the cluster."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ from typing import Any
 from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.errors import CheckpointError, SettingsError
+from auricle.kubernetes_settings import KubernetesSettings
 from auricle.launcher.config import COMMON, kubernetes_settings, load_config, settings_for
 from auricle.launcher.graph import load_graph
-from auricle.rendering.names import CONFIG_PATH, HTTP_PORT, KEYS_PATH, MODELS_PATH, SYSTEM_PORT
-from auricle.settings import CommonSettings, KubernetesSettings, PdWorkerSettings
+from auricle.rendering.names import (
+    CONFIG_PATH,
+    HTTP_PORT,
+    KEYS_PATH,
+    MODELS_PATH,
+    SECRET_PATH,
+    SYSTEM_PORT,
+)
+from auricle.replicas import PoolLimits
+from auricle.settings import (
+    CommonSettings,
+    PdWorkerSettings,
+    PlannerSettings,
+)
 
 _MIB = 1 << 20
-# A PD worker has a GPU for itself there; on one machine it may share it with an encoder.
+# On a cluster a PD worker has a GPU of its own; on one machine it may share it with an encoder.
 _OWN_GPU_SHARE = 0.9
 PROFILE_FILE, CONFIG_FILE, KEYS_FILE = "profile.json", "config.yaml", "keys.yaml"
+SECRET_KEY = "secrets"
 
 
 @dataclass(frozen=True)
 class Target:
-    """`sections` is the configuration as pods get it; `settings` the same, validated."""
+    """A deployment: `sections` is the configuration of pods; `settings` is it validated."""
 
     cluster: KubernetesSettings
     sections: Mapping[str, Mapping[str, Any]]
@@ -31,30 +45,40 @@ class Target:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Callees before callers; a planner only where one is to size the pools."""
+        """The components, callees first; the planner only with autoscaling `planner`."""
         return tuple(self.settings)
 
+    @property
+    def pools(self) -> dict[str, PoolLimits]:
+        """The bounds of each pool; only if the components include a planner."""
+        planner = self.settings["Planner"]
+        assert isinstance(planner, PlannerSettings)
+        return {"EncodeWorker": planner.encode, "PdWorker": planner.pd}
+
     def slab_mib(self, component: str) -> int:
-        """Of a worker's slab, rounded up; 0 for other components."""
+        """Return the size of a worker's slab in MiB, rounded up; 0 for other components."""
         settings = self.settings[component]
         slots = getattr(settings, "slots", 0) or getattr(settings, "landing_slots", 0)
         layout = SlabLayout(*_geometry(settings, self.cluster))
         return -(-slots * layout.slot_bytes // _MIB)
 
     def kv_mib(self) -> int:
-        """KV cache of a PD worker that has it in host memory."""
+        """Return the MiB of a PD worker's KV cache in host memory; 0 on a GPU."""
         settings = self.settings["PdWorker"]
         assert isinstance(settings, PdWorkerSettings)
         return 0 if self.on_gpu else settings.kv_cache_gib * 1024
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the configuration is for GPUs."""
+        """Whether the workers run on GPUs."""
         return getattr(self.settings["EncodeWorker"], "device", "cpu") != "cpu"
 
 
 def read_target(graph: str, config: Path) -> Target:
-    """Raises SettingsError for anything in the file that a cluster could not run."""
+    """Read the settings of a graph for a cluster.
+
+    Raises SettingsError for invalid settings, and for those that do not work in pods.
+    """
     sections = load_config(config)
     cluster = kubernetes_settings(sections, str(config))
     adapted = {name: dict(own) for name, own in sections.items() if name != "Kubernetes"}
@@ -71,15 +95,19 @@ def read_target(graph: str, config: Path) -> Target:
             f"{config}: Kubernetes.autoscaling is 'planner', which needs Kubernetes.profile; "
             "`auricle profile` measures one on a GPU of the cluster's kind"
         )
-    return Target(cluster, adapted, settings)
+    target = Target(cluster, adapted, settings)
+    if "Planner" in settings:
+        _check_pools(target, str(config))
+    return target
 
 
 def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
-    """What is different in a pod than on one machine."""
+    """Return the settings that differ in pods from those on one machine."""
     found: dict[str, dict[str, Any]] = {
         COMMON: {
             "discovery": "kubernetes",
             "event_plane": "nats",
+            "secret_file": f"{SECRET_PATH}/{SECRET_KEY}",
             "system_port": SYSTEM_PORT,
             "log_format": "json",
         },
@@ -106,8 +134,20 @@ def _check(frontend: CommonSettings, source: str) -> None:
         )
 
 
+def _check_pools(target: Target, source: str) -> None:
+    for name, limits in target.pools.items():
+        if (replicas := target.settings[name].replicas) > limits.maximum:
+            raise SettingsError(
+                f"{source}: {name}.replicas is {replicas}, more than the {limits.maximum} that "
+                "the planner's maximum for this pool allows"
+            )
+
+
 def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[int, int, int]:
-    """(hidden size, bytes per value, embeddings per window), of the checkpoint if it is here."""
+    """Return hidden size, bytes per value and embeddings per window.
+
+    They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
+    """
     try:
         geometry = open_checkpoint(settings.model).geometry
         hidden, window = geometry.hidden_size, geometry.window_embeddings

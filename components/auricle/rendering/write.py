@@ -1,4 +1,4 @@
-"""Files: a kustomize base, and overlays that take the planner's place."""
+"""Writes the files: a kustomize base, overlays that replace the planner, and components."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from auricle.rendering.around import (
     pod_monitors,
 )
 from auricle.rendering.autoscalers import horizontal_autoscalers, keda_objects
+from auricle.rendering.bounds import replica_bounds
 from auricle.rendering.deployment import deployment
 from auricle.rendering.names import Manifest
 from auricle.rendering.policies import network_policies
@@ -25,7 +26,10 @@ Files = dict[str, list[Manifest]]
 
 
 def render(graph: str, config: Path, out: Path) -> list[Path]:
-    """Write all manifests below `out`; raises SettingsError before anything is written."""
+    """Write all manifests below `out` and return the files' paths.
+
+    Raises SettingsError before a file is written; existing files are overwritten.
+    """
     target = read_target(graph, config)
     header = _HEADER.format(graph=graph, config=config)
     written = []
@@ -44,14 +48,17 @@ def _folders(target: Target) -> Mapping[str, Files]:
         "deployment.yaml": [deployment(target)],
         "model-cache.yaml": model_cache(target),
         "pdbs.yaml": disruption_budgets(target),
-        "podmonitors.yaml": pod_monitors(target),
         "networkpolicies.yaml": network_policies(target),
     }
+    # PodMonitor is a kind of the Prometheus operator, which a cluster may lack.
+    monitoring = {"overlays/monitoring": _added({"podmonitors.yaml": pod_monitors(target)})}
     if "Planner" not in target.components:
-        return {"base": _kustomized(base)}
+        return {"base": _kustomized(base), **monitoring}
     base["planner-rbac.yaml"] = planner_rights(target)
     return {
         "base": _kustomized(base),
+        **monitoring,
+        "overlays/replica-bounds": _added({"policies.yaml": replica_bounds(target)}),
         "overlays/hpa": _overlay(target, {"hpa.yaml": horizontal_autoscalers(target)}),
         "overlays/keda": _overlay(target, {"keda.yaml": keda_objects(target)}),
     }
@@ -62,7 +69,7 @@ def _kustomized(files: Files) -> Files:
 
 
 def _overlay(target: Target, files: Files) -> Files:
-    """The base without a planner that acts, and something else that does."""
+    """Return an overlay of the base with 0 planners and the given autoscalers instead."""
     at = target.components.index("Planner")
     patch = [{"op": "replace", "path": f"/spec/components/{at}/replicas", "value": 0}]
     kustomization = _kustomization(["../../base", *sorted(files)]) | {
@@ -72,6 +79,15 @@ def _overlay(target: Target, files: Files) -> Files:
                 "patch": yaml.safe_dump(patch, sort_keys=False),
             }
         ]
+    }
+    return {**files, "kustomization.yaml": [kustomization]}
+
+
+def _added(files: Files) -> Files:
+    """Return a kustomize component, applied beside the base or listed in a kustomization."""
+    kustomization = _kustomization(sorted(files)) | {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
     }
     return {**files, "kustomization.yaml": [kustomization]}
 

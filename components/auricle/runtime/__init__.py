@@ -1,12 +1,26 @@
-"""Dynamo, imported here and nowhere else.
+"""The Dynamo runtime, which only this package imports.
 
-Everything between our components is "one message in, one message or a stream of messages
-out". Errors of auricle's tree cross the wire as `Refusal` and come out as themselves.
+An endpoint takes one message and returns one message or a stream of messages. An
+`AuricleError` crosses the wire as a `Refusal`, and the caller's side raises it again. Requests
+and events are sealed with the deployment's secret (`seals.py`); no component knows of it.
 """
 
+from auricle.runtime.handling import Route
 from auricle.runtime.kv_plane import KvIndex
-from auricle.runtime.process import Route, Runtime, dynamo_environment
+from auricle.runtime.process import Runtime, dynamo_environment
+from auricle.runtime.pulses import PROCESSOR_PULSE, WORKER_PULSE, Pulses, PulseTimes
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
 
-__all__ = ["KvIndex", "RealtimeModel", "RemoteEndpoint", "Route", "Runtime", "dynamo_environment"]
+__all__ = [
+    "PROCESSOR_PULSE",
+    "WORKER_PULSE",
+    "KvIndex",
+    "PulseTimes",
+    "Pulses",
+    "RealtimeModel",
+    "RemoteEndpoint",
+    "Route",
+    "Runtime",
+    "dynamo_environment",
+]

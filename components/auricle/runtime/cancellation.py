@@ -1,4 +1,4 @@
-"""Work for a caller, ended when the caller has gone (`context` is Dynamo's)."""
+"""Cancels work whose caller has gone (`context` is Dynamo's request context)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 async def until_stopped(work: Awaitable[T], context: Any) -> T:
-    """The result, unless the caller has gone."""
+    """Return the result of `work`; if the caller leaves first, cancel it.
+
+    Raises WorkerUnavailable in that case, which nobody receives.
+    """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(context.async_killed_or_stopped())
     try:
@@ -27,9 +30,10 @@ async def until_stopped(work: Awaitable[T], context: Any) -> T:
 
 
 def stream_until_stopped(stream: AsyncGenerator[T, None], context: Any) -> AsyncGenerator[T, None]:
-    """The stream, ended (and closed) as soon as the caller has gone.
+    """Return the items of `stream`; end and close it as soon as the caller leaves.
 
-    It runs in the context of this call (see logs.py), whoever takes its items.
+    The stream runs in this call's context variables (see process/logs.py), whichever task
+    iterates over it.
     """
     return _stream_until_stopped(stream, context, contextvars.copy_context())
 

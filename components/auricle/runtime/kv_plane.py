@@ -1,7 +1,7 @@
-"""Which PD worker holds KV of a prompt's beginning, through Dynamo's KV router.
+"""Finds the PD workers whose prefix cache holds a prompt's head, with Dynamo's KV router.
 
-vLLM tells of every block that it stores or drops on a local socket; Dynamo relays that on its
-event plane, and its KV router keeps the index. Blocks hash by their tokens and the tenant.
+vLLM publishes on a local socket which blocks it stores and evicts, Dynamo relays that on its
+event plane, and its KV router keeps an index of block hashes (of tokens and tenant).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
-# The index is in this process: an answer takes half a millisecond.
+# The index is in this process, so an answer takes half a millisecond.
 _ANSWER_SECONDS = 0.2
 
 
-async def publish(endpoint: Any, source: str, block_size: int, model: str) -> Any:
-    """Relay what vLLM tells at the ZeroMQ address `source`; `shutdown()` what is returned."""
+async def publish_kv_events(endpoint: Any, source: str, block_size: int, model: str) -> Any:
+    """Relay the KV events that vLLM publishes at the ZeroMQ address `source`.
+
+    `block_size` is in tokens. The caller must call `shutdown()` on the returned publisher.
+    """
     from dynamo.llm import (
         KvEventPublisher,
         ModelInput,
@@ -28,8 +31,8 @@ async def publish(endpoint: Any, source: str, block_size: int, model: str) -> An
         register_model,
     )
 
-    # The router knows a worker by its model card. Without a surface of its own
-    # (`ModelType.Empty`) no frontend of Dynamo's serves it.
+    # The router identifies a worker by its model card. The type `Empty` keeps Dynamo's own
+    # frontends from serving that model.
     await register_model(
         ModelInput.Tokens,
         ModelType.Empty,
@@ -45,28 +48,29 @@ async def publish(endpoint: Any, source: str, block_size: int, model: str) -> An
     return KvEventPublisher(
         endpoint,
         kv_block_size=block_size,
-        # Processors that come later ask it for what they have missed.
+        # Processors that start later query it for the events they have missed.
         enable_local_indexer=True,
         zmq_endpoint=source,
     )
 
 
 class KvIndex:
-    """What all instances of one endpoint hold."""
+    """An index of the prefix caches of all instances of one endpoint."""
 
     def __init__(self, endpoint: Any, block_size: int) -> None:
-        """`block_size` is that of the workers; with another one nothing is ever found."""
+        """`block_size` (tokens) must equal that of the workers, or nothing is ever found."""
         from dynamo.llm import KvRouter, KvRouterConfig
 
-        # Placing is ours: the router's own accounts of load are not wanted.
+        # auricle places segments itself, so the router need not track load.
         config = KvRouterConfig(router_track_active_blocks=False)
         self._block_size = block_size
         self._router = KvRouter(endpoint, block_size, config)
 
     async def held(self, tokens: Sequence[int], tenant: str) -> Mapping[int, int]:
-        """How many of the first `tokens` each instance holds, whole blocks only.
+        """Return how many of the first `tokens` each instance holds, in whole blocks.
 
-        A hint: where the router does not answer, nobody is said to hold any.
+        The answer is a hint: it is empty, and a warning is logged, if the router fails or does
+        not answer within 0.2 s.
         """
         if len(tokens) < self._block_size:
             return {}
@@ -76,7 +80,7 @@ class KvIndex:
                 self._router.get_overlap_scores(list(tokens), cache_namespace=tenant),
                 "the KV router",
             )
-        except Exception as error:  # too late, or Dynamo's, which has no error types of its own
+        except Exception as error:  # a time-out, or Dynamo's error, which has no type of its own
             log.warning("placed by load alone, without the KV router: %s", error)
             return {}
         return {

@@ -1,4 +1,4 @@
-"""This process in the graph: serve endpoints, start and stop cleanly."""
+"""A process of the graph: serves endpoints, and starts and stops cleanly."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
-from auricle.draining import Drain
-from auricle.errors import AuricleError, BadRequest
-from auricle.load_reports import LoadReport, ProcessorLoad, WorkerLoad
-from auricle.logs import about
-from auricle.messages import Refusal
-from auricle.runtime import kv_plane, realtime
-from auricle.runtime.cancellation import stream_until_stopped, until_stopped
-from auricle.runtime.kv_plane import KvIndex
-from auricle.runtime.load_plane import LoadPublisher, LoadSubscriber
-from auricle.runtime.realtime import RealtimeModel
-from auricle.runtime.remote import RemoteEndpoint
-from auricle.runtime.wire import from_wire, to_wire
+from auricle.errors import ProcessFailed
+from auricle.messages import AskAlive
+from auricle.process.draining import Drain
+from auricle.process.liveness import Liveness, beat, disarm
+from auricle.process.status import report_status
+from auricle.runtime.event_relay import EventRelay
+from auricle.runtime.events import EventPublisher, EventSubscriber
+from auricle.runtime.handling import Route, handler
+from auricle.runtime.kv_plane import KvIndex, publish_kv_events
+from auricle.runtime.network import event_sockets, internal_environment
+from auricle.runtime.pulses import Pulses, PulseTimes
+from auricle.runtime.realtime import (
+    REALTIME_ENDPOINT,
+    RealtimeModel,
+    register_realtime,
+    serve_realtime,
+)
+from auricle.runtime.refusals import Refusals
+from auricle.runtime.remote import RemoteEndpoint, receiver
+from auricle.runtime.seals import Opener, Sealer
+from auricle.runtime.secrets import secrets_of
 from auricle.settings import CommonSettings
-from auricle.status import report_status
 from auricle.tasks import TaskOwner, cancelled, unless, within
 
 log = logging.getLogger(__name__)
@@ -35,37 +42,34 @@ _DRAIN_SECONDS = 10.0
 # Requests go point to point; NATS, where configured, carries events only.
 _REQUEST_PLANE = "tcp"
 _LISTED_SECONDS = 30.0
-_HEALTH_VARIABLE = "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS"
-_LOAD = "load"  # the name that load reports go by, beside a component's endpoints
+_ALIVE = "alive"
+# Dynamo calls a process healthy by those of its endpoints that have such a request. It would
+# only send it with DYN_HEALTH_CHECK_ENABLED, which is off.
+_HEALTH_REQUEST = {"are you well": True}
 
-R = TypeVar("R", WorkerLoad, ProcessorLoad)
-Unary = Callable[[Any], Awaitable[msgspec.Struct]]
-Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
-
-
-@dataclass(frozen=True)
-class Route:
-    """An endpoint of this process: its name, request type and handler (one of the two).
-
-    `brief` handlers end soon by themselves and are not watched for their caller leaving.
-    """
-
-    name: str
-    request: type[msgspec.Struct]
-    unary: Unary | None = None
-    streamed: Streamed | None = None
-    brief: bool = False
+E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Runtime:
-    """This process's place in the graph."""
+    """This process's connection to Dynamo. Construct and use it on one event loop."""
 
-    def __init__(self, settings: CommonSettings, healthy_with: str = "") -> None:
-        """`healthy_with` is the endpoint that makes /health and /live of the system server
-        well once it is served; without one they never are."""
+    def __init__(
+        self,
+        settings: CommonSettings,
+        healthy_with: str = "",
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        """Once the endpoint `healthy_with` is served, /health and /live report this process as
+        healthy; without one they never do. `registry` gets the count of messages refused.
+
+        Raises SettingsError if the deployment's secret cannot be read.
+        """
+        self._secrets = secrets_of(settings)
+        self._refusals = Refusals(registry or CollectorRegistry())
         os.environ.update(dynamo_environment(settings))
-        if healthy_with:
-            os.environ[_HEALTH_VARIABLE] = f'["{healthy_with}"]'
+        for variable, value in internal_environment(settings).items():
+            os.environ.setdefault(variable, value)
+        self._healthy_with = healthy_with
         from dynamo.runtime import DistributedRuntime
 
         self._namespace = settings.namespace
@@ -76,63 +80,98 @@ class Runtime:
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
         self._closing: list[Callable[[], None]] = []
+        if (sockets := event_sockets(settings)) is not None:
+            relay = EventRelay(sockets)
+            relay.start()
+            self._closing.append(relay.close)
         self._leave = asyncio.Event()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
+        self._left_discovery = False
+        self._liveness_seconds = settings.liveness_seconds
+        self.liveness = Liveness()  # of this process; components add their parts to it
 
     def _task_died(self, name: str, error: BaseException) -> None:
-        self._failure = self._failure or RuntimeError(f"{name} died: {error}")
+        if self._left_discovery:
+            return  # threads end when Dynamo does
+        self._failure = self._failure or ProcessFailed(f"{name} died: {error}")
         self._stop.set()
 
     @property
     def tasks(self) -> TaskOwner:
-        """Tasks whose death ends the process (a supervisor restarts it)."""
+        """Background tasks; if one raises, `serve` ends and raises ProcessFailed."""
         return self._tasks
 
     def _endpoint(self, component: str, name: str) -> Any:
-        return self._dynamo.endpoint(f"{self._namespace}.{component}.{name}")
+        return self._dynamo.endpoint(self._path(component, name))
+
+    def _path(self, component: str, name: str) -> str:
+        return f"{self._namespace}.{component}.{name}"
 
     def client(self, component: str, endpoint: str) -> RemoteEndpoint:
-        """Callable side of another component's endpoint."""
-        return RemoteEndpoint(self._endpoint(component, endpoint))
+        """Return a client of another component's endpoint."""
+        return RemoteEndpoint(
+            self._endpoint(component, endpoint),
+            self._path(component, endpoint),
+            Sealer(self._secrets),
+        )
+
+    def _opener(self, component: str, endpoint: str) -> Opener:
+        instance = self.instance(component, endpoint)
+        return Opener(self._secrets, receiver(self._path(component, endpoint), instance))
+
+    def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
+        """Return a watch over calls to `served`, an endpoint of this component."""
+        return Pulses(self.client(component, _ALIVE), served, times)
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""
         self._endpoint(*endpoint_path).metrics.register_prometheus_expfmt_callback(expose)
 
     def instance(self, component: str, endpoint: str) -> int:
-        """What others call this process by."""
+        """Return the instance id by which others call this process's endpoint."""
         return int(self._endpoint(component, endpoint).connection_id())
 
-    def publish_load(
-        self, component: str, report: Callable[[], LoadReport], every_seconds: float
+    def publish(
+        self, component: str, topic: str, event: Callable[[], msgspec.Struct], every_seconds: float
     ) -> None:
-        """Tell whoever wants to know of this process's load, from now on."""
-        publisher = LoadPublisher(self._endpoint(component, _LOAD))
+        """Publish the result of `event()` under the component's `topic` every `every_seconds`."""
+        publisher = EventPublisher(
+            self._endpoint(component, topic), self._path(component, topic), Sealer(self._secrets)
+        )
         self._closing.append(publisher.close)
 
         async def publish() -> None:
             while True:
                 await asyncio.sleep(every_seconds)
-                publisher.publish(report())
+                publisher.publish(event())
 
-        self._tasks.start(publish(), "load reports")
+        self._tasks.start(publish(), f"publishing {topic}")
 
-    def hear_load(self, component: str, kind: type[R], heard: Callable[[R], None]) -> None:
-        """Be told of the load of every process of a component, from now on."""
-        subscriber = LoadSubscriber(self._endpoint(component, _LOAD), kind, heard)
+    def subscribe(
+        self, component: str, topic: str, kind: type[E], heard: Callable[[E], None]
+    ) -> None:
+        """Call `heard` on the event loop with what every process of `component` publishes."""
+        opener = Opener(self._secrets, self._path(component, topic))
+        subscriber = EventSubscriber(
+            self._endpoint(component, topic), kind, heard, opener, self._refusals
+        )
         self._closing.append(subscriber.close)
+        self._tasks.start(subscriber.watch(), f"receiving {topic}")
 
     async def publish_kv(self, component: str, endpoint: str, source: str, model: str) -> None:
-        """Tell of the KV blocks that vLLM tells of at `source`, from now on."""
-        publishing = kv_plane.publish(
+        """Relay vLLM's KV events, published at `source`, to all processors.
+
+        Raises DeadlineExceeded if Dynamo does not register the model within 30 s.
+        """
+        publishing = publish_kv_events(
             self._endpoint(component, endpoint), source, self._block_size, model
         )
         publisher = await within(_LISTED_SECONDS, publishing, "announcing KV events")
         self._closing.append(publisher.shutdown)
 
     def kv_index(self, component: str, endpoint: str) -> KvIndex:
-        """Which instances hold KV of what, kept up to date."""
+        """Return an index of the instances' prefix caches, which updates itself."""
         return KvIndex(self._endpoint(component, endpoint), self._block_size)
 
     async def serve(
@@ -143,35 +182,44 @@ class Runtime:
         model: RealtimeModel | None = None,
         drain: Drain | None = None,
     ) -> None:
-        """Serve until SIGTERM, SIGINT or the end of `until`.
+        """Serve `routes` until SIGTERM, SIGINT or the end of `until`.
 
-        On SIGTERM `drain` comes first, while requests are still served; SIGINT, also during
-        it, ends that. `model` is also announced to Dynamo's own frontend. Raises if an
-        owned task died.
+        On SIGTERM `drain` runs first, while requests are still served; SIGINT skips or ends the
+        drain, and cuts what is held. `model` is registered with Dynamo's own frontend as well.
+        Raises DeadlineExceeded if Dynamo does not list this process within 30 s, and ProcessFailed
+        if an owned task died.
         """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
+        if routes:
+            routes = [Route(_ALIVE, AskAlive, unary=self.liveness.answer, brief=True), *routes]
         for route in routes:
             endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)
-            work = endpoint.serve_endpoint(_handler(route), graceful_shutdown=True)
+            work = endpoint.serve_endpoint(
+                handler(route, self._opener(component, route.name), self._refusals),
+                graceful_shutdown=True,
+                health_check_payload=_HEALTH_REQUEST if route.name == self._healthy_with else None,
+            )
             serving.append(asyncio.ensure_future(work))
         names = [route.name for route in routes]
         if model is not None:
-            endpoint = self._endpoint(component, realtime.ENDPOINT)
+            endpoint = self._endpoint(component, REALTIME_ENDPOINT)
             self._endpoints.append(endpoint)
-            registering = realtime.register(endpoint, model)
+            registering = register_realtime(endpoint, model)
             await within(_LISTED_SECONDS, registering, "announcing the model")
-            serving.append(asyncio.ensure_future(realtime.serve(endpoint, model)))
-            names.append(realtime.ENDPOINT)
+            serving.append(asyncio.ensure_future(serve_realtime(endpoint, model)))
+            names.append(REALTIME_ENDPOINT)
         if names:
             await self._wait_until_listed(component, names[-1])
-        # What exists by now stays: looking through all of it again (libraries and weights)
-        # would hold up every session for a tenth of a second now and then.
+        # Exclude the objects that exist by now (libraries and weights) from garbage collection:
+        # scanning them would pause every session for a tenth of a second now and then.
         gc.collect()
         gc.freeze()
+        self._tasks.start(self.liveness.run(), "liveness")
+        self._tasks.start(beat(self.liveness, self._liveness_seconds), "liveness")
         report_status("ready")
         going = asyncio.create_task(self._until_going(drain))
         watched = {going, *serving} if until is None else {going, *serving, until}
@@ -184,28 +232,33 @@ class Runtime:
             raise self._failure
 
     async def _until_going(self, drain: Drain | None) -> None:
-        """Until told to stop; or told to leave, and drained."""
-        if await unless(self._stop, self._left()) is None or drain is None:
+        """Return after SIGTERM and the drain, or after SIGINT, when what is held has been cut."""
+        left = await unless(self._stop, self._left())
+        if drain is None:
             return
-        report_status("draining")
-        await unless(self._stop, drain.run())
+        if left is not None:
+            report_status("draining")
+            await unless(self._stop, drain.run())
+        if self._stop.is_set():
+            await drain.hurry()
 
     async def _left(self) -> bool:
         return await self._leave.wait()
 
     def close(self) -> None:
-        """For a process that only calls others (a test, a tool): leave the graph."""
+        """Leave the graph, in a process that only calls others (a test, a tool)."""
         for close in self._closing:
             close()
         self._dynamo.shutdown()
 
     async def _wait_until_listed(self, component: str, endpoint: str) -> None:
-        """Ready means that others can find this process."""
+        """Wait until discovery lists this process: only then is it ready."""
         await self.client(component, endpoint).wait_for_instances(_LISTED_SECONDS)
 
     async def _close(self, serving: list[asyncio.Future[None]]) -> None:
-        """Leave discovery first, then finish what is in flight, then go."""
+        """Leave discovery, let requests in flight finish for up to 10 s, then shut down."""
         report_status("stopping")
+        self._left_discovery = True
         from dynamo.common.utils.graceful_shutdown import graceful_shutdown_with_discovery
 
         await graceful_shutdown_with_discovery(self._dynamo, self._endpoints, grace_period_s=0.1)
@@ -217,49 +270,22 @@ class Runtime:
         await self._tasks.aclose()
         for close in self._closing:
             await asyncio.to_thread(close)
-
-
-def _handler(route: Route) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
-    """Dynamo's handler form: wire data and context in, wire data out."""
-
-    async def handle(data: Any, context: Any) -> AsyncGenerator[Any, None]:
-        try:
-            request = from_wire(data, route.request)
-            ids = {name: getattr(request, name, None) for name in ("session", "request")}
-            if route.unary is not None:
-                with about(**ids):
-                    work = route.unary(request)
-                    reply = await (work if route.brief else until_stopped(work, context))
-                yield to_wire(reply)
-            elif route.streamed is not None:
-                with about(**ids):
-                    replies = stream_until_stopped(route.streamed(request), context)
-                async with aclosing(replies) as out:
-                    async for message in out:
-                        yield to_wire(message)
-        except msgspec.ValidationError as error:
-            yield to_wire(Refusal(BadRequest.code, f"malformed {route.request.__name__}: {error}"))
-        except AuricleError as error:
-            keys = getattr(error, "keys", ())
-            after = getattr(error, "retry_after_seconds", 0.0)
-            yield to_wire(Refusal(error.code, str(error), keys, after))
-        except Exception as error:  # one request's fault must not end the endpoint
-            log.exception("%s failed", route.name)
-            yield to_wire(Refusal(AuricleError.code, f"{type(error).__name__}: {error}"))
-
-    return handle
+        if self._failure is None:
+            disarm()
 
 
 def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
-    """Dynamo reads its transports from the environment."""
+    """Return the environment variables from which Dynamo reads its transports."""
+    sockets = event_sockets(settings)
     values = {
         "DYN_DISCOVERY_BACKEND": settings.discovery,
         "DYN_REQUEST_PLANE": _REQUEST_PLANE,
         "DYN_EVENT_PLANE": settings.event_plane,
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,
-        # Only where Dynamo itself uses it: it would not start without a server that is down.
+        # Set only where Dynamo itself uses NATS: it does not start if that server is down.
         "NATS_SERVER": settings.nats_server if settings.event_plane == "nats" else "",
+        "DYN_ZMQ_BROKER_URL": sockets.broker if sockets is not None else "",
         "DYN_SYSTEM_PORT": str(settings.system_port or ""),
     }
     return {name: value for name, value in values.items() if value}

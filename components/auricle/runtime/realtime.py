@@ -1,7 +1,7 @@
-"""Behind Dynamo's own frontend: a model it serves at `/v1/realtime`.
+"""Registers a model that Dynamo's own frontend serves at `/v1/realtime`.
 
-Its hop to us is the one bidirectional stream of the system. Python clients cannot call
-such an endpoint (they hang), so nothing of ours does.
+That frontend calls us with a bidirectional stream, the only one in the system: Python
+clients of such an endpoint hang, so no component of ours calls one.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 from auricle.runtime.cancellation import stream_until_stopped
 
-ENDPOINT = "generate"
+REALTIME_ENDPOINT = "generate"
 Sessions = Callable[[AsyncIterator[dict[str, Any]]], AsyncGenerator[dict[str, Any], None]]
 
 
 @dataclass(frozen=True)
 class RealtimeModel:
-    """`sessions` serves one session: client events in, server events out, until it ends."""
+    """A model; `sessions` takes one session's client events and yields its server events."""
 
     path: Path
     name: str
     sessions: Sessions
 
 
-async def register(endpoint: Any, model: RealtimeModel) -> None:
-    """Announce the model; Dynamo's frontend then lists it and routes sessions to us."""
+async def register_realtime(endpoint: Any, model: RealtimeModel) -> None:
+    """Register the model, so that Dynamo's frontend lists it and routes sessions to us."""
     from dynamo.llm import ModelInput, ModelType, WorkerType, register_model
 
     await register_model(
@@ -39,13 +39,13 @@ async def register(endpoint: Any, model: RealtimeModel) -> None:
         model.name,
         worker_type=WorkerType.Aggregated,
         needs=[],
-        # It needs a name and an address; weights and tokenizer stay with our workers.
+        # The frontend needs a name and an address only; our workers have weights and tokenizer.
         skip_model_assets=True,
     )
 
 
-async def serve(endpoint: Any, model: RealtimeModel) -> None:
-    """Until the process stops."""
+async def serve_realtime(endpoint: Any, model: RealtimeModel) -> None:
+    """Serve sessions until the process stops."""
 
     async def handle(incoming: Any, context: Any) -> AsyncGenerator[dict[str, Any], None]:
         async with aclosing(stream_until_stopped(model.sessions(incoming), context)) as outgoing:

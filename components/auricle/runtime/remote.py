@@ -1,4 +1,4 @@
-"""The calling side of an endpoint of another component."""
+"""Calls to an endpoint of another component."""
 
 from __future__ import annotations
 
@@ -12,23 +12,50 @@ import msgspec
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.messages import Refusal
-from auricle.runtime.wire import from_wire, to_wire
+from auricle.runtime.seals import Sealer
+from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
-# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd); trying it
-# again costs milliseconds, while leaving out the only worker for long costs sessions.
+# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd). Calling it
+# again costs milliseconds, but avoiding the only worker for longer would cost sessions.
 _QUARANTINE_SECONDS = 12.0
 _INSTANCE_POLL_SECONDS = 0.1
+# A time-out after less than this says how long the caller could wait, not that the other hangs.
+_TELLING_SECONDS = 5.0
+
+
+def receiver(path: str, instance: int) -> str:
+    """Return the name of one instance of the endpoint `path`, for which requests are sealed."""
+    return f"{path}/{instance:x}"
 
 
 class RemoteEndpoint:
-    """An endpoint of another component, on any of its instances."""
+    """An endpoint of another component, callable on each of its instances.
 
-    def __init__(self, endpoint: Any) -> None:
+    All methods must be called on the event loop of the `Runtime`.
+    """
+
+    def __init__(self, endpoint: Any, path: str, sealer: Sealer) -> None:
+        """`path` is the endpoint's name; `sealer` seals the requests."""
         self._endpoint = endpoint
+        self._path = path
+        self._sealer = sealer
         self._client: Any = None
         self._quarantined: dict[int, float] = {}
+        self._suspected: dict[int, float] = {}
+
+    def suspect(self, instance: int) -> None:
+        """Use the instance only if there is no other, for 12 s: it hangs, or fails requests."""
+        self._suspected[instance] = time.monotonic() + _QUARANTINE_SECONDS
+
+    def suspected(self, instance: int) -> bool:
+        """Whether `suspect` was called in the last 12 s."""
+        return self._suspected.get(instance, 0.0) > time.monotonic()
+
+    async def others(self, instance: int) -> list[int]:
+        """Return the usable instances besides this one, without suspected ones."""
+        return [i for i in await self.instances() if i != instance and not self.suspected(i)]
 
     async def _connected(self) -> Any:
         if self._client is None:
@@ -36,33 +63,41 @@ class RemoteEndpoint:
         return self._client
 
     async def wait_for_instances(self, seconds: float) -> None:
-        """Until at least one instance can be called; raises DeadlineExceeded."""
+        """Wait until discovery lists an instance; raises DeadlineExceeded after `seconds`."""
         client = await self._connected()
         await within(seconds, client.wait_for_instances(), "an instance")
 
     async def instances(self) -> list[int]:
-        """Instances that can be called now, without those seen dead."""
+        """Return the instances in discovery, except those whose calls failed in the last 12 s."""
         client = await self._connected()
         now = time.monotonic()
         self._quarantined = {i: t for i, t in self._quarantined.items() if t > now}
         return [i for i in client.instance_ids() if i not in self._quarantined]
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
-        """Instances that can be called, preferring those not in `avoid`; never empty.
+        """Return the instances that can be called.
 
-        Waits up to `seconds` for one (a worker may just be starting again), then
-        raises WorkerUnavailable.
+        Those in `avoid`, and suspected ones, are left out unless there are no others.
+
+        Waits up to `seconds` for an instance, as a worker may be restarting; then raises
+        WorkerUnavailable. The result is never empty.
         """
         deadline = time.monotonic() + seconds
         while not (usable := await self.instances()):
             if time.monotonic() > deadline:
                 raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
             await asyncio.sleep(_INSTANCE_POLL_SECONDS)
-        return [i for i in usable if i not in avoid] or usable
+        self._suspected = {i: t for i, t in self._suspected.items() if self.suspected(i)}
+        return [i for i in usable if i not in avoid and i not in self._suspected] or usable
 
     async def call(self, message: msgspec.Struct, reply: Any, instance: int, seconds: float) -> Any:
-        """One request, one reply, with a deadline; raises what the other side raised."""
-        # Without the generator of `stream`: this is most of what a chunk costs.
+        """Send one request and return its reply, decoded as `reply`.
+
+        Raises DeadlineExceeded after `seconds`, WorkerUnavailable if the instance cannot be
+        reached or ends without a reply, and any AuricleError that the other side raised. On
+        cancellation or time-out the other side is told to stop.
+        """
+        # Does not use `stream`: its generator would dominate the cost of a chunk.
         from dynamo.runtime import Context
 
         context = Context()
@@ -71,8 +106,8 @@ class RemoteEndpoint:
         try:
             async with asyncio.timeout(seconds):
                 client = await self._connected()
-                replies = await _opened(client, to_wire(message), instance, context)
-                # To the end: leaving earlier would tell the other side to stop.
+                replies = await _opened(client, self._sealed(message, instance), instance, context)
+                # Read to the end, because leaving earlier would tell the other side to stop.
                 async for data in replies:
                     received = data
             ended = True
@@ -80,12 +115,17 @@ class RemoteEndpoint:
                 raise WorkerUnavailable("the worker ended the request without a reply")
             return self._decoded(received, reply)
         except TimeoutError:
+            if seconds >= _TELLING_SECONDS:
+                self.suspect(instance)
             what = type(message).__name__
             raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
+        except WorkerUnavailable:
+            self.suspect(instance)
+            raise
         except (AuricleError, asyncio.CancelledError):
             raise
         except Exception as error:
-            raise self._unavailable(instance, error) from None
+            raise self._unavailable(message, instance, error) from None
         finally:
             if replies is not None and not ended:
                 context.stop_generating()
@@ -93,53 +133,68 @@ class RemoteEndpoint:
     async def stream(
         self, message: msgspec.Struct, reply: Any, instance: int
     ) -> AsyncGenerator[Any, None]:
-        """One request, many replies. Closing the iterator stops the other side."""
+        """Send one request and yield its replies, each decoded as `reply`.
+
+        There is no deadline, neither for the first reply nor between replies: the caller watches
+        each `anext` (see `Pulses`). Raises WorkerUnavailable if the instance cannot be reached or
+        dies, and any AuricleError that the other side raised. Closing the iterator tells the
+        other side to stop.
+        """
         from dynamo.runtime import Context
 
         context = Context()
         ended, replies = False, None
         try:
             client = await self._connected()
-            replies = await _opened(client, to_wire(message), instance, context)
+            replies = await _opened(client, self._sealed(message, instance), instance, context)
             async for data in replies:
                 yield self._decoded(data, reply)
             ended = True
         except (AuricleError, asyncio.CancelledError, GeneratorExit):
             raise
         except Exception as error:
-            raise self._unavailable(instance, error) from None
+            raise self._unavailable(message, instance, error) from None
         finally:
             if replies is not None and not ended:
                 context.stop_generating()
 
+    def _sealed(self, message: msgspec.Struct, instance: int) -> dict[str, Any]:
+        sealed = self._sealer.seal(encoded(message), receiver(self._path, instance))
+        return sealed_to_wire(sealed)
+
     def _decoded(self, data: Any, reply: Any) -> Any:
-        """The reply; raises what the other side raised instead of one."""
+        """Decode a reply; raise the error if it is a refusal."""
         try:
             decoded = from_wire(data, reply | Refusal)
         except msgspec.ValidationError as error:
-            raise AuricleError(f"malformed reply: {error}") from None
+            log.error("malformed reply: %s", error)
+            raise AuricleError("malformed reply; see the caller's log") from None
         if isinstance(decoded, Refusal):
             raise from_code(
                 decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
             )
         return decoded
 
-    def _unavailable(self, instance: int, error: Exception) -> WorkerUnavailable:
-        """The instance is left alone for a while.
+    def _unavailable(
+        self, message: msgspec.Struct, instance: int, error: Exception
+    ) -> WorkerUnavailable:
+        """Quarantine the instance and return the error to raise.
 
-        Dynamo has no error types of its own; a dead or vanished worker says "Unavailable: …",
-        and an unknown instance is reported as not found.
+        Dynamo has no error types of its own: for a dead worker the text is "Unavailable: …",
+        for an unknown instance it says "not found". It names hosts and ports, so it is logged.
         """
-        log.warning("call to instance %x failed: %s", instance, error)
+        session = getattr(message, "session", "")
+        log.warning("call to instance %x failed, session %s: %s", instance, session, error)
         self._quarantined[instance] = time.monotonic() + _QUARANTINE_SECONDS
-        return WorkerUnavailable(str(error))
+        return WorkerUnavailable(f"instance {instance:x} cannot be reached")
 
 
 async def _opened(client: Any, wire: dict[str, Any], instance: int, context: Any) -> Any:
-    """The stream of replies.
+    """Open the stream of replies.
 
-    A request that is given up while it is being opened is opened all the same and then
-    stopped: dropped half-way, the other side would never hear that its caller has gone.
+    If the caller is cancelled while the request is being opened, opening continues and the
+    request is stopped then. If it were dropped midway, the other side would never learn that
+    its caller has gone.
     """
     opening = asyncio.ensure_future(client.direct(wire, instance, annotated=False, context=context))
     try:

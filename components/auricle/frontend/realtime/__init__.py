@@ -1,1 +1,1 @@
-"""OpenAI's realtime transcription sessions: `WS /v1/realtime`, and behind Dynamo's frontend."""
+"""OpenAI's realtime transcription sessions, on `WS /v1/realtime` and behind Dynamo's frontend."""

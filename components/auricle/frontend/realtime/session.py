@@ -1,4 +1,4 @@
-"""One realtime session: client events in, server events out, over any transport."""
+"""One realtime session, independent of its transport: takes client events, emits server events."""
 
 from __future__ import annotations
 
@@ -7,81 +7,94 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import BadRequest, UnsupportedValue
-from auricle.frontend.backend import Backend
-from auricle.frontend.endpointing import EndpointingOptions, GateEvent, Piece, SpeechStarted
-from auricle.frontend.ingest import Ingest
-from auricle.frontend.link import ProcessorLink
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.listening.endpointing import (
+    EndpointingOptions,
+    GateEvent,
+    Piece,
+    SpeechStarted,
+)
+from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import ServerVad, SessionConfig
 from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit, SessionUpdate
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
 from auricle.messages import OpenSession, ResumePoint
-from auricle.tasks import first_failure_or
-from auricle.tracing import NO_TRACE
+from auricle.process.tracing import NO_TRACE
+from auricle.tasks import LoopTurn, first_failure_or
 
 ClientMessage = str | bytes | dict[str, Any]
 _SHORTEST_TURN = SAMPLE_RATE // 10
 
 
 class RealtimeSession:
-    """`run` is its only loop. Audio positions are 16 kHz samples of the whole session."""
+    """One realtime session. Call its methods on one event loop.
+
+    Audio positions are 16 kHz samples from the start of the session.
+    """
 
     def __init__(
         self,
-        backend: Backend,
+        frontend: Frontend,
         tenant: str,
         name: str,
         emit: Emit,
         charge: Callable[[float], Awaitable[None]],
         trace: str = NO_TRACE,
-        stretch: int = 1,
+        chunk_multiple: int = 1,
     ) -> None:
-        """`charge` waits while a client is heard more than it may be; for `stretch` see
-        `ClientSocket`."""
-        self._stretch = stretch
+        """`charge(seconds)` counts audio, and waits while the client exceeds its audio rate.
+
+        `emit` sends an event to the client; for `chunk_multiple` see `ClientSocket`.
+        """
+        self._chunk_multiple = chunk_multiple
         self._trace = trace
-        self._backend = backend
-        self._settings = backend.settings
+        self._frontend = frontend
+        self._settings = frontend.settings
         self._tenant = tenant
         self._emit = emit
         self._charge = charge
         self._id = name
         self._config = SessionConfig()
         self._runner = TurnRunner(emit)
+        self._lead = frontend.lead()
         self._turn: Turn | None = None
+        self._loop_turn = LoopTurn()
         self._previous_item: str | None = None
         self._base = 0  # samples before the current ingest
         self._ingest = self._new_ingest()
 
     async def announce(self) -> None:
-        """The first event; Dynamo's own frontend sends one itself."""
+        """Emit the first event. Not used behind Dynamo's own frontend, which sends its own."""
         await self._emit(events.server_event("session.created", session=self._described()))
 
     async def run(self, incoming: AsyncIterator[ClientMessage]) -> None:
-        """Until the client has no more events and every turn has its text.
+        """Run until `incoming` ends and all turns are transcribed.
 
-        A bad event is answered with an error event, and the session goes on.
+        An invalid event is answered with an error event, and the session continues. Raises
+        AuricleError if the session fails.
         """
         reading = asyncio.create_task(self._read(incoming))
         await first_failure_or(reading, [asyncio.create_task(self._runner.run())])
 
     @property
     def resting(self) -> bool:
-        """Whether it can end here: no turn is open, and none would have begun with what was
-        heard so far."""
+        """Whether the session can end here: no turn is open, and there is no undecided speech."""
         return self._turn is None and self._ingest.resting_at is not None
 
     @property
     def resume_at(self) -> int:
-        """Session sample from which on another session can go on, if this one ends now."""
+        """The session sample from which another session can continue if this one ends now."""
         resting_at = self._ingest.resting_at if self.resting else None
         return self._base + (self._ingest.total_samples if resting_at is None else resting_at)
 
     async def _read(self, incoming: AsyncIterator[ClientMessage]) -> None:
         async for message in incoming:
+            await self._loop_turn.give_way()
             event: ClientEvent | None = None
             try:
                 event = events.parse_event(message)
@@ -108,7 +121,7 @@ class RealtimeSession:
 
     async def _update(self, event: SessionUpdate) -> None:
         config = self._config.updated(event.session)
-        self._backend.check_model(config.audio.input.transcription.model)
+        self._frontend.check_model(config.audio.input.transcription.model)
         old, new = self._config.audio.input, config.audio.input
         other_audio = (old.format, old.turn_detection) != (new.format, new.turn_detection)
         if other_audio and self._turn is not None:
@@ -123,10 +136,10 @@ class RealtimeSession:
         await self._emit(events.server_event("session.updated", session=self._described()))
 
     def _described(self) -> dict[str, Any]:
-        """As it is in effect: the server's values where the client set none."""
+        """Return the configuration in effect, with the server's values as defaults."""
         described = self._config.model_dump()
         given = described["audio"]["input"]
-        given["transcription"]["model"] = given["transcription"]["model"] or self._backend.model
+        given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
         if given["turn_detection"] is not None:
             options = self._endpointing
             given["turn_detection"] = {
@@ -143,12 +156,13 @@ class RealtimeSession:
 
     @property
     def _endpointing(self) -> EndpointingOptions:
-        """Manual turns drop silence too: it would only give invented words."""
+        """The endpointing in effect; manual turns drop silence too, as the model would
+        hallucinate words there."""
         return (self._config.audio.input.turn_detection or ServerVad()).over(self._settings)
 
     def _new_ingest(self) -> Ingest:
         encoding, rate = self._config.encoding
-        return Ingest(rate, encoding, self._backend.detector, self._endpointing)
+        return Ingest(rate, encoding, self._frontend.detector, self._endpointing)
 
     def _start_ingest(self) -> None:
         self._base += self._ingest.total_samples
@@ -157,18 +171,22 @@ class RealtimeSession:
     # ── audio ───────────────────────────────────────────────────────────────
 
     async def _append(self, data: bytes) -> None:
-        heard = self._ingest.total_samples
-        await self._take(await self._ingest.push(data))
-        await self._heard(self._ingest.total_samples - heard)
+        ingest = self._ingest
+        ingest.take(data)
+        while ingest.ready:
+            heard = ingest.total_samples
+            await self._take(await ingest.process())
+            await self._heard(ingest.total_samples - heard)
+            await self._loop_turn.give_way()
 
     async def _heard(self, samples: int) -> None:
-        """Audio that was looked at: counted, and charged to the client's limits."""
+        """Count processed audio (16 kHz samples); waits if the client exceeds its audio rate."""
         if samples:
-            self._backend.metrics.audio(received=samples / SAMPLE_RATE)
+            self._frontend.metrics.audio(received=samples / SAMPLE_RATE)
             await self._charge(samples / SAMPLE_RATE)
 
     async def _take(self, heard: list[GateEvent]) -> None:
-        """Speech to the open turn; with turn detection, turns begin and end with it."""
+        """Add speech to the open turn. With turn detection, turns begin and end with speech."""
         starting = False
         for event in heard:
             if isinstance(event, Piece):
@@ -189,7 +207,7 @@ class RealtimeSession:
                 await self._end_turn(self._turn)
 
     async def _commit(self) -> None:
-        """The client ends the turn."""
+        """End the turn at the client's request. Raises UnsupportedValue if there is no audio."""
         ending, heard = self._ingest, self._ingest.total_samples
         was_open = self._turn is not None
         await self._take(await ending.end())
@@ -198,7 +216,7 @@ class RealtimeSession:
         if self._turn is not None:
             await self._end_turn(self._turn)
         elif was_open:
-            return  # with turn detection the end of its audio has ended it
+            return  # with turn detection, the end of the audio has ended the turn
         elif not self._detects_turns:
             if ending.total_samples < _SHORTEST_TURN:
                 raise events.empty_commit(milliseconds(ending.total_samples))
@@ -223,8 +241,9 @@ class RealtimeSession:
             tenant=self._tenant,
             language=asked.language,
             context=asked.prompt,
-            chunk_ms=self._backend.chunk_ms(None, self._stretch),
+            chunk_ms=self._frontend.chunk_ms(None, self._chunk_multiple),
             trace=self._trace,
+            admission=self._id,
         )
         self._turn = Turn(lambda start: self._link(opened, start))
         await self._runner.put(self._turn)
@@ -232,7 +251,9 @@ class RealtimeSession:
 
     def _link(self, opened: OpenSession, start: int) -> ProcessorLink:
         resume = ResumePoint(segment_start=start)
-        return self._backend.link(opened, resume, session=self._id, part=str(start))
+        return self._frontend.link(
+            opened, resume, session=self._id, part=str(start), lead=self._lead
+        )
 
     async def _end_turn(self, turn: Turn) -> None:
         self._turn = None

@@ -1,8 +1,8 @@
-"""Turns of a realtime session: each is a session of a processor, one after the other.
+"""The turns of a realtime session: each is one processor session, run one after the other.
 
-While nobody speaks a connection holds nothing on any processor, and a turn that fails
-fails alone. The next turn starts when the one before has its text, which it is given
-as context; its audio waits in its link meanwhile.
+While nobody speaks, a connection holds no resources on any processor, and a failed turn does
+not affect the others. A turn starts when the previous one is transcribed, whose text is its
+context. Until then its audio waits in its link.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, from_code
-from auricle.frontend.endpointing import Piece
-from auricle.frontend.link import ProcessorLink
+from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.listening.endpointing import Piece
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.messages import Failed, Final, Partial
@@ -25,26 +25,29 @@ from auricle.tasks import first_failure_or, unless
 
 log = logging.getLogger(__name__)
 Emit = Callable[[ServerEvent], Awaitable[None]]
-# Opens the line to a processor for speech from this session sample on.
+# Returns the link to a processor, for speech from this session sample.
 OpenLink = Callable[[int], ProcessorLink]
 _WAITING_TURNS = 8
 
 
 @dataclass
 class Turn:
-    """One turn's audio as it is spoken. Without any speech its text is empty."""
+    """One turn and its audio; without speech its text is empty.
+
+    `start` and `end` are session samples (16 kHz). Call its methods on one event loop.
+    """
 
     open_link: OpenLink
     item: str = field(default_factory=lambda: f"item_{uuid.uuid4().hex[:20]}")
     link: ProcessorLink | None = None
     start: int = 0
     end: int = 0
-    over: bool = False  # nobody listens any more: it failed
+    over: bool = False  # the turn failed, so further audio is ignored
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     dropped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def add(self, piece: Piece) -> None:
-        """The next speech; waits while the processor is behind."""
+        """Add speech; waits under backpressure. See `ProcessorLink.add` for errors."""
         if self.over:
             return
         if self.link is None:
@@ -55,19 +58,19 @@ class Turn:
         await self.link.add(piece)
 
     def finish(self) -> None:
-        """Nothing more belongs to it."""
+        """End the turn's audio."""
         if self.link is not None:
             self.link.finish(self.end)
         self.begun.set()
 
     def drop(self) -> None:
-        """Its audio is to be forgotten, and no text to be given."""
+        """Discard the turn; it gives no text."""
         self.dropped.set()
         self.begun.set()
 
 
 class TurnRunner:
-    """Runs turns in order and emits their text."""
+    """Runs turns in order and emits their text. Call its methods on one event loop."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -75,15 +78,15 @@ class TurnRunner:
         self._previous = ""
 
     async def put(self, turn: Turn) -> None:
-        """A turn has begun; waits while too many wait."""
+        """Queue a turn that has begun; waits while eight turns are queued."""
         await self._turns.put(turn)
 
     async def finished(self) -> None:
-        """Until every turn that was put has its text."""
+        """Wait until all turns that were queued are transcribed, discarded or failed."""
         await self._turns.join()
 
     async def run(self) -> None:
-        """The loop; its owner cancels it."""
+        """Run turns until cancelled by the owner of this task."""
         while True:
             turn = await self._turns.get()
             await turn.begun.wait()
@@ -99,27 +102,29 @@ class TurnRunner:
         try:
             await first_failure_or(text, [asyncio.create_task(turn.link.pump())])
         except AuricleError as error:
-            log.warning("a turn failed: %s", error)
+            log.warning("turn %s failed: %s", turn.item, error)
             turn.over = True
             await self._emit(events.failed(turn.item, error))
 
     async def _text(self, turn: Turn, link: ProcessorLink) -> None:
-        """The turn's events: deltas only ever add to what was sent."""
-        closed = sent = ""
+        """Emit the turn's events. Deltas only append to the text already sent."""
+        said, sent = "", 0  # the open segment's text with its separator, and how much was emitted
+        whole: list[str] = []
         async with aclosing(link.events()) as received:
             async for event in received:
                 if isinstance(event, Failed):
                     raise from_code(event.code, event.message)
                 if isinstance(event, Partial | Final):
                     settled = event.committed if isinstance(event, Partial) else event.text
-                    text = _joined(closed, settled)
-                    if len(text) > len(sent):
-                        await self._emit(events.delta(turn.item, text[len(sent) :]))
-                        sent = text
+                    said = _following(settled, first=not whole)
+                    if len(said) > sent:
+                        await self._emit(events.delta(turn.item, said[sent:]))
+                        sent = len(said)
                 if isinstance(event, Partial):
                     await self._emit(events.partial(turn.item, event.partial))
                 elif isinstance(event, Final) and event.text:
-                    closed = sent
+                    whole.append(said)
+                    said, sent = "", 0
                     self._previous = event.text
                     await self._emit(
                         events.segment(
@@ -127,8 +132,10 @@ class TurnRunner:
                         )
                     )
         seconds = (turn.end - turn.start) / SAMPLE_RATE
-        await self._emit(events.completed(turn.item, sent, seconds))
+        await self._emit(events.completed(turn.item, "".join(whole) + said, seconds))
 
 
-def _joined(closed: str, text: str) -> str:
-    return f"{closed} {text.lstrip()}" if closed and text else closed or text.lstrip()
+def _following(text: str, *, first: bool) -> str:
+    """Return a segment's text as it follows the segments before, with a space between."""
+    text = text.lstrip()
+    return f" {text}" if text and not first else text

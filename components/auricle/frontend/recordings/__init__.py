@@ -1,1 +1,1 @@
-"""Recorded files: decoded and split in processes of their own, transcribed in parallel."""
+"""Recorded files: decoded and split in separate processes, transcribed in parallel."""

@@ -1,4 +1,4 @@
-"""Recordings to text: parts are encoded and decoded in parallel, and come out in order."""
+"""Transcribes recordings: their parts are processed in parallel and returned in order."""
 
 from __future__ import annotations
 
@@ -13,31 +13,39 @@ from typing import Any
 
 import numpy as np
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import from_code
-from auricle.frontend.backend import Backend
-from auricle.frontend.endpointing import EndpointingOptions, Piece
-from auricle.frontend.link import ProcessorLink
-from auricle.frontend.recordings.decoders import Decoders
-from auricle.frontend.recordings.decoding import Decoded, DecodingJob
-from auricle.frontend.recordings.parts import Part
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.listening.endpointing import EndpointingOptions, Piece
+from auricle.frontend.recordings.confinement import ProcessLimits
+from auricle.frontend.recordings.decoding_pool import Decoders
+from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
+from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.frontend.recordings.parts import Decoded, Part
 from auricle.messages import Failed, Final, OpenSession, ResumePoint
+from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
-from auricle.tracing import NO_TRACE
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A file to transcribe; `name` is what the client called it.
+    """A file to transcribe; `name` is the client's file name.
 
-    Where nobody asks for times (`timed`), sentences are transcribed several at a time.
+    `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
+    address where all clients are one tenant.
+    Unless `timed`, adjacent sentences may be joined and transcribed as one part (see the setting
+    `join_sentences_seconds`), because the answer needs no times. Without `endpointing` all audio
+    counts as speech.
     """
 
     id: str
     path: Path
     name: str
     tenant: str
+    owner: str
     language: str | None
     context: str
     endpointing: EndpointingOptions | None
@@ -47,7 +55,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Segment:
-    """Text of samples [start, end) of the recording."""
+    """The text of samples [start, end) (16 kHz) of the recording."""
 
     text: str
     start: int
@@ -56,45 +64,72 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """Further `seconds` of the recording were decoded, silence included; for a tenant's budget.
+
+    It comes as soon as they are decoded, also where the recording fails later.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Whole:
-    """After the last segment: how long the recording was, silence included."""
+    """Follows the last segment: the recording's duration, silence included."""
 
     seconds: float
 
 
 class RecordingTranscriber:
-    """All recordings of this frontend. Parts take turns, whichever recording they are of."""
+    """Transcribes all recordings of this frontend, on one event loop.
 
-    def __init__(self, backend: Backend, decoders: Decoders) -> None:
-        settings = backend.settings
-        self._backend = backend
+    The parts of all recordings share `recording_parts_in_flight` slots; owners take turns.
+    """
+
+    def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
+        settings = frontend.settings
+        self._frontend = frontend
         self._settings = settings
         self._decoders = decoders
-        self._turns = asyncio.Semaphore(settings.recording_parts_in_flight)
+        self._join = int(settings.join_sentences_seconds * SAMPLE_RATE)
+        in_flight = settings.recording_parts_in_flight
+        self._turns = FairSlots(
+            in_flight, per_owner=in_flight, max_waiting=in_flight * settings.max_recordings
+        )
         self._limits = SegmentLimits.from_seconds(
             pause_after=settings.pause_after_seconds,
             maximum=settings.max_segment_seconds,
             search=settings.cut_search_seconds,
         )
 
-    async def transcribe(self, recording: Recording) -> AsyncGenerator[Segment | Whole, None]:
-        """Segments in order, then `Whole`. Close it early and all its work stops."""
+    async def transcribe(
+        self, recording: Recording
+    ) -> AsyncGenerator[Heard | Segment | Whole, None]:
+        """Yield segments in order, then `Whole`. Closing the iterator stops all its work.
+
+        `Heard` comes in between, ahead of the segments.
+
+        Raises AuricleError if the file cannot be decoded or a part fails.
+        """
         running: deque[asyncio.Task[Segment]] = deque()
-        async with aclosing(self._decoders.parts(self._job(recording))) as parts:
-            following: asyncio.Task[Part | Decoded] | None = None
+        decoding = self._decoders.outputs(self._job(recording), recording.path, recording.owner)
+        async with aclosing(decoding) as outputs:
+            following: asyncio.Task[Output] | None = None
             whole: Whole | None = None
             try:
                 while running or whole is None:
                     if following is None and whole is None and len(running) < self._per_recording:
-                        following = asyncio.create_task(anext(parts))
+                        following = asyncio.create_task(anext(outputs))
                     await _any_of(following, running)
                     _raise_failure(running)
                     while running and running[0].done():
                         yield running.popleft().result()
                     if following is not None and following.done():
                         output, following = following.result(), None
-                        if isinstance(output, Decoded):
+                        if isinstance(output, EndOfRecording):
                             whole = Whole(output.samples / SAMPLE_RATE)
+                        elif isinstance(output, Decoded):
+                            yield Heard(output.samples / SAMPLE_RATE)
                         else:
                             running.append(asyncio.create_task(self._part(recording, output)))
                 yield whole
@@ -108,23 +143,29 @@ class RecordingTranscriber:
     def _job(self, recording: Recording) -> DecodingJob:
         settings = self._settings
         return DecodingJob(
-            path=str(recording.path),
             name=recording.name,
-            max_seconds=settings.max_recording_seconds,
-            max_cpu_seconds=settings.max_decoding_cpu_seconds,
-            max_memory_gib=settings.max_decoding_memory_gib,
-            limits=self._limits,
+            recording=RecordingLimits(
+                seconds=settings.max_recording_seconds,
+                tracks=settings.max_recording_tracks,
+                channel_rate=settings.max_recording_channel_rate,
+                packets_per_second=settings.max_recording_packets_per_second,
+            ),
+            process=ProcessLimits(
+                cpu_seconds=settings.max_decoding_cpu_seconds,
+                memory_bytes=settings.max_decoding_memory_gib << 30,
+            ),
+            segments=self._limits,
             endpointing=recording.endpointing,
-            join=0 if self._timed(recording) else self._limits.pause_after,
+            join=0 if self._timed(recording) else self._join,
         )
 
     def _timed(self, recording: Recording) -> bool:
-        """The transcript bus tells of times, too."""
+        """Whether times are needed: by the request, or by the transcript bus."""
         return recording.timed or bool(self._settings.nats_server)
 
     async def _part(self, recording: Recording, part: Part) -> Segment:
-        """One part is one session of one segment."""
-        async with self._turns:
+        """Transcribe one part, as a session of one segment."""
+        async with self._turns.slot(recording.owner):
             return await self._session(recording, part)
 
     async def _session(self, recording: Recording, part: Part) -> Segment:
@@ -139,7 +180,7 @@ class RecordingTranscriber:
             trace=recording.trace,
         )
         resume = ResumePoint(segment_start=part.start)
-        link = self._backend.link(opened, resume, session=recording.id, part=str(part.start))
+        link = self._frontend.link(opened, resume, session=recording.id, part=str(part.start))
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)
@@ -149,21 +190,21 @@ class RecordingTranscriber:
 
 
 async def _any_of(
-    following: asyncio.Task[Part | Decoded] | None, running: Iterable[asyncio.Task[Segment]]
+    following: asyncio.Task[Output] | None, running: Iterable[asyncio.Task[Segment]]
 ) -> None:
     awaited: set[asyncio.Task[Any]] = {*running, *([following] if following else [])}
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _raise_failure(running: Iterable[asyncio.Task[Segment]]) -> None:
-    """A part that failed fails the recording now, not when its turn comes."""
+    """Raise the error of any part that failed, without waiting for the parts before it."""
     for task in running:
         if task.done():
             task.result()
 
 
 async def _segment(link: ProcessorLink, part: Part) -> Segment:
-    """The session's text; the processor may have cut it once more."""
+    """Return the session's text. The processor may have cut the part into several segments."""
     finals: list[Final] = []
     async with aclosing(link.events()) as events:
         async for event in events:

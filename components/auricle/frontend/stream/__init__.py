@@ -1,1 +1,1 @@
-"""`WS /v1/audio/stream`: our own protocol, with committed and partial text."""
+"""`WS /v1/audio/stream`: auricle's own protocol, with committed and partial text."""

@@ -1,22 +1,24 @@
-"""The streaming WebSocket's messages. Pure: bytes and text in, typed messages out.
+"""The messages of `/v1/audio/stream`, and their JSON. No I/O.
 
-Client: `start`, binary PCM frames, `end`. Server: `ready`, `partial`, `final` per
-segment, `done` or `error`. See docs/websocket.md.
+The client sends `start`, binary frames of audio, and `end`. The server sends `ready`, then
+`partial` and `final` for each segment, then `done` or `error`. See docs/websocket.md. Fields
+that end in `_ms` are milliseconds, and positions are relative to the start of the session.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
-from auricle.audio.mel import SAMPLE_RATE
 from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
-from auricle.frontend.endpointing import EndpointingOptions
+from auricle.frontend.doors.field_errors import check_text, json_fault
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
+from auricle.quoting import quoted
 from auricle.settings import (
-    MAX_CONTEXT_CHARACTERS,
     MAX_PRE_ROLL_MS,
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
@@ -24,15 +26,16 @@ from auricle.settings import (
     MIN_SPEECH_THRESHOLD,
     FrontendSettings,
 )
+from auricle.text_bounds import CONTEXT, LANGUAGE
 
-# Features instead of samples, see docs/log_mel.md.
+# The encoding of features that the client computed, see docs/log_mel.md.
 LOG_MEL = "log_mel"
 
 
 class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How speech is found in this session; None takes the server's default.
+    """The session's endpointing; None stands for the server's default.
 
-    `threshold` is a speech probability. With `enabled` false all audio is decoded.
+    `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
     """
 
     enabled: bool | None = None
@@ -42,11 +45,12 @@ class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
-    """First message of a client.
+    """The client's first message.
 
-    `feature_dtype` is that of `log_mel`. `chunk_ms` None takes the server's default. With
-    `partials` false each segment is decoded once, when it is complete: cheaper, and
-    independent of load.
+    `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
+    `chunk_ms` None the server's default applies, with `language` None the language is
+    detected. With `partials` false each segment is decoded once, when it is complete; that
+    costs less, and the text does not depend on load.
     """
 
     sample_rate: int
@@ -60,7 +64,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
 
 
 class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
-    """Last message of a client: no more audio."""
+    """The client's last message: the audio has ended."""
 
 
 class ReadyReply(msgspec.Struct, frozen=True, tag="ready"):
@@ -72,7 +76,7 @@ class ReadyReply(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started"):
-    """Speech began at `at_ms` of the session."""
+    """Speech began at `at_ms`, which does not include the pre-roll."""
 
     at_ms: int
 
@@ -84,7 +88,7 @@ class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped"):
 
 
 class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
-    """Text of the open segment: `committed` only grows, `partial` may change."""
+    """The text of the open segment. `committed` is append-only; `partial` may change."""
 
     segment: int
     committed: str
@@ -94,7 +98,7 @@ class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
 
 
 class FinalReply(msgspec.Struct, frozen=True, tag="final"):
-    """Finished text of one segment; starts with all that was committed of it."""
+    """The final text of one segment, which starts with the text committed before."""
 
     segment: int
     text: str
@@ -104,16 +108,17 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final"):
 
 
 class DoneReply(msgspec.Struct, frozen=True, tag="done"):
-    """The session's whole text: the finals, joined by spaces."""
+    """The last message of a session that succeeded: the finals, joined by spaces."""
 
     text: str
     usage: Usage
 
 
 class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away"):
-    """The server is about to go and the session is over, but for what it has not heard.
+    """The server is shutting down and ends the session before its audio has ended.
 
-    A new session, anywhere, given `context` and the audio from `resume_ms` on, goes on.
+    The client can continue in a new session, on any server, with `context` and the audio from
+    `resume_ms`. The text of all audio before that is final.
     """
 
     resume_ms: int
@@ -121,7 +126,10 @@ class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away"):
 
 
 class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
-    """The session is over; `code` is one of errors.py. Where trying again helps, when."""
+    """The last message of a session that failed; `code` is an `AuricleError.code`.
+
+    `retry_after_seconds` is given if a retry may succeed after that time.
+    """
 
     code: str
     message: str
@@ -144,33 +152,30 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_start(text: str | None) -> Start:
-    """The first message. Raises ProtocolError saying what is wrong and what would be right."""
+    """Parse the first message. Raises ProtocolError, naming the wrong value and valid ones."""
     if text is None:
         raise ProtocolError("binary audio before the start message; send a JSON start first")
     try:
         start = _FIRST.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(
             f"the first message must be a JSON start such as "
-            f'{{"type": "start", "sample_rate": 16000}}: {error}'
+            f'{{"type": "start", "sample_rate": 16000}}: {json_fault(error)}'
         ) from None
+    check_text("context", start.context, CONTEXT, ProtocolError)
+    check_text("language", start.language, LANGUAGE, ProtocolError)
     if start.encoding not in (*ENCODINGS, LOG_MEL):
-        raise ProtocolError(
-            f"unknown encoding {start.encoding!r}; supported: {', '.join((*ENCODINGS, LOG_MEL))}"
-        )
+        known = ", ".join((*ENCODINGS, LOG_MEL))
+        raise ProtocolError(f"unknown encoding {quoted(start.encoding)}; supported: {known}")
     if start.encoding == LOG_MEL:
         _check_features(start)
     if not MIN_RATE <= start.sample_rate <= MAX_RATE:
         raise ProtocolError(
-            f"sample_rate {start.sample_rate} is outside {MIN_RATE} to {MAX_RATE} Hz"
+            f"sample_rate {quoted(start.sample_rate)} is outside {MIN_RATE} to {MAX_RATE} Hz"
         )
     if start.chunk_ms is not None and not MIN_CHUNK_MS <= start.chunk_ms <= MAX_CHUNK_MS:
         raise ProtocolError(
-            f"chunk_ms {start.chunk_ms} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
-        )
-    if len(start.context) > MAX_CONTEXT_CHARACTERS:
-        raise ProtocolError(
-            f"context has {len(start.context)} characters, at most {MAX_CONTEXT_CHARACTERS}"
+            f"chunk_ms {quoted(start.chunk_ms)} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
         )
     _check_endpointing(start.endpointing)
     return start
@@ -179,11 +184,11 @@ def parse_start(text: str | None) -> Start:
 def _check_features(start: Start) -> None:
     if start.sample_rate != SAMPLE_RATE:
         raise ProtocolError(
-            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {start.sample_rate}"
+            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {quoted(start.sample_rate)}"
         )
     if start.feature_dtype not in DTYPES:
         raise ProtocolError(
-            f"unknown feature_dtype {start.feature_dtype!r}; supported: {', '.join(DTYPES)}"
+            f"unknown feature_dtype {quoted(start.feature_dtype)}; supported: {', '.join(DTYPES)}"
         )
     if start.endpointing != Endpointing():
         raise ProtocolError(f"endpointing has no effect with {LOG_MEL}: the client marks speech")
@@ -201,7 +206,7 @@ def _check_endpointing(wanted: Endpointing) -> None:
 
 
 def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
-    """The session's own values, else the server's; None if all audio is to be decoded."""
+    """Return the session's options, with the server's as defaults; None to decode all audio."""
     wanted = start.endpointing
     if not (settings.endpointing if wanted.enabled is None else wanted.enabled):
         return None
@@ -214,27 +219,27 @@ def endpointing_options(start: Start, settings: FrontendSettings) -> Endpointing
 
 
 def parse_end(text: str) -> None:
-    """A JSON message after the start: only `end` is allowed."""
+    """Check a text message after the start. Raises ProtocolError unless it is `end`."""
     try:
         message = _LATER.decode(text)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"expected binary audio or a JSON end: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"expected binary audio or a JSON end: {json_fault(error)}") from None
     if isinstance(message, Start):
         raise ProtocolError("start was sent twice; open another connection for another session")
 
 
 def encode(reply: Reply) -> str:
-    """A reply as JSON text."""
+    """Return a reply as JSON text."""
     return _encode(reply).decode()
 
 
 def partial_reply(event: Partial) -> PartialReply:
-    """Event → message."""
+    """Return the client's message for a partial."""
     return PartialReply(
         event.segment, event.committed, event.partial, event.audio_ms, event.language
     )
 
 
 def final_reply(event: Final) -> FinalReply:
-    """Event → message."""
+    """Return the client's message for a final."""
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)

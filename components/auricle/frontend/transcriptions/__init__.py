@@ -1,1 +1,1 @@
-"""`POST /v1/audio/transcriptions`, as OpenAI and vLLM serve it."""
+"""`POST /v1/audio/transcriptions`, compatible with OpenAI and vLLM."""

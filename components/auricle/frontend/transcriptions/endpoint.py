@@ -1,8 +1,8 @@
-"""One transcription request, from its body to its answer, as a single coroutine.
+"""One transcription request, from its body to its response, as a single coroutine.
 
-An ASGI application of its own, not a FastAPI handler: the whole life of a request,
-streamed answers included, is then one scope that frees the upload, the decoding
-process and the sessions when it ends, or when the client leaves.
+This is an ASGI application, not a FastAPI handler. One scope then covers the whole request,
+streamed responses included, and frees the upload, the decoding process and the sessions when
+the request ends or the client leaves.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from auricle.audio.mel import SAMPLE_RATE
-from auricle.errors import UNFORESEEN, AuricleError, Overloaded
-from auricle.frontend.access.gate import Access
-from auricle.frontend.access.limits import Client
-from auricle.frontend.backend import Backend
-from auricle.frontend.endpointing import EndpointingOptions
-from auricle.frontend.http_errors import error_body, error_response
+from auricle.errors import UNFORESEEN, AuricleError
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.key_limits import KeyLimits
+from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.addresses import address_of
+from auricle.frontend.doors.http_errors import error_body, error_response
+from auricle.frontend.doors.session_log import log_ended
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.recordings.transcriber import (
     Recording,
     RecordingTranscriber,
@@ -33,159 +36,195 @@ from auricle.frontend.recordings.transcriber import (
     Whole,
 )
 from auricle.frontend.transcriptions import formats
+from auricle.frontend.transcriptions.charging import charged, owner
 from auricle.frontend.transcriptions.form import ChunkingStrategy, TranscriptionForm, parse_form
 from auricle.frontend.transcriptions.formats import Transcript
-from auricle.frontend.transcriptions.upload import Turnstile, read_form, take_upload
-from auricle.logs import about
-from auricle.tasks import first_failure_or
+from auricle.frontend.transcriptions.upload import Uploads, take_upload
+from auricle.process.logs import about
+from auricle.tasks import first_failure_or, outcome_of
 
 log = logging.getLogger(__name__)
 
 
 class TranscriptionRequests:
-    """All of them: at most `max_recordings` at a time, waiting ones included."""
+    """Serves requests on the event loop, at most `max_recordings` complete ones at a time."""
 
     def __init__(
         self,
-        backend: Backend,
+        frontend: Frontend,
         access: Access,
         transcriber: RecordingTranscriber,
+        key_limits: KeyLimits,
     ) -> None:
-        self._backend = backend
-        self._settings = backend.settings
+        self._frontend = frontend
+        self._settings = frontend.settings
         self._access = access
         self._transcriber = transcriber
-        self._metrics = backend.metrics
-        self._turnstile = Turnstile()
-        self._open = 0
-        self._metrics.recordings.set_function(lambda: self._open)
+        self._metrics = frontend.metrics
+        self._key_limits = key_limits
+        self._uploads = Uploads(self._settings)
+        self._metrics.uploads.set_function(lambda: self._uploads.in_progress)
+        self._metrics.recordings.set_function(lambda: self._uploads.in_work)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. Never raises for what a client did."""
-        started = _Started(send)
-        self._open += 1
+        """Serve one request. All errors are sent to the client; none are raised."""
+        started, work = _Started(send), _Work()
+        failure: AuricleError | None = None
         try:
-            await self._serve(scope, receive, started)
-            self._metrics.recording_ended("done")
+            await self._serve(work, scope, receive, started)
+            outcome = "done"
         except ClientDisconnect:
-            self._metrics.recording_ended("client_gone")
+            outcome = "client_gone"
         except AuricleError as error:
-            self._metrics.recording_ended(error.code)
-            await self._fail(error, scope, receive, started)
+            failure, outcome = error, error.code
         except Exception:
-            log.exception("a transcription failed in a way nobody thought of")
-            self._metrics.recording_ended(AuricleError.code)
-            await self._fail(AuricleError(UNFORESEEN), scope, receive, started)
-        finally:
-            self._open -= 1
+            log.exception("recording %s failed with an unexpected error", work.name)
+            failure, outcome = AuricleError(UNFORESEEN), AuricleError.code
+        self._ended(work, outcome, failure, scope)
+        if failure is not None:
+            await self._fail(failure, work, scope, receive, started)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._access.client(Headers(scope=scope))
-        if self._open > self._settings.max_recordings:
-            raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
-        name = f"rec_{uuid.uuid4().hex}"
+    def _ended(self, work: _Work, outcome: str, failure: AuricleError | None, scope: Scope) -> None:
+        self._metrics.recording_ended(outcome)
+        if work.admitted:
+            with about(tenant=work.tenant):
+                log_ended("recording", work.name, "http", work.seconds, outcome)
+        elif failure is not None:
+            self._frontend.refusals.refused(
+                address_of(scope.get("client")), failure.code, str(failure)
+            )
+
+    async def _serve(self, work: _Work, scope: Scope, receive: Receive, send: _Started) -> None:
+        client = self._access.client(Headers(scope=scope), "recordings")
+        self._uploads.check_room()  # before a client uploads what would be refused
+        work.tenant = client.tenant
         with (
-            self._backend.front_door.recording(),
-            about(session=name, tenant=client.tenant),
-            self._backend.tracer.span("recording", session=name, tenant=client.tenant) as trace,
+            self._key_limits.one(client),
+            self._frontend.front_door.recording() as over,
+            about(session=work.name, tenant=client.tenant),
+            self._frontend.tracer.span(
+                "recording", session=work.name, tenant=client.tenant
+            ) as trace,
         ):
-            await self._transcribe(name, trace, client, scope, receive, send)
+            transcribing = self._transcribe(work, trace, client, scope, receive, send)
+            await first_failure_or(
+                asyncio.create_task(transcribing), [asyncio.create_task(outcome_of(over))]
+            )
 
     async def _transcribe(
-        self, name: str, trace: str, client: Client, scope: Scope, receive: Receive, send: Send
+        self,
+        work: _Work,
+        trace: str,
+        client: Client,
+        scope: Scope,
+        receive: Receive,
+        send: _Started,
     ) -> None:
-        async with client.session():
-            form = await read_form(
+        async with client.session("recordings"):
+            work.admitted = True
+            async with self._uploads.form(
                 scope,
                 receive,
+                client,
                 lambda size: client.check_size(size, self._settings.max_upload_bytes),
-                self._settings.upload_timeout_seconds,
-                self._turnstile,
-            )
-            try:
+            ) as form:
                 upload = await take_upload(form)
                 self._metrics.bytes("http", upload.size)
                 request = parse_form(upload.fields)
-                self._backend.check_model(request.model)
+                self._frontend.check_model(request.model)
                 recording = Recording(
-                    id=name,
+                    id=work.name,
                     trace=trace,
                     path=upload.path,
                     name=upload.name,
                     tenant=client.tenant,
+                    owner=owner(client, scope),
                     language=request.language,
                     context=request.prompt,
                     endpointing=self._endpointing(request.chunking_strategy),
                     timed=request.stream or request.response_format not in formats.WITHOUT_TIMES,
                 )
-                answer = asyncio.create_task(self._answer(recording, request, client, scope, send))
-                await first_failure_or(answer, [asyncio.create_task(_leaves(receive))])
-            finally:
-                await form.close()
+                answer = asyncio.create_task(
+                    self._answer(recording, request, client, work, scope, send)
+                )
+                leaving = asyncio.create_task(_leaves(receive, send))
+                await first_failure_or(answer, [leaving])
 
     async def _answer(
         self,
         recording: Recording,
         request: TranscriptionForm,
         client: Client,
+        work: _Work,
         scope: Scope,
         send: Send,
     ) -> None:
         outputs = self._transcriber.transcribe(recording)
-        async with aclosing(_charged(outputs, client)) as charged:
+        async with aclosing(charged(outputs, client, work.reached)) as texts:
             if request.stream:
-                await _stream(charged, scope, send)
+                await _stream(texts, scope, send)
             else:
-                transcript = await _collect(charged)
+                transcript = await _collect(texts)
                 await _response(transcript, request)(scope, _no_receive, send)
 
     def _endpointing(self, wanted: ChunkingStrategy) -> EndpointingOptions | None:
-        """The request's own values, else the server's; None if all audio is to be decoded."""
+        """Return the request's options, the server's as defaults; None to decode all audio."""
         if wanted.type == "none" or (wanted.type == "auto" and not self._settings.endpointing):
             return None
         return wanted.over(self._settings)
 
     async def _fail(
-        self, error: AuricleError, scope: Scope, receive: Receive, started: _Started
+        self, error: AuricleError, work: _Work, scope: Scope, receive: Receive, started: _Started
     ) -> None:
-        """An error answer, or an error event if the answer has begun."""
-        if error.code == AuricleError.code:
-            log.error("a transcription failed: %s", error)
+        """Send an error response, or an error event if the response has begun."""
+        if error.told is not None:
+            log.error("recording %s failed: %s", work.name, error)
         if started.headers_sent:
             await started(_body(_event({"type": "error", **error_body(error)}), more=False))
         else:
             await error_response(error)(scope, receive, started)
 
 
+@dataclass
+class _Work:
+    """What is logged of one request; `seconds` of the recording were transcribed."""
+
+    name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
+    tenant: str = ""
+    admitted: bool = False
+    seconds: float = 0.0
+
+    def reached(self, seconds: float) -> None:
+        """The first `seconds` of the recording have their text."""
+        self.seconds = seconds
+
+
 class _Started:
-    """`send`, remembering whether the answer has begun."""
+    """Wraps `send` and records how much of the response was sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.headers_sent = False
+        self.complete = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.headers_sent = True
         await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.complete = True
 
 
-async def _leaves(receive: Receive) -> None:
-    """Raises ClientDisconnect when the client is gone; the body has been read."""
+async def _leaves(receive: Receive, answer: _Started) -> None:
+    """Raise ClientDisconnect when the client leaves before the response is complete.
+
+    Call this after the request's body was read.
+    """
     while (await receive())["type"] != "http.disconnect":
         pass
-    raise ClientDisconnect
-
-
-async def _charged(
-    outputs: AsyncGenerator[Segment | Whole, None], client: Client
-) -> AsyncGenerator[Segment | Whole, None]:
-    """A recording is taken whole: what it overdraws is waited off before the next one."""
-    async with aclosing(outputs):
-        async for output in outputs:
-            if isinstance(output, Segment):
-                client.spend((output.end - output.start) / SAMPLE_RATE)
-            yield output
+    # ASGI servers also send "disconnect" after a complete response.
+    if not answer.complete:
+        raise ClientDisconnect
 
 
 async def _collect(outputs: AsyncGenerator[Segment | Whole, None]) -> Transcript:
@@ -200,9 +239,9 @@ async def _collect(outputs: AsyncGenerator[Segment | Whole, None]) -> Transcript
 
 
 async def _stream(outputs: AsyncGenerator[Segment | Whole, None], scope: Scope, send: Send) -> None:
-    """Each segment's text as a delta, in order, then the whole."""
+    """Send each segment's text as a delta, in order, then the whole text."""
     texts: list[str] = []
-    # Nothing is sent before there is something to say: until then a failure has its own status.
+    # The headers are sent with the first text, so that a failure before it has its own status.
     async for output in outputs:
         if isinstance(output, Segment):
             if output.text:
@@ -246,5 +285,5 @@ def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
 
 
 async def _no_receive() -> Message:
-    """The client is being listened to elsewhere."""
+    """Wait for ever, because `_leaves` receives the client's messages."""
     return await asyncio.Event().wait()  # type: ignore[return-value]

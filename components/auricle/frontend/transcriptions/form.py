@@ -1,39 +1,46 @@
-"""The request's form fields. Pure: names and values in, a checked request out."""
+"""Parses and validates the form fields of a transcription request. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.server_vad import ServerVadFields
-from auricle.settings import MAX_CONTEXT_CHARACTERS
+from auricle.frontend.doors.field_errors import bounded, form_fault
+from auricle.frontend.listening.server_vad import ServerVadFields
+from auricle.quoting import escaped
+from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL
 
 ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 _LISTS = {"timestamp_granularities[]": "timestamp_granularities"}
 
 
 class ChunkingStrategy(ServerVadFields):
-    """How speech is found. `none` takes all audio as speech (an extension of ours)."""
+    """Endpointing. With `none`, an extension of OpenAI's API, all audio counts as speech."""
 
     type: Literal["auto", "server_vad", "none"] = "auto"
 
 
 class TranscriptionForm(BaseModel):
-    """All fields but `file`; others are refused by name."""
+    """All fields except `file`. Unknown fields are rejected by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(description="the served model's name, see GET /v1/models")
-    language: str | None = Field(
-        default=None, description="ISO 639-1 code or name; detected by default"
+    model: Annotated[str, AfterValidator(bounded("model", MODEL))] = Field(
+        description="the served model's name, see GET /v1/models",
+        json_schema_extra={"maxLength": MODEL},
     )
-    prompt: str = Field(
+    language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = Field(
+        default=None,
+        description="ISO 639-1 code or name; detected by default",
+        json_schema_extra={"maxLength": LANGUAGE},
+    )
+    prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
         "",
-        max_length=MAX_CONTEXT_CHARACTERS,
         description="context the model may take into account, such as names",
+        json_schema_extra={"maxLength": CONTEXT},
     )
     response_format: ResponseFormat = "json"
     temperature: float = Field(0.0, ge=0.0, le=0.0, description="decoding is greedy: only 0")
@@ -44,18 +51,21 @@ class TranscriptionForm(BaseModel):
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
 
 
+_KNOWN = ", ".join(["file", *TranscriptionForm.model_fields])
+
+
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
-    """Raises UnsupportedValue naming the field, what was wrong and what would be right."""
+    """Parse the fields. Raises UnsupportedValue, naming the field and what would be valid."""
     try:
         return TranscriptionForm.model_validate(_nested(fields), strict=False)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        raise UnsupportedValue(_sentence(name, first), name) from None
+        raise UnsupportedValue(form_fault(name, first, _KNOWN), escaped(name)) from None
 
 
 def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """`a[b]=c` and a JSON object as `a` alike become {"a": {"b": "c"}}, `a[]` a list."""
+    """Turn `a[b]=c`, or a JSON object as `a`, into {"a": {"b": "c"}}, and `a[]` into a list."""
     values: dict[str, Any] = {}
     for name, value in fields:
         if name in _LISTS:
@@ -65,10 +75,10 @@ def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
         if bracket and inner.endswith("]"):
             inside = values.setdefault(outer, {})
             if not isinstance(inside, dict) or inner[:-1] in inside:
-                raise UnsupportedValue(f"{outer} was sent twice", outer)
+                raise _twice(outer)
             inside[inner[:-1]] = value
         elif name in values:
-            raise UnsupportedValue(f"{name} was sent twice", name)
+            raise _twice(name)
         else:
             values[name] = value
     if isinstance(strategy := values.get("chunking_strategy"), str):
@@ -76,23 +86,17 @@ def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return values
 
 
+def _twice(name: str) -> UnsupportedValue:
+    return UnsupportedValue(f"{escaped(name)} was sent twice", escaped(name))
+
+
 def _strategy(text: str) -> Any:
-    """`auto`, `none`, or an object as JSON."""
+    """Parse `auto`, `none`, or a JSON object."""
     if not text.lstrip().startswith("{"):
         return {"type": text}
     try:
         return ChunkingStrategy.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         name = ".".join(["chunking_strategy", *(str(part) for part in first["loc"])])
-        raise UnsupportedValue(_sentence(name, first), name) from None
-
-
-def _sentence(name: str, error: Any) -> str:
-    if error["type"] == "missing":
-        return f"{name} is missing"
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(["file", *TranscriptionForm.model_fields])
-        return f"{name} is not supported; supported: {known}"
-    message = error["msg"]
-    return f"{name} {error['input']!r} cannot be used: {message[0].lower()}{message[1:]}"
+        raise UnsupportedValue(form_fault(name, first), escaped(name)) from None

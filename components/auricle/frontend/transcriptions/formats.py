@@ -1,4 +1,4 @@
-"""A transcript in each response format. Pure."""
+"""Renders a transcript in each response format. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auricle.audio.mel import SAMPLE_RATE
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.recordings.transcriber import Segment
 
 WITHOUT_TIMES = ("json", "text")
@@ -14,35 +14,35 @@ WITHOUT_TIMES = ("json", "text")
 
 @dataclass(frozen=True)
 class Transcript:
-    """`segments` in order, those without text left out; `seconds` of the whole recording."""
+    """The segments with text, in order; `seconds` is the duration of the whole recording."""
 
     segments: Sequence[Segment]
     seconds: float
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text: the segments, joined by spaces."""
         return " ".join(segment.text for segment in self.segments)
 
     @property
     def language(self) -> str:
-        """The one most segments are in, in lower case; empty if nothing was said."""
+        """The most frequent language of the segments, in lower case; empty without segments."""
         counts = Counter(segment.language for segment in self.segments)
         return counts.most_common(1)[0][0].lower() if counts else ""
 
 
 def usage(seconds: float) -> dict[str, object]:
-    """OpenAI's usage by duration."""
+    """Return OpenAI's usage object for billing by duration."""
     return {"type": "duration", "seconds": round(seconds, 3)}
 
 
 def as_json(transcript: Transcript) -> dict[str, object]:
-    """`json`."""
+    """Return the body for `json`."""
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
 
 def as_verbose_json(transcript: Transcript) -> dict[str, object]:
-    """`verbose_json`. What whisper's decoder alone can say (log probabilities) is left out."""
+    """Return the body for `verbose_json`; fields specific to Whisper's decoder are left out."""
     return {
         "task": "transcribe",
         "language": transcript.language,
@@ -65,7 +65,7 @@ def as_verbose_json(transcript: Transcript) -> dict[str, object]:
 
 
 def as_srt(transcript: Transcript) -> str:
-    """SubRip."""
+    """Return SubRip subtitles."""
     cues = [
         f"{number}\n{_time(s.start, ',')} --> {_time(s.end, ',')}\n{s.text}\n"
         for number, s in enumerate(transcript.segments, 1)
@@ -74,7 +74,7 @@ def as_srt(transcript: Transcript) -> str:
 
 
 def as_vtt(transcript: Transcript) -> str:
-    """WebVTT."""
+    """Return WebVTT subtitles."""
     cues = [
         f"{_time(s.start, '.')} --> {_time(s.end, '.')}\n{s.text}\n" for s in transcript.segments
     ]

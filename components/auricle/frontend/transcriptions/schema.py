@@ -1,4 +1,4 @@
-"""What /docs and the OpenAPI document say of a transcription request."""
+"""The OpenAPI description of a transcription request, shown at /docs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _REFUSALS = {
     "401": "no or unknown API key",
     "403": "the API key is switched off",
     "404": "no such model",
-    "413": "the request is too large",
-    "422": "the recording is too long",
-    "429": "the API key has used what it may use; see Retry-After",
+    "408": "the upload stalled or was too slow",
+    "413": "the request or the recording is larger than it may be",
+    "429": "the API key or address has used what it may use; see Retry-After",
     "503": "the server is full; see Retry-After",
-    "504": "the upload stalled",
 }
 
 

@@ -1,1 +1,1 @@
-"""The only place where vLLM is imported: model plug-in, EC connector, engine settings."""
+"""Model plug-in, EC connector, scheduler and engine: vLLM is imported here alone."""

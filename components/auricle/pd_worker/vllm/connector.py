@@ -1,11 +1,11 @@
-"""vLLM's encoder-cache connector: windows from the landing slab into the model's encoder cache.
+"""vLLM's encoder-cache connector: copies windows from the landing slab to the encoder cache.
 
-The PD worker has read and verified a request's windows into slots of a shared
-slab, and pinned them, before the request reaches vLLM. The connector maps the
-same slab in vLLM's processes: the scheduler side checks each slot's header
-again (the guard: a wrong slot fails that one request), the worker side copies.
+The PD worker reads and verifies a request's windows, and pins their slots of a shared slab,
+before the request reaches vLLM. The connector maps the same slab in vLLM's processes. Its
+scheduler side checks each slot's header again, so that a wrong slot fails that one request;
+its worker side copies.
 
-Which slot holds which window travels with the request:
+The slot of each window is a parameter of the request:
 `SamplingParams.extra_args["ec_transfer_params"] = {"windows": [[key, slot, generation, length]]}`.
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Location:
-    """A window in the landing slab."""
+    """The slot of a window in the landing slab; `length` in embeddings."""
 
     slot: int
     generation: int
@@ -42,13 +42,13 @@ class Location:
 
 @dataclass
 class LoadWindows(ECConnectorMetadata):
-    """Scheduler → worker: windows to copy before this step's forward pass."""
+    """Sent by the scheduler side to the worker side: windows to copy before this step."""
 
     windows: dict[str, Location] = field(default_factory=dict)
 
 
 class LandingSlabConnector(ECConnectorBase):
-    """See the module; `ec_connector_extra_config` holds the slab's name and sizes."""
+    """Both sides of the connector; `ec_connector_extra_config` has the slab's name and sizes."""
 
     def __init__(self, vllm_config: VllmConfig, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
@@ -64,7 +64,7 @@ class LandingSlabConnector(ECConnectorBase):
     # ── scheduler side ──────────────────────────────────────────────────────
 
     def ensure_cache_available(self, request: Request, num_computed_tokens: int) -> bool:
-        """True if every window that KV does not cover is where the request says it is."""
+        """Return whether every window outside the prefix cache is in the slot the request names."""
         named = {row[0]: Location(*row[1:]) for row in self._windows(request)}
         for feature in request.mm_features:
             position = feature.mm_position
@@ -72,7 +72,7 @@ class LandingSlabConnector(ECConnectorBase):
                 continue
             location = named.get(feature.identifier)
             wrong = (
-                "the request does not say where it is"
+                "the request names no slot for it"
                 if location is None
                 else self._check(feature.identifier, location, position.length)
             )
@@ -95,7 +95,7 @@ class LandingSlabConnector(ECConnectorBase):
         return self._slab.layout.matches(memory, key, location.generation, length)
 
     def take_unavailable_requests(self) -> set[str]:
-        """Requests that vLLM is to fail; taken once."""
+        """Return the requests that vLLM must fail, each of them once."""
         taken, self._unavailable = self._unavailable, set()
         return taken
 
@@ -111,7 +111,7 @@ class LandingSlabConnector(ECConnectorBase):
         return LoadWindows(loads)
 
     def request_finished(self, request: Request) -> tuple[bool, dict[str, Any] | None]:
-        """Slots may be reused after this, so their locations are forgotten."""
+        """Drop the request's locations: its slots may be reused from now on."""
         for feature in request.mm_features:
             self._located.pop(feature.identifier, None)
         return False, None
@@ -119,7 +119,7 @@ class LandingSlabConnector(ECConnectorBase):
     # ── worker side ─────────────────────────────────────────────────────────
 
     def start_load_caches(self, encoder_cache: dict[str, torch.Tensor], **kwargs: Any) -> None:
-        """Copy this step's windows; the pinned slots were verified at admission."""
+        """Copy this step's windows from their pinned slots, which admission has verified."""
         metadata = self._get_connector_metadata()
         if not isinstance(metadata, LoadWindows):
             raise TypeError(f"unexpected connector metadata {type(metadata).__name__}")
@@ -138,4 +138,4 @@ class LandingSlabConnector(ECConnectorBase):
     def save_caches(
         self, encoder_cache: dict[str, torch.Tensor], mm_hash: str, **kwargs: Any
     ) -> None:
-        """This side only consumes."""
+        """Do nothing: this connector only loads."""

@@ -1,19 +1,19 @@
-"""What of a draft is still worth verifying after some output. Pure."""
+"""Aligns a draft with the output generated so far. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# How far ahead an output token is looked for in the draft after they disagreed.
+# How many draft tokens ahead an output token is searched for after a mismatch.
 _LOOK_AHEAD = 3
 
 
 def rest_of_draft(draft: Sequence[int], output: Sequence[int]) -> list[int]:
-    """Draft tokens that may follow `output`.
+    """Return the draft tokens that may follow `output`.
 
-    Where they disagree, the output's token is looked for a little further on (the
-    draft had words too many); if it is not there it counts as having replaced one
-    token of the draft, until the next one shows that it was put in before it.
+    On a mismatch, the output token is searched for in the next draft tokens (a deletion). If
+    it is not found it counts as a substitution of one draft token, until the next output
+    token shows that it was an insertion.
     """
     at = 0
     replaced = False

@@ -1,4 +1,4 @@
-"""vLLM's AsyncLLM behind the few calls the PD worker needs."""
+"""Wraps vLLM's AsyncLLM in the few calls that the PD worker needs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from auricle.embeddings.memory import HostSlab
-from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing
+from auricle.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    ProcessFailed,
+    WindowsMissing,
+    WorkerUnavailable,
+)
 from auricle.tasks import within
 
 _ABORT_SECONDS = 5.0
-# As Dynamo marks salts: its KV router knows them by that, and takes the rest for a namespace.
+# Dynamo's mark of a cache salt: its KV router takes a salt without it for a namespace.
 _TENANT_SALT = "dynamo-cache-salt:"
-# The model runs in the engine's own process. vLLM's default on a CPU is one more process
-# and a queue between them, on which both spin for a second after every step.
+# Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
+# queue between the two, on which both busy-wait for a second after every step.
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What of vLLM's configuration auricle's settings reach.
+    """The part of vLLM's configuration that auricle's settings control.
 
     `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
-    overrides both. `draft_tokens` is how many are verified in one pass, 0 for none.
-    With `limit_reuse` only KV up to the last finished window can be found again. At
-    `kv_events`, a ZeroMQ address, vLLM tells of every KV block it stores or drops.
+    overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
+    With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
+    publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`.
     """
 
     model: str
@@ -49,7 +55,7 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class PlacedWindow:
-    """A prompt item: where its embeddings lie in the landing slab."""
+    """One audio item of a prompt: the slot of its `length` embeddings in the landing slab."""
 
     key: str
     slot: int
@@ -59,7 +65,7 @@ class PlacedWindow:
 
 @dataclass(frozen=True)
 class Timings:
-    """When a request reached vLLM's scheduler, was scheduled, and gave tokens (monotonic)."""
+    """When vLLM queued and scheduled a request and generated tokens, in monotonic seconds."""
 
     queued: float
     scheduled: float
@@ -71,8 +77,8 @@ class Timings:
 class Decoded:
     """Greedy output; `finish` is `stop` or `length`.
 
-    `steps` counts the forward passes that gave output, one after the other;
-    `accepted_tokens` of the `draft_tokens` verified on the way were right.
+    `steps` counts the decode steps, which run in sequence. Of the `draft_tokens` verified,
+    `accepted_tokens` were accepted.
     """
 
     tokens: tuple[int, ...]
@@ -86,7 +92,11 @@ class Decoded:
 
 
 class Engine:
-    """One vLLM engine reading audio from `slab`."""
+    """One vLLM engine that takes its audio from `slab`.
+
+    The constructor blocks until the model is loaded: call it in a worker thread. All other
+    methods must be called on one event loop.
+    """
 
     def __init__(self, options: EngineOptions, slab: HostSlab, audio_token: int) -> None:
         _set_environment(options)
@@ -94,6 +104,7 @@ class Engine:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
+        from auricle.pd_worker.vllm.arguments import kv_events, speculation
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
         from auricle.pd_worker.vllm.stats import EngineState, logger_into
 
@@ -127,19 +138,20 @@ class Engine:
             use_tqdm_on_load=False,
             limit_mm_per_prompt={"audio": options.max_model_len},
             ec_transfer_config=transfer,
-            # Those of `stats`; what vLLM would print is not wanted.
+            # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
-            speculative_config=_speculation(options),
+            speculative_config=speculation(options.draft_tokens),
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
-            kv_events_config=_events(options),
+            kv_events_config=kv_events(options.kv_events),
         )
         self._limit_reuse = options.limit_reuse
         self._audio_token = audio_token
         self.state = EngineState()
+        self.dead = asyncio.Event()  # set by the first request that learns of it
         self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=[logger_into(self.state)])
 
     async def generate(
@@ -156,14 +168,15 @@ class Engine:
         draft: Sequence[int] = (),
         reusable_windows: int = 0,
     ) -> Decoded:
-        """Greedy decoding of head · windows · tail; cancelling aborts the request in vLLM.
+        """Decode head · windows · tail greedily; cancelling aborts the request in vLLM.
 
-        vLLM runs the lowest `priority` first. `draft` is what the output may begin with:
-        verified, never trusted. KV up to the first `reusable_windows` windows may be found
-        by later requests.
+        `head`, `tail`, `stop_tokens` and `draft` are token ids. vLLM runs the lowest
+        `priority` first. `draft` is a guess of the output, which is verified and cannot change
+        it. The prefix cache keeps KV up to the end of the first `reusable_windows` windows.
 
-        Raises WindowsMissing if the connector's guard refused a window, and
-        AuricleError if vLLM failed the request.
+        There is no deadline here; the caller sets one. Raises WindowsMissing if the connector
+        refused a window's slot, WorkerUnavailable if vLLM's engine has ended, and AuricleError
+        if vLLM failed the request.
         """
         import torch
         from vllm import SamplingParams
@@ -194,6 +207,8 @@ class Engine:
                 ),
             },
         )
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         last = None
         try:
             async for output in self._llm.generate(prompt, sampling, request_id, priority=priority):
@@ -201,26 +216,43 @@ class Engine:
         except asyncio.CancelledError:
             await self._abort_processed()
             raise
+        except EngineDeadError as error:
+            self.dead.set()
+            raise WorkerUnavailable("vLLM's engine on this PD worker has ended") from error
         return _decoded(last, windows)
 
     async def _abort_processed(self) -> None:
-        """vLLM has sent the abort; wait until its engine has taken it.
+        """Wait until vLLM's engine has processed the abort that it was sent.
 
-        Until then a step may still copy from the request's slots, so they must
-        stay pinned. The engine takes messages in order: an answer to this
-        harmless question comes after the abort.
+        Until then a step may still copy from the request's slots, so they must stay pinned. The
+        engine processes messages in order, so the reply to this query follows the abort.
         """
-        with contextlib.suppress(DeadlineExceeded):
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        with contextlib.suppress(DeadlineExceeded, EngineDeadError):
             await within(_ABORT_SECONDS, self._llm.is_sleeping(), "vLLM's abort")
 
+    async def answers(self) -> None:
+        """Return once the engine has answered, which it does between two steps.
+
+        Raises ProcessFailed if it has ended.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            await self._llm.is_sleeping()
+        except EngineDeadError:
+            self.dead.set()
+            raise ProcessFailed("vLLM's engine has ended") from None
+
     async def check_health(self) -> None:
-        """Raise if vLLM's processes died."""
+        """Raise vLLM's error if its processes have died."""
         await self._llm.check_health()
 
     async def close(self) -> None:
         """Stop vLLM's processes."""
         if self._llm.output_handler is not None:
-            # Otherwise it reports the end of the engine as a failure.
+            # Otherwise it would report the end of the engine as a failure.
             self._llm.output_handler.cancel()
         await asyncio.to_thread(self._llm.shutdown)
 
@@ -241,7 +273,7 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
         finish=completion.finish_reason,
         prompt_tokens=len(output.prompt_token_ids),  # type: ignore[attr-defined]
         cached_tokens=output.num_cached_tokens or 0,  # type: ignore[attr-defined]
-        # Every pass gives one token, and one more for each drafted token that was right.
+        # Every step generates one token, and one more for each accepted draft token.
         steps=len(completion.token_ids) - accepted,
         draft_tokens=drafts.num_draft_tokens if drafts else 0,
         accepted_tokens=accepted,
@@ -253,28 +285,8 @@ def _timings(noted: Any) -> Timings:
     return Timings(noted.queued_ts, noted.scheduled_ts, noted.first_token_ts, noted.last_token_ts)
 
 
-def _events(options: EngineOptions) -> Any:
-    from vllm.config import KVEventsConfig
-
-    return KVEventsConfig(
-        enable_kv_cache_events=bool(options.kv_events),
-        publisher="zmq" if options.kv_events else "null",
-        endpoint=options.kv_events,
-    )
-
-
-def _speculation(options: EngineOptions) -> dict[str, object] | None:
-    if not options.draft_tokens:
-        return None
-    return {
-        "method": "custom_class",
-        "model": "auricle.pd_worker.vllm.scheduler.NoProposer",
-        "num_speculative_tokens": options.draft_tokens,
-    }
-
-
 def _set_environment(options: EngineOptions) -> None:
-    """vLLM reads these when it is imported and in the processes it starts."""
+    """Set what vLLM reads on import and in the processes it starts."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_PLUGINS", "auricle")

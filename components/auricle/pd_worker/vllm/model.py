@@ -1,9 +1,8 @@
 """Qwen3-ASR's text decoder as a vLLM model whose audio arrives as embeddings.
 
-It has no audio tower: each prompt item is one encoder window, sized by
-`audio_num_tokens`; the embeddings come through the EC connector
-(`connector.py`). Plain RoPE is exact here (positions of audio and text are
-consecutive), so no M-RoPE is configured.
+It has no audio tower: each audio item of the prompt is one encoder window of
+`audio_num_tokens` embeddings, which the EC connector supplies (`connector.py`). Plain RoPE
+is exact here (positions of audio and text are consecutive), so no M-RoPE is configured.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from vllm.multimodal.processing import (
     PromptUpdate,
 )
 
-# Embeddings of the longest window of the published checkpoints; only sizes vLLM's profiling.
+# Embeddings of a window of the published checkpoints; used for vLLM's memory profiling only.
 _PROFILE_TOKENS = 104
 
 
 def text_config(config: Any) -> Any:
-    """The decoder's config inside either checkpoint format."""
+    """Return the decoder's config from either checkpoint format."""
     return getattr(config, "thinker_config", config).text_config
 
 
 def audio_token_id(config: Any) -> int:
-    """The placeholder's token id in either checkpoint format."""
+    """Return the id of the audio placeholder token from either checkpoint format."""
     return int(getattr(config, "thinker_config", config).audio_token_id)
 
 
 class WindowParser(MultiModalDataParser):
-    """Items are `{"audio_num_tokens": (windows,)}`; embeddings may be left to the connector."""
+    """Parses `{"audio_num_tokens": (windows,)}`; the connector may supply the embeddings."""
 
     embedding_fields = {  # noqa: RUF012 - vLLM's own declaration style
         "audio": {"audio_embeds": "values", "audio_num_tokens": "metadata"}
@@ -51,7 +50,7 @@ class WindowParser(MultiModalDataParser):
 
 
 class DecoderInfo(BaseProcessingInfo):
-    """What vLLM asks about the model's inputs."""
+    """Describes the model's inputs to vLLM."""
 
     def get_supported_mm_limits(self) -> Mapping[str, int | None]:
         return {"audio": None}
@@ -69,7 +68,7 @@ class DecoderInfo(BaseProcessingInfo):
 
 
 class DecoderDummyInputs(BaseDummyInputsBuilder[DecoderInfo]):
-    """Inputs for vLLM's memory profiling."""
+    """Dummy inputs for vLLM's memory profiling."""
 
     def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
         return ""
@@ -81,7 +80,7 @@ class DecoderDummyInputs(BaseDummyInputsBuilder[DecoderInfo]):
 
 
 class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
-    """Expands one `<|audio_pad|>` per window to as many as the window has embeddings."""
+    """Expands each window's `<|audio_pad|>` to one placeholder per embedding."""
 
     requires_tokenizer = False
 
@@ -138,7 +137,7 @@ class AuricleQwen3ASRDecoder(Qwen3ForCausalLM, SupportsMultiModal):
         return self
 
     def embed_multimodal(self, **kwargs: object) -> MultiModalEmbeddings:
-        """Only reached if a window was not supplied by the connector, which admission prevents."""
+        """Raise: the connector supplies every window, as admission has checked."""
         raise RuntimeError("audio embeddings must come through the EC connector")
 
     def embed_input_ids(

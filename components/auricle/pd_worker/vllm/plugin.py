@@ -1,4 +1,4 @@
-"""Entry point `vllm.general_plugins`: runs in every vLLM process before models load."""
+"""The entry point `vllm.general_plugins`, which vLLM calls in each of its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODEL = "auricle.pd_worker.vllm.model:AuricleQwen3ASRDecoder"
 
 
 def register() -> None:
-    """Make our decoder class known to vLLM (imported lazily, when it is loaded)."""
+    """Register our decoder class with vLLM, which imports it when a model is loaded."""
     from vllm import ModelRegistry
 
     _end_with_parent()
@@ -21,7 +21,7 @@ def register() -> None:
 
 
 def _end_with_parent() -> None:
-    """vLLM's engine outlives a parent that was killed; then nobody would ever end it."""
+    """Kill this process when its parent dies: vLLM's engine would outlive a killed parent."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

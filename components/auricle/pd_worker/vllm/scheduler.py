@@ -1,12 +1,12 @@
-"""vLLM's scheduler, with two things that a session decoded again and again needs.
+"""Extends vLLM's scheduler for sessions whose audio is decoded again and again.
 
-Drafts: a decode's hypothesis mostly repeats the one before. Its tokens travel
-with the request (`extra_args["draft"]`) and are verified like any speculative
-tokens, several in one forward pass; greedy output stays the same.
+Drafts: a hypothesis mostly repeats the previous one, whose tokens are sent with the request
+(`extra_args["draft"]`). They are verified like any speculative tokens, several in one
+forward pass; the greedy output is the same.
 
-Reuse: of the KV blocks a decode writes, only those of the prompt's start up to
-the last finished window (`extra_args["reusable_tokens"]`) can be found by the
-next decode. Only they get a hash; vLLM reuses blocks without one first.
+Prefix cache: the next decode can reuse KV blocks only up to the last finished window
+(`extra_args["reusable_tokens"]`). Only those get a hash; vLLM evicts blocks without a hash
+first.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ REUSABLE_TOKENS = "reusable_tokens"
 
 
 class SessionScheduler(Scheduler):
-    """See the module."""
+    """Verifies each request's own draft and bounds what the prefix cache keeps of it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         coordinator = self.kv_cache_manager.coordinator
         hash_blocks = coordinator.cache_blocks
 
-        # The one place through which blocks get their hash; vLLM offers no hook there.
+        # All blocks get their hash here; vLLM has no hook for it.
         def hash_reusable_blocks(request: Request, num_computed_tokens: int) -> None:
             limit = _parameter(request, REUSABLE_TOKENS)
             hash_blocks(
@@ -41,7 +41,7 @@ class SessionScheduler(Scheduler):
         coordinator.cache_blocks = hash_reusable_blocks
 
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:
-        """The proposer (`NoProposer`) has none: each request brings its own draft."""
+        """Give each request the rest of its own draft (`NoProposer` proposes none)."""
         for request_id in draft_token_ids.req_ids:
             request = self.requests.get(request_id)
             if request is None or request.is_finished() or request.is_prefill_chunk:
@@ -52,26 +52,26 @@ class SessionScheduler(Scheduler):
         draft = _parameter(request, DRAFT)
         if not draft:
             return []
-        # Drafted tokens beyond the output's limit would be computed in vain.
+        # Draft tokens beyond the output's limit would be computed in vain.
         room = request.max_tokens - request.num_output_tokens - 1
         rest = rest_of_draft(draft, request.output_token_ids)
         return rest[: max(0, min(room, self.num_spec_tokens))]
 
 
 class NoProposer:
-    """vLLM's speculative decoding needs a proposer; this one proposes nothing."""
+    """Proposes nothing: vLLM's speculative decoding requires a proposer."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Nothing to load."""
+        """Accept vLLM's config, which is not needed."""
 
     def propose(
         self, sampled_token_ids: list[list[int]], *args: Any, **kwargs: Any
     ) -> list[list[int]]:
-        """No tokens for any request."""
+        """Return no tokens for any request."""
         return [[] for _ in sampled_token_ids]
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """Called by vLLM for every proposer."""
+        """Load nothing; vLLM calls this for every proposer."""
 
 
 def _parameter(request: Request, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What vLLM says of itself after every step, kept for whoever asks."""
+"""Keeps the latest of the statistics that vLLM reports after every step."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-_FADING = 0.05  # of one step in the mean of the last ones
+_FADING = 0.05  # weight of the latest step in the moving average
 
 
 @dataclass
 class EngineState:
-    """`kv_usage` is the share of KV blocks in use; `step_seconds` a mean of the last steps."""
+    """`kv_usage` is the share of KV blocks in use, `step_seconds` a moving average."""
 
     kv_usage: float = 0.0
     step_seconds: float = 0.0
 
     def stepped(self, seconds: float) -> None:
-        """One step took so long."""
+        """Add one step's duration to the moving average."""
         known = self.step_seconds or seconds
         self.step_seconds = known + _FADING * (seconds - known)
 
 
 def logger_into(state: EngineState) -> Any:
-    """What `AsyncLLM` takes as a stat logger; it keeps `state` up to date."""
+    """Return a stat logger class for `AsyncLLM` that keeps `state` up to date."""
 
     class Logger(StatLoggerBase):
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:

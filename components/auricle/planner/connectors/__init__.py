@@ -1,1 +1,1 @@
-"""Who starts and drains workers when the planner says so."""
+"""Connectors, through which the planner has workers started and drained."""

@@ -1,26 +1,32 @@
-"""What the planner needs of whoever runs the workers."""
+"""The interface between the planner and what runs the workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from auricle.load_reports import WorkerKind
+from auricle.load.reports import WorkerKind
 
 COMPONENTS: Mapping[WorkerKind, str] = {"encode_worker": "EncodeWorker", "pd_worker": "PdWorker"}
 
 
 class Connector(Protocol):
-    """Replicas of the pools, read and set."""
+    """Reads and sets the replicas of the pools. Each call has a deadline of its own."""
 
     async def replicas(self) -> Mapping[WorkerKind, int]:
-        """How many each pool is to have now (starting ones count, leaving ones do not)."""
+        """Return each pool's replicas: starting ones count, draining ones do not.
+
+        Raises WorkerUnavailable.
+        """
         ...
 
     async def scale(self, pool: WorkerKind, replicas: int) -> None:
-        """Have so many; does not wait until they are there or gone."""
+        """Request so many replicas, without waiting until they have started or drained.
+
+        Raises WorkerUnavailable.
+        """
         ...
 
     async def close(self) -> None:
-        """No more calls."""
+        """Release connections; no call may follow."""
         ...

@@ -1,26 +1,26 @@
-"""Decisions without consequences: what would be done is in the log and the metrics."""
+"""A connector that scales nothing: decisions are in the log and the metrics only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from auricle.load_reports import WorkerKind
+from auricle.load.reports import WorkerKind
 from auricle.planner.connectors.base import COMPONENTS
 
 
 class DryRunConnector:
-    """The pools have what is seen of them, whatever was decided."""
+    """Reports the observed replicas and ignores all decisions."""
 
     def __init__(self, ready: Callable[[WorkerKind], int]) -> None:
-        """`ready` is how many workers of a pool report."""
+        """`ready` returns the number of a pool's workers that report."""
         self._ready = ready
 
     async def replicas(self) -> Mapping[WorkerKind, int]:
-        """Those that report."""
+        """Return the number of workers that report, by pool."""
         return {kind: self._ready(kind) for kind in COMPONENTS}
 
     async def scale(self, pool: WorkerKind, replicas: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""

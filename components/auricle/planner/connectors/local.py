@@ -1,4 +1,4 @@
-"""Real processes of this machine, through the launcher."""
+"""A connector to the launcher, which runs workers as processes of this machine."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Mapping
 import httpx
 
 from auricle.errors import SettingsError, WorkerUnavailable
-from auricle.load_reports import WorkerKind
+from auricle.load.reports import WorkerKind
 from auricle.planner.connectors.base import COMPONENTS
 
-# As the launcher names it for the processes it starts (launcher/control.py).
+# The launcher sets this variable in the processes it starts (launcher/control.py).
 _SOCKET_VARIABLE = "AURICLE_LAUNCHER"
 _SECONDS = 5.0
 
 
 class LocalConnector:
-    """Calls the launcher that started this process."""
+    """Calls the launcher that started this process, over its Unix socket."""
 
     def __init__(self) -> None:
-        """Raises SettingsError where no launcher did."""
+        """Raises SettingsError if no launcher started this process."""
         socket = os.environ.get(_SOCKET_VARIABLE)
         if not socket:
             raise SettingsError(
@@ -34,17 +34,20 @@ class LocalConnector:
         )
 
     async def replicas(self) -> Mapping[WorkerKind, int]:
-        """As the launcher counts them. Raises WorkerUnavailable."""
+        """Return the launcher's count of each pool. Raises WorkerUnavailable."""
         counts = await self._ask("GET", "/components")
         return {kind: int(counts[name]["replicas"]) for kind, name in COMPONENTS.items()}
 
     async def scale(self, pool: WorkerKind, replicas: int) -> None:
-        """The launcher starts or drains processes. Raises WorkerUnavailable."""
+        """Have the launcher start or drain processes.
+
+        Raises WorkerUnavailable on an error, such as a number out of bounds, or after 5 s.
+        """
         path = f"/components/{COMPONENTS[pool]}/replicas"
         await self._ask("PUT", path, {"replicas": replicas})
 
     async def close(self) -> None:
-        """No more calls."""
+        """Close the connection to the launcher."""
         await self._client.aclose()
 
     async def _ask(
@@ -52,8 +55,10 @@ class LocalConnector:
     ) -> dict[str, dict[str, int]]:
         try:
             answer = await self._client.request(method, path, json=body)
-            answer.raise_for_status()
         except httpx.HTTPError as error:
             raise WorkerUnavailable(f"the launcher: {error}") from None
+        if answer.is_error:
+            # The launcher's message, such as the bound that was exceeded.
+            raise WorkerUnavailable(f"the launcher ({answer.status_code}): {answer.text}")
         found: dict[str, dict[str, int]] = answer.json()
         return found

@@ -1,1 +1,1 @@
-"""Of several planners one acts: a lease, where the processes find each other too."""
+"""Leader election between planners, with a lease in the discovery backend."""

@@ -1,4 +1,4 @@
-"""What keeps two planners from acting at once."""
+"""Leader election: only the planner that holds the lease may scale pools."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-# A lease not renewed for so long is anybody's.
+# Another planner may take a lease that has not been renewed for so long.
 LEASE_SECONDS = 15
 RENEW_SECONDS = 4.0
-# Ours is believed for less long than others wait for it: their clocks may run faster.
+# A holder stops acting earlier than others may take its lease: their clocks may run faster.
 _BELIEVED_SECONDS = 10.0
 
 
 class Lease(Protocol):
-    """One lease for all planners of a deployment."""
+    """The one lease that all planners of a deployment compete for."""
 
     async def renewed(self) -> bool:
-        """Take it if it is free, keep it if it is ours; whether it is ours now.
+        """Acquire the lease if it is free or renew it if it is ours; return whether it is ours.
 
-        Raises WorkerUnavailable if whoever keeps it cannot be reached.
+        Raises WorkerUnavailable if the service that keeps the lease cannot be reached.
         """
         ...
 
     async def release(self) -> None:
-        """Let another planner have it at once."""
+        """Give the lease up, so that another planner can acquire it at once."""
         ...
 
 
 class Leadership:
-    """Whether this planner may act now. Pure but for the clock."""
+    """Tells whether this planner may act now. Use it on one event loop."""
 
     def __init__(self, lease: Lease, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease = lease
@@ -38,17 +38,19 @@ class Leadership:
 
     @property
     def held(self) -> bool:
-        """Renewed so lately that nobody else can have it."""
+        """Whether the lease was renewed so recently that no other planner can hold it."""
         return self._clock() < self._until
 
     async def renew(self) -> None:
-        """To be called every `RENEW_SECONDS`. Raises WorkerUnavailable; then what was held
-        is still held for a while, and then not."""
+        """Acquire or renew the lease; call this every `RENEW_SECONDS`.
+
+        Raises WorkerUnavailable. A lease held then stays held until 10 s after it was renewed.
+        """
         asked = self._clock()
         ours = await self._lease.renewed()
         self._until = asked + _BELIEVED_SECONDS if ours else float("-inf")
 
     async def release(self) -> None:
-        """This planner ends."""
+        """Give the lease up, as this planner stops."""
         self._until = float("-inf")
         await self._lease.release()

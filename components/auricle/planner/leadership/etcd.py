@@ -1,4 +1,4 @@
-"""Where discovery is etcd: a key that lives as long as its lease."""
+"""The lease where discovery is etcd: a key bound to an etcd lease."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ _CALL_SECONDS = 3
 
 
 class EtcdLease:
-    """Whoever creates the key first holds it; it goes when its lease is not refreshed."""
+    """The planner that creates the key is the leader; etcd deletes it if it is not refreshed."""
 
     def __init__(self, endpoints: str, namespace: str) -> None:
-        """`endpoints` as Dynamo has them; the first is used."""
+        """Uses the first of `endpoints`, which are written as Dynamo expects them.
+
+        Raises SettingsError if that has no host.
+        """
         first = endpoints.split(",", maxsplit=1)[0].strip()
         url = urlsplit(first if "//" in first else f"//{first}")
         if not url.hostname:
@@ -30,13 +33,13 @@ class EtcdLease:
         self._lease: Any = None
 
     async def renewed(self) -> bool:
-        """Raises WorkerUnavailable if etcd does not answer."""
+        """Acquire or refresh the key. Raises WorkerUnavailable if etcd does not answer in time."""
         import aetcd
 
         try:
             client = await self._connected()
             if self._lease is not None and (await self._lease.refresh()).TTL > 0:
-                # The lease lives; is the key still ours, or did it lapse in between?
+                # The lease is alive; check that the key did not expire in between.
                 found = await client.get(self._key)
                 if found is not None and found.value == self._name:
                     return True
@@ -52,7 +55,7 @@ class EtcdLease:
             raise WorkerUnavailable(f"etcd at {self._host}:{self._port}: {error!r}") from None
 
     async def release(self) -> None:
-        """The key goes with its lease; if etcd cannot be reached, after a while."""
+        """Revoke the lease, which deletes the key; it expires by itself if etcd is unreachable."""
         import aetcd
 
         with contextlib.suppress(aetcd.ClientError, OSError):

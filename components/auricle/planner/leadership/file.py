@@ -1,4 +1,4 @@
-"""Where discovery is a directory of this machine: a lock on a file in it."""
+"""The lease where discovery is a directory of this machine: a lock on a file in it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import IO
 
 
 class FileLease:
-    """The kernel frees it when its holder dies."""
+    """A file lock, which the kernel releases when its holder dies."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "planner.lock"
         self._file: IO[str] | None = None
 
     async def renewed(self) -> bool:
-        """Never waits."""
+        """Acquire the lock if it is free. Does not block."""
         if self._file is not None:
             return True
         file = self._path.open("a")
@@ -25,14 +25,14 @@ class FileLease:
         except BlockingIOError:
             file.close()
             return False
-        if not self._is_there(file):  # its holder removed it before we had the lock
+        if not self._is_there(file):  # its holder removed the file before we had the lock
             file.close()
             return False
         self._file = file
         return True
 
     async def release(self) -> None:
-        """Nothing is left behind."""
+        """Remove the file and release the lock."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
             self._file.close()

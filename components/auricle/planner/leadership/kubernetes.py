@@ -1,4 +1,4 @@
-"""On Kubernetes: a Lease object of the coordination API."""
+"""The lease on Kubernetes: a Lease object of the coordination API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.planner.leadership.base import LEASE_SECONDS
 
 
 class KubernetesLease:
-    """Kept with kubernetes-asyncio's leader election, one renewal at a time."""
+    """Uses the leader election of kubernetes-asyncio, one renewal at a time."""
 
     def __init__(self, api: KubernetesApi, deployment: str) -> None:
         self._api = api
@@ -22,14 +22,14 @@ class KubernetesLease:
         self._lock: Any = None
 
     async def renewed(self) -> bool:
-        """Raises WorkerUnavailable if the API server does not answer."""
+        """Acquire or renew the lease. Raises WorkerUnavailable on an error or after 10 s."""
         with unavailable("the lease"):
             async with asyncio.timeout(CALL_SECONDS):
                 election = await self._elected()
                 return bool(await election.try_acquire_or_renew())
 
     async def release(self) -> None:
-        """It lapses: leader election has no way to give a lease up. The connection is closed."""
+        """Close the connection and let the lease expire: the library cannot give it up."""
         await self._api.close()
 
     async def _elected(self) -> Any:

@@ -1,0 +1,140 @@
+"""This tree beside an earlier commit: what a session costs and how soon its text comes.
+
+    python -m benchmarks.before COMMIT --out FILE [--only streaming | load] [--pairs N]
+                                [--sessions N] [--seconds S]
+
+Both servers run at the same time and get the same audio in turns, in changing order, so that
+a machine that becomes slower meets both. Both use this environment's packages. `streaming`
+feeds one session of 60 s, chunk after chunk, to the `60m` checkpoint; `load` keeps `--sessions`
+live sessions open for `--seconds` on models/demo. Below 1, this tree is better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.before.pairs import Ratio, ratios
+from benchmarks.before.trees import Running, serving_tree, work_tree
+from benchmarks.load import protocols
+from benchmarks.load.metrics import Slo, partial_latencies, percentile
+from benchmarks.load.plan import Planner, SpeechStyle
+from benchmarks.load.trial import Load, run_trial
+from benchmarks.prepared import ROOT, checkpoint
+from benchmarks.streaming.cost import speech
+from benchmarks.streaming.environment import environment
+from benchmarks.streaming.feed import feed
+
+_SEGMENT_SECONDS, _SESSION_SECONDS, _WARM_SECONDS = 30.0, 60.0, 8.0
+_LENGTHS = (5.0, 20.0)
+_TRIES = 3
+_FIGURES = ("stop_to_final_p50_ms", "stop_to_final_p95_ms")
+Measured = dict[str, float]
+Measure = Callable[[Running, int], Measured]
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("commit")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=("streaming", "load"))
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--sessions", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    arguments = parser.parse_args()
+    if arguments.pairs < 1:
+        parser.error("--pairs must be at least 1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    load = Load(arguments.sessions, arguments.seconds)
+    found: dict[str, Ratio] = {}
+    with work_tree(arguments.commit) as tree:
+        if arguments.only != "load":
+            found |= _compared(tree, checkpoint("60m"), _streaming, arguments.pairs)
+        if arguments.only != "streaming":
+            found |= _compared(tree, None, lambda s, n: _load(s, n, load), arguments.pairs)
+    result = {
+        "figures": {name: asdict(one) for name, one in found.items()},
+        "before": arguments.commit,
+        "pairs": arguments.pairs,
+        "environment": environment(),
+    }
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{'figure':32} {'before':>9} {'now':>9}  now ÷ before (95% interval)")
+    for name, one in found.items():
+        interval = f"{one.ratio:.3f} ({one.low:.3f} … {one.high:.3f})"
+        print(f"{name:32} {one.before:9.4g} {one.now:9.4g}  {interval}")
+
+
+def _compared(tree: Path, model: Path | None, measure: Measure, pairs: int) -> dict[str, Ratio]:
+    """Measure both trees in turns. The first measurement of each warms it up and is dropped."""
+    rows: dict[str, list[Measured]] = {"before": [], "now": []}
+    with _both(tree, model) as servers:
+        for number in range(pairs + 1):
+            order = ("before", "now") if number % 2 else ("now", "before")
+            for name in order:
+                row = measure(servers[name], number)
+                rows[name].append(row)
+                shown = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
+                print(f"{number} {name:6}  {shown}", file=sys.stderr, flush=True)
+    return ratios(rows["before"][1:], rows["now"][1:])
+
+
+@contextlib.contextmanager
+def _both(tree: Path, model: Path | None) -> Iterator[dict[str, Running]]:
+    with serving_tree(tree, model) as before, serving_tree(ROOT, model) as now:
+        yield {"before": before, "now": now}
+
+
+def _streaming(server: Running, number: int) -> Measured:
+    """One session of 60 s; louder or softer each time, or its windows would be cached."""
+    seconds = _SESSION_SECONDS if number else _WARM_SECONDS
+    samples = speech(seconds) * (0.9 - 0.05 * random.Random(number).random() * number)
+    before = server.cpu_seconds()
+    fed = asyncio.run(feed(server.url, samples, _SEGMENT_SECONDS))
+    return {
+        "streaming_cpu_seconds": server.cpu_seconds() - before,
+        "streaming_chunk_seconds": statistics.median(c.seconds for c in fed.chunks),
+    }
+
+
+def _load(server: Running, number: int, load: Load) -> Measured:
+    """Live sessions in real time, once more where the generator was late.
+
+    Raises RuntimeError if it was late each of three times.
+    """
+    for _ in range(_TRIES):
+        planner = Planner(SpeechStyle(_LENGTHS), number)
+        target = protocols.Target(server.url, "demo", round(Slo().chunk_seconds * 1000))
+        before = server.cpu_seconds()
+        trial = asyncio.run(run_trial(load, planner, protocols.protocol("stream"), target))
+        if trial.valid:
+            break
+        print(f"{number} again: {trial.invalid}", file=sys.stderr, flush=True)
+    else:
+        raise RuntimeError(f"invalid: {trial.invalid}")
+    cpu = (server.cpu_seconds() - before) / trial.open_seconds
+    done = [r for r in trial.records if r.outcome == "done"]
+    chunks = [1000 * seconds for r in done for seconds in partial_latencies(r)]
+    measured = {
+        "cpu_per_session_second": cpu,
+        "chunk_p50_ms": percentile(chunks, 0.5),
+        "chunk_p95_ms": percentile(chunks, 0.95),
+    } | {name: value for name, value in trial.figures().items() if name in _FIGURES}
+    return {f"load_{name}": value for name, value in measured.items()}
+
+
+if __name__ == "__main__":
+    main()

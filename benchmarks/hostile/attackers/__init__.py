@@ -1,0 +1,1 @@
+"""Sends cases to a running graph and says what came back."""

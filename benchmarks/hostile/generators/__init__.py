@@ -1,0 +1,1 @@
+"""Generators of hostile cases: pure functions of a random number generator."""

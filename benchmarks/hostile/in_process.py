@@ -1,0 +1,165 @@
+"""The same cases against the frontend's own parsers, in this process and without a graph.
+
+Each function takes what a case of its area sends and does what the frontend would do with it
+before it asks anybody else. It returns the error that the client would be told, or None. Any
+exception but an AuricleError is a defect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from starlette.types import Message, Scope
+
+from auricle.audio.pcm import PcmStream
+from auricle.audio.recording import RecordingLimits, read_recording
+from auricle.errors import AuricleError, BadRequest
+from auricle.frontend.doors.access.keys import ANYONE
+from auricle.frontend.doors.access.limits import Clients
+from auricle.frontend.listening.feature_ingest import FeatureIngest
+from auricle.frontend.realtime import events
+from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.stream.protocol import parse_end, parse_start
+from auricle.frontend.transcriptions.form import parse_form
+from auricle.frontend.transcriptions.upload import Uploads, take_upload
+from auricle.messages import (
+    AdmitSession,
+    DecodeRequest,
+    EncodeRequest,
+    EndAudio,
+    OpenSession,
+    PushAudio,
+    WithdrawAdmission,
+)
+from auricle.settings import FrontendSettings
+from benchmarks.hostile.case import Case
+
+_REQUESTS: dict[tuple[str, str], type[msgspec.Struct]] = {
+    ("processor", "admit"): AdmitSession,
+    ("processor", "withdraw"): WithdrawAdmission,
+    ("processor", "open"): OpenSession,
+    ("processor", "push"): PushAudio,
+    ("processor", "end"): EndAudio,
+    ("encode_worker", "generate"): EncodeRequest,
+    ("pd_worker", "generate"): DecodeRequest,
+}
+_MAX_SEGMENT_SECONDS, _RECORDING_SECONDS = 20.0, 3_600.0
+_APP = FastAPI()
+_MOST_UPLOADED = 10_000_000
+
+
+def told(case: Case) -> AuricleError | None:
+    """Return the error that the case is answered with, or None."""
+    try:
+        _PARSERS[case.area](case.data)
+    except AuricleError as error:
+        return error
+    return None
+
+
+def _text(data: bytes) -> str:
+    """What the server takes for a text message; it closes the connection itself otherwise."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadRequest("not UTF-8") from None
+
+
+def _starts(messages: list[bytes]) -> None:
+    parse_start(_text(messages[0]))
+    for message in messages[1:]:
+        parse_end(_text(message))
+
+
+def _event(message: bytes) -> None:
+    event = events.parse_event(_text(message))
+    if isinstance(event, events.SessionUpdate):
+        SessionConfig().updated(event.session)
+    elif isinstance(event, events.Append):
+        PcmStream(24_000).push(event.audio)
+
+
+def _form(data: dict[str, bytes]) -> None:
+    asyncio.run(_read(data["content_type"], data["body"]))
+
+
+async def _read(content_type: bytes, body: bytes) -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    def check_size(size: int) -> None:
+        if size > _MOST_UPLOADED:
+            raise BadRequest("too large")
+
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(body))],
+        "app": _APP,
+    }
+    uploads, client = Uploads(FrontendSettings()), Clients().of(ANYONE)
+    async with uploads.form(scope, receive, client, check_size) as form:
+        parse_form((await take_upload(form)).fields)
+
+
+def _features(session: list[str | bytes]) -> None:
+    asyncio.run(_ingested(session))
+
+
+async def _ingested(session: list[str | bytes]) -> None:
+    start, *packets, _ = session
+    assert isinstance(start, str)
+    ingest = FeatureIngest(parse_start(start).feature_dtype, _MAX_SEGMENT_SECONDS)
+    for packet in packets:
+        assert isinstance(packet, bytes)
+        ingest.take(packet)
+        while ingest.ready:
+            await ingest.process()
+    await ingest.end()
+
+
+def _pcm(session: list[str | bytes]) -> None:
+    start, *packets = session
+    assert isinstance(start, str)
+    wanted = parse_start(start)
+    stream = PcmStream(wanted.sample_rate, wanted.encoding)
+    for packet in packets:
+        if isinstance(packet, bytes):
+            stream.push(packet)
+    stream.end()
+
+
+def _container(data: bytes) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        for _ in read_recording(file, "x", RecordingLimits(_RECORDING_SECONDS)):
+            pass
+
+
+def _request(lie: Any) -> None:
+    packed = msgspec.msgpack.encode(lie.message)
+    try:
+        msgspec.msgpack.decode(packed, type=_REQUESTS[lie.component, lie.endpoint])
+    except msgspec.DecodeError as error:
+        raise BadRequest(str(error)) from None
+
+
+_PARSERS: dict[str, Callable[[Any], None]] = {
+    "starts": _starts,
+    "events": _event,
+    "forms": _form,
+    "features": _features,
+    "pcm": _pcm,
+    "requests": _request,
+    "containers": _container,
+}
+AREAS_IN_PROCESS = tuple(_PARSERS)

@@ -1,0 +1,1 @@
+"""The way of live audio through frontend and processor, in one process, for measurements."""

@@ -1,0 +1,45 @@
+"""Corpora and checkpoints of benchmarks, which are made at the first use.
+
+Everything lies under `build/` of the repository and stays there. Sentences, voices and weights
+are those of fixed seeds; espeak-ng does not say a sentence twice to the very sample.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.checkpoints import SIZES, write_checkpoint
+from models.training import corpus as synthetic
+from models.training.corpus import Corpus
+
+ROOT = Path(__file__).parent.parent
+_CORPUS = ROOT / "build/demo-corpus"
+_CHECKPOINTS = ROOT / "build/checkpoints"
+
+
+def corpus(name: str, directory: Path = _CORPUS) -> Corpus:
+    """Return recordings of `seen` or `unseen` voices with sentences that are not in training.
+
+    Synthesised in some 15 seconds if it is not there.
+    """
+    if not (directory / f"{name}.json").exists():
+        _told(f"synthesising held-out speech into {directory}")
+        synthetic.make(directory, held_out_only=True)
+    return Corpus(directory, name)
+
+
+def checkpoint(size: str, directory: Path = _CHECKPOINTS) -> Path:
+    """Return a directory of random weights in that geometry (see `benchmarks.checkpoints`).
+
+    Written in some 10 seconds (`60m`) if it is not there. Raises KeyError for an unknown size.
+    """
+    output = directory / size
+    if not (output / "model.safetensors").exists():
+        _told(f"writing random weights into {output}")
+        write_checkpoint(SIZES[size], output)
+    return output
+
+
+def _told(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

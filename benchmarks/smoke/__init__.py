@@ -1,0 +1,1 @@
+"""Checks that every published command still runs, in its shortest form."""

@@ -1,0 +1,123 @@
+"""The short forms of the published commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_STREAMING = "python -m benchmarks.streaming --out build/streaming.json"
+_LOAD = "python -m benchmarks.load --suite"
+
+
+@dataclass(frozen=True)
+class Short:
+    """`arguments` of `python -m` (of make, if they begin with it), and what it must take at most.
+
+    It runs the code of each command in `stands_for`, with less data. `{out}` is a folder for
+    its files; with `served` it gets the address of a server of its own as `--url`.
+    """
+
+    arguments: str
+    deadline_seconds: float
+    stands_for: tuple[str, ...]
+    served: bool = False
+
+
+def _of_streaming(group: str, deadline_seconds: float) -> Short:
+    stands_for = (f"{_STREAMING} [--quick]", f"{_STREAMING} --quick")
+    if group == "files":
+        stands_for = ("python -m benchmarks.streaming --only files --out build/files.json",)
+    arguments = f"benchmarks.streaming --smoke --only {group} --out {{out}}/streaming.json"
+    return Short(arguments, deadline_seconds, stands_for)
+
+
+def _of_load(group: str, deadline_seconds: float) -> Short:
+    stands_for = (
+        f"{_LOAD} --quick --only GROUP --out FILE",
+        f"{_LOAD} --out build/load.json [--quick]",
+    )
+    arguments = f"benchmarks.load --suite --smoke --only {group} --out {{out}}/load.json"
+    return Short(arguments, deadline_seconds, stands_for)
+
+
+SHORT = (
+    Short("make bench-env", 1200, ("make bench-env",)),
+    Short(
+        "benchmarks.checkpoints 60m --output {out}/60m",
+        120,
+        ("python -m benchmarks.checkpoints 60m --output build/checkpoints/60m",),
+    ),
+    Short("benchmarks.encoder_work --repeats 1", 300, ("python -m benchmarks.encoder_work",)),
+    Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
+    Short(
+        "benchmarks.gpu --device cpu --only encoder --dtype float32 --model models/demo "
+        "--seconds 0.5 --out {out}/gpu.json",
+        180,
+        ("python -m benchmarks.gpu", "python -m benchmarks.gpu --gpus N"),
+    ),
+    Short(
+        "models.training.evaluate --model models/demo --per-length 2 --wordless 4",
+        180,
+        ("make evaluate-demo",),
+    ),
+    Short(
+        "benchmarks.footprint --starts 1",
+        180,
+        ("python -m benchmarks.footprint", "python -m benchmarks.footprint --starts 3"),
+    ),
+    Short(
+        "benchmarks.log_mel --recordings 4 --out {out}/log_mel.json",
+        180,
+        (
+            "python -m benchmarks.log_mel",
+            "python -m benchmarks.log_mel --out build/log_mel.json",
+        ),
+    ),
+    Short(
+        "benchmarks.load --sessions 1 --seconds 20 --lengths 2 3",
+        180,
+        ("python -m benchmarks.load --url …",),
+        served=True,
+    ),
+    Short(
+        "pytest -q -p no:cacheprovider tests/graph/test_exactness.py",
+        600,
+        ("pytest tests/graph/test_exactness.py",),
+    ),
+    Short(
+        "benchmarks.frontdoor --uploads 4 --seconds 6 --sweep 1 4 --out {out}/frontdoor.json",
+        600,
+        (
+            "python -m benchmarks.frontdoor --out build/frontdoor.json",
+            "python -m benchmarks.frontdoor --out build/frontdoor.json --sweep 1 4",
+        ),
+    ),
+    Short(
+        "benchmarks.planner --smoke --out {out}/planner.json",
+        600,
+        ("python -m benchmarks.planner", "python -m benchmarks.planner --out FILE"),
+    ),
+    Short(
+        "benchmarks.hostile --quick --out {out}/hostile.json",
+        600,
+        ("python -m benchmarks.hostile --out build/hostile.json [--quick]",),
+    ),
+    Short(
+        "benchmarks.before HEAD --pairs 1 --sessions 1 --seconds 30 --out {out}/before.json",
+        600,
+        ("python -m benchmarks.before COMMIT --out build/before.json",),
+    ),
+    _of_streaming("endpoints", 240),
+    _of_streaming("files", 400),
+    _of_streaming("quality", 600),
+    _of_streaming("cost", 900),
+    _of_load("control", 300),
+    _of_load("demo", 600),
+    _of_load("half", 240),
+    _of_load("time", 240),
+    _of_load("profiles", 240),
+    _of_load("60m", 600),
+    _of_load("time-60m", 240),
+    _of_load("recorded", 400),
+    _of_load("recorded-60m", 400),
+    _of_load("soak", 240),
+)

@@ -1,0 +1,15 @@
+"""Sizes of audio and of Whisper's log-mel features, as Qwen3-ASR uses them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+SAMPLE_RATE = 16_000  # Hz; all audio has this rate once the frontend has decoded it
+HOP = 160  # samples from one mel frame to the next: 10 ms
+FFT = 400  # samples in the analysis window of one mel frame
+BINS = 128  # mel bins per frame
+# A second's last frame becomes final this many samples after the end of the second.
+SETTLED = FFT // 2 - HOP
+
+Frames = npt.NDArray[np.float32]  # (frames, BINS), log10 mel energies

@@ -1,1 +1,0 @@
-"""Who may use this frontend, and how much."""

@@ -1,0 +1,1 @@
+"""What all client protocols share: the HTTP application, WebSockets, admission, API keys."""

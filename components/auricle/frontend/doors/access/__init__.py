@@ -1,0 +1,1 @@
+"""Authentication by API key, and the limits of each client."""

@@ -1,0 +1,77 @@
+"""Authentication: finds the client of a request by its headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from auricle.errors import BadRequest
+from auricle.frontend.doors.access.keys import ApiKey, KeyRing, Scope
+from auricle.frontend.doors.access.limits import Client, Clients
+from auricle.text_bounds import OFFERED_PROTOCOLS
+
+# Browsers cannot set headers of a WebSocket, so OpenAI's clients send the key as a subprotocol.
+_SUBPROTOCOL_KEY = "openai-insecure-api-key."
+
+
+class Access:
+    """Authenticates requests, and ends sessions whose key is withdrawn. Call it on one event loop.
+
+    It is what `KeysFile.follow` hands keys over to.
+    """
+
+    def __init__(self, keys: KeyRing) -> None:
+        self._keys = keys
+        self._clients = Clients()
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether clients need a key."""
+        return self._keys.needed
+
+    def client(self, headers: Mapping[str, str], scope: Scope | None = None) -> Client:
+        """Return the client of a request; `headers` has lower-case names.
+
+        Without `scope` any key will do. Raises Unauthorized if the key is missing, unknown or
+        expired, Forbidden if it is disabled or lacks the scope.
+        """
+        return self._clients.of(self._keys.find(_secret(headers), scope))
+
+    def replace(self, keys: Sequence[ApiKey]) -> int:
+        """Use these keys from now on; limits of clients that stay change in place.
+
+        Returns how many sessions end because their key was withdrawn.
+        """
+        self._keys.replace(keys)
+        return self.review()
+
+    def review(self) -> int:
+        """End the sessions whose key may no longer be used, and return how many those are."""
+        return self._clients.review(self._keys.current)
+
+
+def subprotocols(headers: Mapping[str, str]) -> list[str]:
+    """Return the subprotocols that a WebSocket client offers, without API keys.
+
+    Raises BadRequest if the header is too long.
+    """
+    return [name for name in _offered(headers) if not name.startswith(_SUBPROTOCOL_KEY)]
+
+
+def _secret(headers: Mapping[str, str]) -> str | None:
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    for name in _offered(headers):
+        if name.startswith(_SUBPROTOCOL_KEY):
+            return name.removeprefix(_SUBPROTOCOL_KEY)
+    return None
+
+
+def _offered(headers: Mapping[str, str]) -> list[str]:
+    offered = headers.get("sec-websocket-protocol", "")
+    if len(offered) > OFFERED_PROTOCOLS:
+        raise BadRequest(
+            f"Sec-WebSocket-Protocol has {len(offered)} characters, "
+            f"at most {OFFERED_PROTOCOLS} are allowed"
+        )
+    return [name.strip() for name in offered.split(",")]

@@ -1,0 +1,214 @@
+"""Limits of one client: concurrent sessions, audio rate, request size."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from auricle.errors import AuricleError, RateLimited, TooLarge, Unauthorized
+from auricle.frontend.doors.access.keys import ANYONE, ApiKey, Scope, utc_now
+
+_SESSION_RETRY_SECONDS = 5.0
+_LONGEST_SLEEP_SECONDS = 1.0
+
+
+@dataclass
+class Client:
+    """One key's use of this frontend. Its methods must be called on one event loop.
+
+    A caller opens a `session` and calls `charge` or `spend` for the audio processed in it.
+    """
+
+    key: ApiKey
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = utc_now
+    _sessions: int = 0
+    _stays: set[_Stay] = field(init=False, default_factory=set)
+    _withdrawn: bool = field(init=False, default=False)
+    _budget: AudioBudget | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._take_rate()
+
+    @property
+    def tenant(self) -> str:
+        """The tenant's name."""
+        return self.key.name
+
+    def counts_as(self, host: str) -> str:
+        """Return who shares what the server has: the tenant, or without keys the host."""
+        return host if self.key is ANYONE else self.tenant
+
+    @asynccontextmanager
+    async def session(self, scope: Scope | None = None) -> AsyncGenerator[None, None]:
+        """Count a live session or a recording while the block runs.
+
+        Raises RateLimited if the client has too many, or has exceeded its audio rate. The block
+        is cancelled, and Unauthorized or Forbidden raised, once the key may no longer be used.
+        """
+        if (refusal := self._refusal(scope)) is not None:
+            raise refusal
+        limit = self.key.max_sessions
+        if limit is not None and self._sessions >= limit:
+            raise RateLimited(
+                f"this API key has {limit} sessions open, which is its limit; end one first",
+                _SESSION_RETRY_SECONDS,
+            )
+        if self._budget is not None:
+            self._budget.check()
+        self._sessions += 1
+        try:
+            async with _Stay(scope).among(self._stays):
+                yield
+        finally:
+            self._sessions -= 1
+
+    def review(self, key: ApiKey | None) -> int:
+        """Take over the key's entry as it is now, None if it was withdrawn.
+
+        Returns how many sessions end because of that, or because the key has expired.
+        """
+        self._withdrawn = key is None
+        if key is not None and key != self.key:
+            self.key = key
+            self._take_rate()
+        ended = 0
+        for stay in self._stays:
+            if (refusal := self._refusal(stay.scope)) is not None:
+                ended += stay.end(refusal)
+        return ended
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is lost if this object is: nobody uses it, and its key is withdrawn."""
+        return self._withdrawn and not self._sessions
+
+    def _refusal(self, scope: Scope | None) -> AuricleError | None:
+        if self._withdrawn:
+            return Unauthorized("this API key was withdrawn")
+        return self.key.refusal(scope, self.now())
+
+    def _take_rate(self) -> None:
+        rate = self.key.audio_minutes_per_minute
+        if rate is None or self._budget is None:
+            self._budget = None if rate is None else AudioBudget(rate, self.clock)
+        else:
+            self._budget.change(rate)
+
+    async def charge(self, seconds: float) -> None:
+        """Count `seconds` of live audio; waits until the client's audio rate allows more."""
+        wait = self.spend(seconds)
+        while wait > 0:
+            # The rate may change meanwhile.
+            await asyncio.sleep(min(wait, _LONGEST_SLEEP_SECONDS))
+            wait = self.spend(0.0)
+
+    def spend(self, seconds: float) -> float:
+        """Count `seconds` of audio; return the seconds until the audio rate allows more."""
+        return 0.0 if self._budget is None else self._budget.spend(seconds)
+
+    def check_size(self, size: int, limit: int) -> None:
+        """Raise TooLarge for a request beyond the server's `limit` or the client's own."""
+        own = self.key.max_request_bytes
+        allowed = limit if own is None else min(limit, own)
+        if size > allowed:
+            raise TooLarge(
+                f"the request is larger than the {allowed} bytes it may have; "
+                "compress the audio (FLAC, Opus) or send it in parts"
+            )
+
+
+class AudioBudget:
+    """A token bucket of audio, which may be overdrawn because audio is counted afterwards.
+
+    Its capacity is one minute's allowance. While it is overdrawn, new sessions are refused and
+    running ones are slowed down.
+    """
+
+    def __init__(self, minutes_per_minute: float, clock: Callable[[], float]) -> None:
+        self._rate = minutes_per_minute  # seconds of audio per second
+        self._clock = clock
+        self._left = self._capacity = minutes_per_minute * 60.0
+        self._at = clock()
+
+    def check(self) -> None:
+        """Raise RateLimited, with the time until the next retry, if the bucket is overdrawn."""
+        wait = self.spend(0.0)
+        if wait > 0.0:
+            raise RateLimited(
+                f"this API key has used its {self._rate:g} minutes of audio per minute", wait
+            )
+
+    def change(self, minutes_per_minute: float) -> None:
+        """Refill at another rate from now on; what was used stays used."""
+        self.spend(0.0)
+        used = self._capacity - self._left
+        self._rate = minutes_per_minute
+        self._capacity = minutes_per_minute * 60.0
+        self._left = self._capacity - used
+
+    def spend(self, seconds: float) -> float:
+        """Take `seconds` of audio; return the seconds until the bucket is no longer overdrawn."""
+        now = self._clock()
+        self._left = min(self._capacity, self._left + (now - self._at) * self._rate) - seconds
+        self._at = now
+        return max(0.0, -self._left / self._rate)
+
+
+class _Stay:
+    """One session, from the time it is counted; it can be ended from outside."""
+
+    def __init__(self, scope: Scope | None) -> None:
+        self.scope = scope
+        self._limit = asyncio.timeout(None)
+        self._reason: AuricleError | None = None
+
+    @asynccontextmanager
+    async def among(self, stays: set[_Stay]) -> AsyncGenerator[None, None]:
+        """Be one of `stays` while the block runs. Raises what `end` was called with."""
+        try:
+            async with self._limit:
+                stays.add(self)
+                try:
+                    yield
+                finally:
+                    stays.discard(self)
+        except TimeoutError:
+            if self._limit.expired() and self._reason is not None:
+                raise self._reason from None
+            raise
+
+    def end(self, reason: AuricleError) -> bool:
+        """Cancel the block, unless that was done before; return whether it was done now."""
+        if self._reason is not None:
+            return False
+        self._reason = reason
+        self._limit.reschedule(asyncio.get_running_loop().time())
+        return True
+
+
+class Clients:
+    """The clients seen so far, at most one per key."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, str], Client] = {}
+
+    def of(self, key: ApiKey) -> Client:
+        """Return the client that `key` belongs to."""
+        name = (key.name, key.sha256)
+        if name not in self._clients:
+            self._clients[name] = Client(key)
+        return self._clients[name]
+
+    def review(self, current: Callable[[ApiKey], ApiKey | None]) -> int:
+        """Review all clients, each with the entry that its key has now: see `Client.review`."""
+        ended = 0
+        for name, client in list(self._clients.items()):
+            ended += client.review(current(client.key))
+            if client.idle:
+                del self._clients[name]
+        return ended

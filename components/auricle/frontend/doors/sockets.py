@@ -1,0 +1,266 @@
+"""What all WebSocket protocols share: authentication, admission, deadlines, close codes."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from fastapi import WebSocket, WebSocketDisconnect
+from starlette.types import Message
+
+from auricle.audio.pcm import milliseconds
+from auricle.errors import UNFORESEEN, AuricleError, Overloaded, ProtocolError, TooLarge
+from auricle.frontend.doors.access.gate import Access, subprotocols
+from auricle.frontend.doors.access.key_limits import KeyLimits
+from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.addresses import address_of, host_of
+from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.seats import Seat
+from auricle.frontend.doors.session_log import RefusalLog, log_ended
+from auricle.frontend.doors.socket_protocol import FAILED
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.process.logs import about
+from auricle.process.tracing import NO_TRACE, Tracer
+from auricle.tasks import Patience, within
+from auricle.text_bounds import query_fields
+
+log = logging.getLogger(__name__)
+_CLOSE_SECONDS = 5.0
+# Close codes of sessions that ended without an error; each error class has its own.
+_DONE, _GOING = 1000, 1012
+_TOO_BIG = 1009
+
+
+class ClientGone(Exception):
+    """The client closed the connection or vanished, so nothing more can be sent."""
+
+    outcome = "client_gone"
+
+
+class ClientBrokeProtocol(ClientGone):
+    """The connection was closed because of what the client sent, and has been told so."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = (TooLarge if code == _TOO_BIG else ProtocolError).code
+
+
+def _check_connected(message: Message) -> None:
+    if message["type"] != "websocket.disconnect":
+        return
+    if message.get(FAILED):
+        raise ClientBrokeProtocol(message["code"], message["reason"])
+    raise ClientGone
+
+
+def _seat_lost() -> Overloaded:
+    return Overloaded("others wait for the session that you have not begun; try again")
+
+
+class ClientSocket:
+    """One accepted connection of a client. Call its methods on the event loop.
+
+    Methods raise ClientGone once the client has left. `audio_seconds` counts the audio
+    processed so far. One task may `receive` at a time.
+    """
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        client: Client,
+        slow_reader_seconds: float,
+        session: str,
+        seat: Seat,
+        chunk_multiple: int,
+    ) -> None:
+        """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
+
+        The session named `session` decodes at `chunk_multiple` times the `chunk_ms` it asks for.
+        """
+        self._socket = socket
+        self._slow_reader_seconds = slow_reader_seconds
+        self.client = client
+        self.chunk_multiple = chunk_multiple
+        self.session = session
+        self.audio_seconds = 0.0
+        self.trace = NO_TRACE
+        self._patience = Patience()
+        self._seat = seat
+        seat.on_loss(lambda: self._patience.fail(_seat_lost()))
+        self._farewell = (_DONE, "")  # close code and reason if there is no error
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query parameters of the URL. Raises BadRequest if there are too many to read."""
+        return query_fields(self._socket.scope["query_string"].decode("latin-1"))
+
+    async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
+        """Return the next message: (text, b"") or (None, binary).
+
+        Raises DeadlineExceeded after `seconds`, naming `what`; Interrupted after `interrupt`.
+        """
+        self._check_seat()
+        message = await self._patience.wait(seconds, self._socket.receive(), what)
+        _check_connected(message)
+        self._seat.confirm()
+        text = message.get("text")
+        return (text, b"") if text is not None else (None, message.get("bytes") or b"")
+
+    def _check_seat(self) -> None:
+        if self._seat.taken_away:
+            raise _seat_lost()
+
+    async def heard(self, seconds: float) -> None:
+        """Count `seconds` of audio; waits until the client's rate limit allows more."""
+        self.audio_seconds += seconds
+        await self.client.charge(seconds)
+
+    async def gone(self) -> None:
+        """Wait for the next message: returns if there is one, raises ClientGone if none follows.
+
+        There is no deadline: the session's end cancels the wait.
+        """
+        _check_connected(await self._socket.receive())
+
+    async def send(self, text: str) -> None:
+        """Send a text message. Raises DeadlineExceeded if the client does not read."""
+        try:
+            sending = self._socket.send_text(text)
+            await within(self._slow_reader_seconds, sending, "reading what was sent")
+        except (WebSocketDisconnect, RuntimeError):
+            raise ClientGone from None
+
+    def interrupt(self) -> None:
+        """End the `receive` in progress, if any, with Interrupted."""
+        self._patience.interrupt()
+
+    def goes_at(self, samples: int) -> None:
+        """The session will end early, with close code 1012; the client may resume elsewhere.
+
+        The audio up to session sample `samples` (16 kHz) is transcribed here.
+        """
+        end_ms = milliseconds(samples)
+        reason = f"this server is shutting down; audio up to {end_ms} ms was transcribed"
+        self._farewell = (_GOING, reason)
+
+    async def bid_farewell(self) -> None:
+        """Close the connection of a session that ended without an error."""
+        await self.close(*self._farewell)
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the connection. Never raises; gives up after 5 s."""
+        self._patience.close()
+        try:
+            # A control frame has room for 123 bytes.
+            short = reason.encode()[:120].decode(errors="ignore")
+            await within(_CLOSE_SECONDS, self._socket.close(code, short), "closing")
+        except (WebSocketDisconnect, RuntimeError, AuricleError):
+            log.debug("the client left before the close frame was sent")
+
+
+@dataclass(frozen=True)
+class SocketProtocol:
+    """`serve` runs a session until it is done; `error` returns the last message of a failed one."""
+
+    name: str
+    serve: Callable[[ClientSocket], Awaitable[None]]
+    error: Callable[[AuricleError], str]
+    subprotocols: Sequence[str] = ()
+
+
+class SocketSessions:
+    """Serves all WebSocket sessions of this frontend, of every protocol, on one event loop."""
+
+    def __init__(
+        self,
+        access: Access,
+        front_door: FrontDoor,
+        metrics: FrontendMetrics,
+        tracer: Tracer,
+        refusals: RefusalLog,
+        key_limits: KeyLimits,
+        slow_reader_seconds: float,
+    ) -> None:
+        self._access = access
+        self._key_limits = key_limits
+        self._front_door = front_door
+        self._metrics = metrics
+        self._tracer = tracer
+        self._slow_reader_seconds = slow_reader_seconds
+        self._refusals = refusals
+
+    async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
+        """Serve one connection until it is closed. Errors of the session are sent to the client.
+
+        A client that cannot be admitted is refused at the handshake, with an HTTP status.
+        """
+        try:
+            client = self._access.client(socket.headers, "live")
+            name = f"sess_{uuid.uuid4().hex}"
+            sharer = client.counts_as(host_of(socket.client))
+            with self._key_limits.one(client), self._front_door.counted(sharer) as seat:
+                async with self._front_door.admitted(client.tenant, name, seat) as multiple:
+                    connection = ClientSocket(
+                        *(socket, client, self._slow_reader_seconds, name, seat, multiple)
+                    )
+                    await self._serve(socket, protocol, connection)
+        except AuricleError as error:
+            self._metrics.ended(error.code)
+            self._refusals.refused(address_of(socket.client), error.code, str(error))
+            await socket.send_denial_response(error_response(error))
+
+    async def _serve(
+        self, socket: WebSocket, protocol: SocketProtocol, connection: ClientSocket
+    ) -> None:
+        offered = subprotocols(socket.headers)
+        await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
+        try:
+            with self._front_door.interrupting(connection.interrupt):
+                async with connection.client.session("live"):
+                    await self._traced(connection, protocol)
+            self._ended(connection, protocol, "done")
+            await connection.bid_farewell()
+        except ClientGone as gone:
+            self._ended(connection, protocol, gone.outcome)
+        except AuricleError as error:
+            await self._refuse(connection, protocol, error)
+        except Exception:
+            log.exception("session %s failed with an unexpected error", connection.session)
+            await self._refuse(connection, protocol, AuricleError(UNFORESEEN))
+
+    def _ended(self, connection: ClientSocket, protocol: SocketProtocol, outcome: str) -> None:
+        self._metrics.ended(outcome)
+        with about(tenant=connection.client.tenant):
+            log_ended(
+                "session", connection.session, protocol.name, connection.audio_seconds, outcome
+            )
+
+    async def _traced(self, connection: ClientSocket, protocol: SocketProtocol) -> None:
+        """Run the session within one trace, with its name in all log records."""
+        with (
+            about(session=connection.session, tenant=connection.client.tenant),
+            self._tracer.span(
+                "session",
+                protocol=protocol.name,
+                session=connection.session,
+                tenant=connection.client.tenant,
+            ) as trace,
+        ):
+            connection.trace = trace
+            await protocol.serve(connection)
+
+    async def _refuse(
+        self, connection: ClientSocket, protocol: SocketProtocol, error: AuricleError
+    ) -> None:
+        """Send the error to the client, then close."""
+        self._ended(connection, protocol, error.code)
+        if error.told is not None:
+            log.error("session %s failed: %s", connection.session, error)
+        try:
+            await connection.send(protocol.error(error))
+        except (ClientGone, AuricleError):
+            log.debug("the client left before the error reached it")
+        await connection.close(error.close_code, error.for_client)

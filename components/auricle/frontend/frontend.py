@@ -1,0 +1,95 @@
+"""What the sessions of all protocols share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from auricle.errors import UnknownModel
+from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.session_log import RefusalLog
+from auricle.frontend.line.lead import Lead
+from auricle.frontend.line.link import LinkObserver, ProcessorLink
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.listening.voice import VoiceDetector
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.timing import SessionTimer
+from auricle.frontend.observers.transcript_bus import Spoken, TranscriptBus
+from auricle.frontend.observers.transcript_log import TranscriptLog
+from auricle.messages import MAX_CHUNK_MS, OpenSession, ResumePoint
+from auricle.process.tracing import OFF, Tracer
+from auricle.settings import FrontendSettings
+from auricle.text_bounds import MODEL, check
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """The shared parts of one frontend process; all are used on its event loop.
+
+    `models` are the served model's name and its aliases.
+    """
+
+    settings: FrontendSettings
+    models: tuple[str, ...]
+    endpoints: ProcessorEndpoints
+    front_door: FrontDoor
+    detector: VoiceDetector
+    bus: TranscriptBus
+    metrics: FrontendMetrics
+    tracer: Tracer = OFF
+    refusals: RefusalLog = field(default_factory=RefusalLog)
+
+    @property
+    def model(self) -> str:
+        """The served model's own name."""
+        return self.models[0]
+
+    def chunk_ms(self, wanted: int | None, chunk_multiple: int) -> int:
+        """Return a session's chunk length in ms: `wanted` or the server's, times the factor.
+
+        `chunk_multiple` is the factor that admission returned. The result is at most
+        MAX_CHUNK_MS.
+        """
+        return min((wanted or self.settings.default_chunk_ms) * chunk_multiple, MAX_CHUNK_MS)
+
+    def check_model(self, name: str | None) -> None:
+        """Raise UnknownModel unless `name` is served here, or None."""
+        check("model", name, MODEL)
+        if name is not None and name not in self.models:
+            raise UnknownModel(name, self.models)
+
+    def lead(self) -> Lead:
+        """Return a new client's lead over real time."""
+        return Lead(self.settings.ahead_seconds)
+
+    def link(
+        self,
+        opened: OpenSession,
+        start: ResumePoint | None = None,
+        *,
+        session: str | None = None,
+        part: str = "",
+        lead: Lead | None = None,
+    ) -> ProcessorLink:
+        """Return a new link to a processor for the session `opened`.
+
+        `start` is where its audio begins, if not at sample 0. `session` and `part` name it on
+        the transcript bus, if the client's session consists of several processor sessions, which
+        then share its `lead`.
+        """
+        observers: list[LinkObserver] = [
+            self.bus.listener(Spoken(opened.tenant, session or opened.session, part))
+        ]
+        if not opened.background:
+            observers.append(SessionTimer(self.metrics))
+        if self.settings.log_transcripts:
+            observers.append(TranscriptLog())
+        return ProcessorLink(
+            self.endpoints,
+            opened,
+            start=start,
+            observers=observers,
+            tracer=self.tracer,
+            deadline_seconds=self.settings.request_deadline_seconds,
+            patience_seconds=self.settings.processor_deadline_seconds,
+            lead=lead,
+        )

@@ -1,0 +1,1 @@
+"""Turns a client's packets into speech: decoding, voice activity detection, endpointing."""

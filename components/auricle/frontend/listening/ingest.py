@@ -1,0 +1,111 @@
+"""Turns a client's bytes into pieces of speech, and into events when speech starts and stops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import Int16, PcmStream
+from auricle.audio.voice_activity import VAD_FRAME, VoiceState
+from auricle.frontend.listening.endpointing import (
+    EndpointingOptions,
+    GateEvent,
+    OpenGate,
+    SpeechGate,
+)
+from auricle.frontend.listening.voice import VoiceDetector
+
+# Packets of 20 ms would cost five times as many calls as packets of 100 ms. Bytes are therefore
+# held until they fill two frames of voice activity detection.
+_HELD_SECONDS = 2 * VAD_FRAME / SAMPLE_RATE
+# Without voice activity detection: a client that sends single samples must not cost an object for
+# each of them.
+_HELD_SECONDS_OPEN = 0.01
+# Audio is processed in slices of at most so much, each of which takes about a millisecond of the
+# event loop, so that no frame is too large to leave the loop to others in between.
+_SLICE_SECONDS = 1.0
+_SLICE_BYTES = 1 << 15
+
+
+class Ingest:
+    """The audio of one session. Calls must be made on the event loop and must not overlap.
+
+    Bytes are taken with `take` and processed slice by slice: call `process` while there is a
+    slice that is `ready`, and let other sessions run in between. `total_samples` counts the 16 kHz
+    samples processed so far; `heard_samples` is the same number.
+    """
+
+    def __init__(
+        self,
+        sample_rate: int,
+        encoding: str,
+        detector: VoiceDetector,
+        options: EndpointingOptions | None,
+    ) -> None:
+        """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
+
+        Without `options` all audio is passed on.
+        """
+        self._pcm = PcmStream(sample_rate, encoding)
+        self._detector = detector
+        self._voice = VoiceState()
+        self._gate = None if options is None else SpeechGate(options)
+        self._open_gate = OpenGate()
+        self._held = bytearray()
+        held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
+        per_second = sample_rate * self._pcm.sample_bytes
+        self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
+        self._slice_bytes = min(_SLICE_BYTES, int(_SLICE_SECONDS * per_second))
+        self.total_samples = 0
+
+    def take(self, data: bytes) -> None:
+        """Take any number of bytes, to be processed by `process`, or with later ones."""
+        self._held += data
+
+    @property
+    def ready(self) -> bool:
+        """Whether the bytes taken are enough to be processed. The others wait for more."""
+        return len(self._held) >= self._enough_bytes
+
+    async def process(self) -> list[GateEvent]:
+        """Process the next slice: at most a second of audio, and 32 KiB."""
+        return await self._through_gate(self._pcm.push(self._next_slice()))
+
+    async def end(self) -> list[GateEvent]:
+        """End the input, of which no slice is `ready`. Raises ProtocolError within a sample."""
+        pcm = self._pcm.push(self._next_slice())
+        events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
+        if self._gate is None:
+            return events
+        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
+        return events + self._gate.finish(await self._detector.detect(self._voice, frames))
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples that the client sent, as far as they are processed."""
+        return self.total_samples
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which a new session can continue.
+
+        None within speech, and without endpointing.
+        """
+        return None if self._gate is None else self._gate.resting_at
+
+    def drop(self) -> None:
+        """End the input and discard the bytes that are held; they count as processed."""
+        self.total_samples += len(self._pcm.push(bytes(self._held)))
+        self._held.clear()
+
+    def _next_slice(self) -> bytes:
+        taken = bytes(self._held[: self._slice_bytes])
+        del self._held[: self._slice_bytes]
+        return taken
+
+    async def _through_gate(self, pcm: Int16) -> list[GateEvent]:
+        self.total_samples += len(pcm)
+        if self._gate is None:
+            return self._open_gate.push(pcm) if len(pcm) else []
+        frames = self._voice.frames(pcm)
+        return self._gate.push(pcm, await self._detector.detect(self._voice, frames))

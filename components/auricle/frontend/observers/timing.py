@@ -1,0 +1,79 @@
+"""Measures how long a session's client waits for text. No I/O but the clock."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Protocol
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.messages import Final, Partial, SessionEvent
+
+_KEPT = 2_000  # pieces whose arrival times are kept: some minutes of audio
+
+
+class Waits(Protocol):
+    """Records latencies; all arguments are in seconds."""
+
+    def chunk_lag(self, seconds: float) -> None:
+        """The time from the audio of a decoded grid point to its partial."""
+
+    def first_partial(self, seconds: float) -> None:
+        """The time from the first audio of speech to its first partial with text."""
+
+    def stop_to_final(self, seconds: float) -> None:
+        """The time from detecting the end of speech to the segment's final text."""
+
+    def audio(self, *, received: float = 0.0, speech: float = 0.0) -> None:
+        """Count audio received from the client, and audio of speech."""
+
+
+class SessionTimer:
+    """Measures the latencies of one live session, as an observer of its link."""
+
+    def __init__(self, waits: Waits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._waits = waits
+        self._clock = clock
+        self._ends: list[int] = []  # ends of the pieces in session samples, ascending
+        self._times: list[float] = []  # arrival times of the pieces
+        # Arrival times of the first audio of each utterance whose text is not final yet.
+        self._begun: list[float] = []
+        self._between = True
+        self._spoken = False  # the oldest such utterance has had a partial with text
+        self._stopped: list[tuple[int, float]] = []  # ends of speech: session sample, time
+
+    def heard(self, piece: Piece | FeaturePiece) -> None:
+        """A piece of audio arrived."""
+        self._waits.audio(speech=(piece.end - piece.start) / SAMPLE_RATE)
+        now = self._clock()
+        if self._between:
+            self._begun.append(now)
+        self._between = piece.boundary == "endpoint"
+        self._ends.append(piece.end)
+        self._times.append(now)
+        if len(self._ends) > _KEPT:
+            del self._ends[: _KEPT // 2], self._times[: _KEPT // 2]
+        if self._between:
+            self._stopped.append((piece.end, now))
+
+    def event(self, event: SessionEvent) -> None:
+        """An event is about to be sent to the client."""
+        if isinstance(event, Partial):
+            self._partial(event)
+        elif isinstance(event, Final):
+            end = event.end_ms * SAMPLE_RATE // 1000
+            if self._stopped and self._stopped[0][0] <= end + SAMPLE_RATE // 1000:
+                self._waits.stop_to_final(self._clock() - self._stopped.pop(0)[1])
+                self._begun.pop(0)
+                self._spoken = False
+
+    def _partial(self, event: Partial) -> None:
+        now = self._clock()
+        at = bisect_left(self._ends, event.audio_ms * SAMPLE_RATE // 1000)
+        if at < len(self._times):
+            self._waits.chunk_lag(now - self._times[at])
+        if not self._spoken and self._begun and (event.committed or event.partial):
+            self._spoken = True
+            self._waits.first_partial(now - self._begun[0])

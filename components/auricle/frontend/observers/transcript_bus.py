@@ -1,0 +1,105 @@
+"""The transcript bus: what of a session's text other programs get, apart from the client.
+
+`nats_bus.NatsBus` publishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from auricle.frontend.line.link import LinkObserver
+from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.messages import Final, Partial, SessionEvent
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The source of a text. `part` names one of the processor sessions of a client's session."""
+
+    tenant: str
+    session: str
+    part: str = ""
+
+
+class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message on the bus, encoded as JSON.
+
+    With `type` `committed`, `text` is the segment's text so far that will not change; with
+    `final` it is the segment's whole text. Times are milliseconds of the session's audio.
+    """
+
+    type: str
+    tenant: str
+    session: str
+    segment: int
+    text: str
+    language: str
+    audio_ms: int
+    part: str = ""
+    start_ms: int | None = None
+
+
+class TranscriptBus(Protocol):
+    """Publishes the text of sessions. Its listeners never block and never raise."""
+
+    def listener(self, spoken: Spoken) -> LinkObserver:
+        """Return the observer of one session."""
+        ...
+
+
+class NoBus:
+    """The bus if NATS is not configured: it publishes nothing."""
+
+    def listener(self, spoken: Spoken) -> LinkObserver:
+        """Return an observer that discards all events."""
+        return TranscriptListener(spoken, lambda _message: None)
+
+
+class TranscriptListener:
+    """Turns one session's events into messages; a partial that commits no text gives none."""
+
+    def __init__(self, spoken: Spoken, put: Callable[[TranscriptMessage], None]) -> None:
+        self._spoken = spoken
+        self._put = put
+        self._committed = ""
+
+    def heard(self, piece: Piece | FeaturePiece) -> None:
+        """Audio is ignored."""
+
+    def event(self, event: SessionEvent) -> None:
+        """See `LinkObserver`."""
+        if (message := self._message(event)) is not None:
+            self._put(message)
+
+    def _message(self, event: SessionEvent) -> TranscriptMessage | None:
+        spoken = self._spoken
+        if isinstance(event, Final):
+            self._committed = ""
+            return TranscriptMessage(
+                type="final",
+                tenant=spoken.tenant,
+                session=spoken.session,
+                part=spoken.part,
+                segment=event.segment,
+                text=event.text,
+                language=event.language,
+                start_ms=event.start_ms,
+                audio_ms=event.end_ms,
+            )
+        if isinstance(event, Partial) and event.committed != self._committed:
+            self._committed = event.committed
+            return TranscriptMessage(
+                type="committed",
+                tenant=spoken.tenant,
+                session=spoken.session,
+                part=spoken.part,
+                segment=event.segment,
+                text=event.committed,
+                language=event.language,
+                audio_ms=event.audio_ms,
+            )
+        return None

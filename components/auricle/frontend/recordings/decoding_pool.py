@@ -1,0 +1,245 @@
+"""The pool of decoding processes, seen from the frontend's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from auricle.audio.recording import RecordingLimits
+from auricle.audio.segmentation import SegmentLimits
+from auricle.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    SettingsError,
+    TooCostly,
+    UndecodableAudio,
+    WorkerUnavailable,
+)
+from auricle.frontend.recordings.confinement import ProcessLimits
+from auricle.frontend.recordings.decoding_output import BadOutput, DecodingOutput, failure
+from auricle.frontend.recordings.decoding_process import (
+    Confined,
+    DecodingFailed,
+    DecodingJob,
+    EndOfRecording,
+    Output,
+    Prepare,
+    RecordingDecoder,
+    work_in_process,
+)
+from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.settings import FrontendSettings
+from auricle.tasks import within
+
+log = logging.getLogger(__name__)
+_PRELOAD = ["auricle.frontend.recordings.decoding_process"]
+_START_SECONDS = 60.0
+_JOIN_SECONDS = 10.0
+T = TypeVar("T")
+
+
+class Decoders(Protocol):
+    """Decodes recordings. Call it on the event loop."""
+
+    def outputs(self, job: DecodingJob, path: Path, owner: str) -> AsyncGenerator[Output, None]:
+        """Yield the recording's parts, and `EndOfRecording` last. Closing it stops the work.
+
+        `Decoded` says what has been decoded since the last one; it comes for silence too, and
+        for recordings that fail later. `owner` shares processes fairly with others. Raises
+        UndecodableAudio, AudioTooLong or TooCostly if the file cannot be used, Overloaded if
+        too many recordings of the owner wait, and WorkerUnavailable if decoding was
+        interrupted.
+        """
+        ...
+
+
+class DecodingProcesses:
+    """Decodes each recording in a process of its own, which can reach nothing else.
+
+    At most `decoding_processes` run at a time, and of them at most
+    `decoding_processes_per_client` for one owner; owners take turns. Processes are forked from
+    a small server that has imported everything: that takes a few milliseconds and shares no
+    state of the frontend.
+    """
+
+    def __init__(self, settings: FrontendSettings, prepare: Prepare = RecordingDecoder) -> None:
+        limit = settings.decoding_processes
+        self._settings = settings
+        self._prepare = prepare
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(_PRELOAD)
+        self._slots = FairSlots(
+            limit, settings.most_decoding_processes_per_client, settings.max_recordings // 2
+        )
+        # Each thread blocks in `recv` until the next message of one process arrives.
+        self._threads = ThreadPoolExecutor(limit, "recording")
+
+    async def start(self) -> None:
+        """Start the server that processes are forked from, so that no request waits for it.
+
+        Logs a warning if processes cannot have a seccomp filter here, or raises SettingsError
+        if that is required. Raises DeadlineExceeded after 60 s.
+        """
+        job = _nothing_to_decode()
+        async with self._process(job, Path(os.devnull), self._prepare) as (_, connection):
+            receiving = self._in_thread(connection.recv_bytes)
+            try:
+                first = await within(_START_SECONDS, receiving, "the first decoding process")
+            except EOFError:
+                raise AuricleError("the first decoding process died") from None
+        confined = DecodingOutput(job).read(first)
+        if not isinstance(confined, Confined):
+            raise AuricleError(f"the first decoding process failed: {confined}")
+        if (reason := confined.without_seccomp) and self._settings.require_seccomp:
+            raise SettingsError(f"Frontend.require_seccomp cannot be met: {reason}")
+        if reason:
+            log.warning(
+                "recordings are decoded without a seccomp filter: %s; a decoder that an upload "
+                "takes over could signal other processes of this user",
+                reason,
+            )
+
+    def close(self) -> None:
+        """Stop the threads; no job may follow."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def outputs(
+        self, job: DecodingJob, path: Path, owner: str
+    ) -> AsyncGenerator[Output, None]:
+        """See `Decoders`."""
+        async with (
+            self._slots.slot(owner),
+            self._process(job, path, self._prepare) as (process, connection),
+        ):
+            expected = DecodingOutput(job)
+            clock = _WallClock(self._settings.max_decoding_seconds)
+            while True:
+                receiving = self._in_thread(connection.recv_bytes, expected.max_message_bytes)
+                try:
+                    message = expected.read(await clock.wait(receiving, job.name))
+                except EOFError:
+                    await self._in_thread(process.join, _JOIN_SECONDS)
+                    raise _died(job, process.exitcode) from None
+                except (BadOutput, OSError) as error:
+                    log.warning("a decoding process wrote nonsense: %s", ascii(str(error))[:200])
+                    raise _unusable(job) from None
+                if isinstance(message, DecodingFailed):
+                    if message.cause:
+                        log.warning("a recording cannot be decoded: %s", ascii(message.cause))
+                    raise failure(message)
+                if not isinstance(message, Confined):
+                    yield message
+                elif message.without_seccomp and self._settings.require_seccomp:
+                    raise AuricleError(f"no seccomp filter: {message.without_seccomp}")
+                if isinstance(message, EndOfRecording):
+                    return
+
+    @asynccontextmanager
+    async def _process(
+        self, job: DecodingJob, path: Path, prepare: Prepare
+    ) -> AsyncGenerator[tuple[BaseProcess, Connection], None]:
+        """Yield a running process and the reading end of its pipe; kill it when the block ends."""
+        here, there = self._context.Pipe(duplex=False)
+        starting = asyncio.ensure_future(self._in_thread(self._start, there, job, path, prepare))
+        try:
+            # A thread cannot be cancelled: what it has started must be ended in any case.
+            started = asyncio.shield(starting)
+            yield await within(_START_SECONDS, started, "starting a decoding process"), here
+        finally:
+            await asyncio.shield(asyncio.ensure_future(self._end(starting)))
+            here.close()
+
+    def _start(
+        self, there: Connection, job: DecodingJob, path: Path, prepare: Prepare
+    ) -> BaseProcess:
+        """Start a process, which gets the upload for reading only."""
+        with there, Connection(os.open(path, os.O_RDONLY), writable=False) as upload:
+            process = self._context.Process(
+                target=work_in_process, args=(there, job, upload, prepare), daemon=True
+            )
+            process.start()
+        return process
+
+    async def _end(self, starting: asyncio.Future[BaseProcess]) -> None:
+        """Kill the process and wait until it has ended."""
+        await asyncio.wait([starting], timeout=_JOIN_SECONDS)
+        if not starting.done():
+            starting.add_done_callback(_kill)
+            log.error("the server of the decoding processes does not answer")
+        elif starting.exception() is None:
+            process = starting.result()
+            process.kill()
+            await self._in_thread(process.join, _JOIN_SECONDS)
+            if process.exitcode is None:
+                log.error("decoding process %s did not end when it was killed", process.pid)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, work, *arguments)
+
+
+class _WallClock:
+    """Limits the time for which one process may keep the frontend waiting, all waits together.
+
+    The time in which the process waits for the frontend does not count.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._limit = self._left = seconds
+
+    async def wait(self, receiving: Awaitable[T], name: str) -> T:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return await within(max(self._left, 0.0), receiving, "decoding")
+        except DeadlineExceeded:
+            raise TooCostly(
+                f"decoding {name} took more than the {self._limit:g} s it may "
+                "(max_decoding_seconds); send it in parts or in another format"
+            ) from None
+        finally:
+            self._left -= loop.time() - began
+
+
+def _kill(starting: asyncio.Future[BaseProcess]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()
+
+
+def _nothing_to_decode() -> DecodingJob:
+    return DecodingJob(
+        name="nothing",
+        recording=RecordingLimits(seconds=1.0),
+        process=ProcessLimits(cpu_seconds=60, memory_bytes=1 << 30),
+        segments=SegmentLimits.from_seconds(pause_after=1.0, maximum=1.0, search=1.0),
+        endpointing=None,
+    )
+
+
+def _died(job: DecodingJob, exit_code: int | None) -> AuricleError:
+    """Return the error for a process that died without a word."""
+    if exit_code == -signal.SIGXCPU:
+        return TooCostly(
+            f"decoding {job.name} took more than the {job.process.cpu_seconds} s of CPU it may "
+            "(max_decoding_cpu_seconds); send it in parts or in another format"
+        )
+    log.warning("a decoding process ended with %s", exit_code)
+    if exit_code == -signal.SIGKILL:  # by the kernel, for lack of memory, or by an operator
+        return WorkerUnavailable(f"decoding {job.name} was interrupted; try again")
+    return _unusable(job)
+
+
+def _unusable(job: DecodingJob) -> UndecodableAudio:
+    return UndecodableAudio(
+        f"{job.name} is damaged, its decoder failed; convert it to WAV or FLAC and try again"
+    )

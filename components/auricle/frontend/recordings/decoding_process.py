@@ -1,0 +1,191 @@
+"""The decoding process: reads one recording and writes its parts to a pipe.
+
+Uploads are untrusted, and decoding uses much CPU, so it does not run in the frontend's
+process: a file that crashes a decoder or exhausts memory fails only its own request, and one
+that takes a decoder over finds nothing it could reach (confinement.py). The pipe is bounded,
+so decoding is no faster than transcription and memory stays constant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import BinaryIO
+
+import av
+import msgspec
+import numpy as np
+
+from auricle.audio.pcm import Int16
+from auricle.audio.recording import RecordingLimits, read_recording
+from auricle.audio.segmentation import SegmentLimits
+from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
+from auricle.errors import AuricleError, TooCostly, UndecodableAudio
+from auricle.frontend.listening.endpointing import (
+    EndpointingOptions,
+    GateEvent,
+    OpenGate,
+    SpeechGate,
+)
+from auricle.frontend.recordings.confinement import ProcessLimits, confine
+from auricle.frontend.recordings.parts import Decoded, Part, PartCutter, joined
+
+_CAUSE_CHARACTERS = 200
+
+
+def _import_all_of(package: ModuleType) -> None:
+    """Import what the package would import when it is first needed, in a confined process."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith(("__main__", ".datasets")):  # a program, and downloads
+            importlib.import_module(module.name)
+
+
+_import_all_of(av)
+
+
+class DecodingJob(msgspec.Struct, frozen=True):
+    """One recording to decode, with its limits.
+
+    `name` is the client's file name. Without `endpointing` all audio counts as speech.
+    Adjacent parts are joined up to `join` samples (16 kHz); 0 keeps them apart.
+    """
+
+    name: str
+    recording: RecordingLimits
+    process: ProcessLimits
+    segments: SegmentLimits
+    endpointing: EndpointingOptions | None
+    join: int = 0
+
+
+class Confined(msgspec.Struct, frozen=True, tag=True):
+    """Comes first: the process has no access to anything else now.
+
+    `without_seccomp` says why it has no seccomp filter; empty if it has.
+    """
+
+    without_seccomp: str
+
+
+class EndOfRecording(msgspec.Struct, frozen=True, tag=True):
+    """Follows the last part: the recording has `samples` (16 kHz), silence included."""
+
+    samples: int
+
+
+class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
+    """Ends the output of a recording that cannot be decoded; `code` is an `AuricleError.code`.
+
+    `message` is for the client, `cause` for the log.
+    """
+
+    code: str
+    message: str
+    cause: str = ""
+
+
+Output = Part | Decoded | EndOfRecording
+Message = Confined | Output | DecodingFailed
+# Called before the process is confined: may import and open files. What it returns is called
+# with the upload once the process is confined.
+Prepare = Callable[[DecodingJob], Callable[[BinaryIO], Iterator[Output]]]
+
+
+def work_in_process(
+    connection: Connection, job: DecodingJob, upload: Connection, prepare: Prepare
+) -> None:
+    """Run a decoding process: write all messages to `connection`, within the job's limits.
+
+    `upload` is the file: multiprocessing passes descriptors to processes as connections.
+    Returns early if the reader has closed the pipe.
+    """
+    work = prepare(job)
+    with connection, os.fdopen(os.dup(upload.fileno()), "rb") as file:
+        upload.close()
+        send = _Sender(connection)
+        reason = confine((connection.fileno(), file.fileno()), job.process)
+        try:
+            send(Confined(reason))
+            for output in work(file):
+                send(output)
+        except BrokenPipeError:
+            return
+        except Exception as error:
+            send(_failure(error, job))
+
+
+class _Sender:
+    """Writes messages to the pipe."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def __call__(self, message: Message) -> None:
+        self._connection.send_bytes(self._encode(message))
+
+
+def _failure(error: Exception, job: DecodingJob) -> DecodingFailed:
+    if isinstance(error, AuricleError):
+        return DecodingFailed(error.code, str(error))
+    if isinstance(error, MemoryError):
+        mib = job.process.memory_bytes >> 20
+        message = f"{job.name} needs more than {mib} MiB to decode (max_decoding_memory_gib)"
+        return DecodingFailed(TooCostly.code, message)
+    return DecodingFailed(
+        UndecodableAudio.code,
+        f"{job.name} cannot be decoded; convert it to WAV or FLAC and try again",
+        cause=repr(error)[:_CAUSE_CHARACTERS],
+    )
+
+
+class RecordingDecoder:
+    """Decodes one recording and cuts it into parts. Making one loads the model of speech."""
+
+    def __init__(self, job: DecodingJob) -> None:
+        self._job = job
+        self._gate = _Gate(job.endpointing)
+        self._cutter = PartCutter(job.segments)
+        self._samples = 0
+
+    def __call__(self, file: BinaryIO) -> Iterator[Output]:
+        """Yield parts, and before them what was decoded for them; then `EndOfRecording`.
+
+        Raises AuricleError if the file cannot be used.
+        """
+        yield from joined(self._sentences(file), self._job.join)
+        yield EndOfRecording(self._samples)
+
+    def _sentences(self, file: BinaryIO) -> Iterator[Part | Decoded]:
+        for pcm in read_recording(file, self._job.name, self._job.recording):
+            self._samples += len(pcm)
+            yield Decoded(len(pcm))
+            yield from self._cutter.push(self._gate.push(pcm))
+        yield from self._cutter.push(self._gate.finish())
+        yield from self._cutter.finish()
+
+
+class _Gate:
+    """Voice activity detection and endpointing of one recording."""
+
+    def __init__(self, options: EndpointingOptions | None) -> None:
+        self._open = OpenGate()
+        self._gate = None if options is None else SpeechGate(options)
+        self._voice = VoiceState()
+        self._model = None if options is None else VoiceActivityModel()
+
+    def push(self, pcm: Int16) -> list[GateEvent]:
+        if self._gate is None or self._model is None:
+            return self._open.push(pcm)
+        frames = self._voice.frames(pcm)
+        return self._gate.push(pcm, self._model.probabilities([(self._voice, frames)])[0])
+
+    def finish(self) -> list[GateEvent]:
+        if self._gate is None or self._model is None:
+            return []
+        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
+        return self._gate.finish(self._model.probabilities([(self._voice, frames)])[0])

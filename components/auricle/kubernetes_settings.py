@@ -1,0 +1,58 @@
+"""The settings of `auricle render`; an error names the unknown key or invalid value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class KubernetesSettings(BaseModel):
+    """Section `Kubernetes`: the cluster for which `auricle render` writes manifests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    namespace: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    image: str = Field("auricle:gpu", description="deploy/docker/Dockerfile, target gpu")
+    dynamo_version: str = Field("1.6.1", description="version of Dynamo in the image")
+    platform_namespace: str = Field(
+        "dynamo-system", description="namespace of the Dynamo platform and NATS"
+    )
+    monitoring_namespace: str = Field(
+        "monitoring", description="namespace from which Prometheus scrapes"
+    )
+    autoscaling: Literal["planner", "none"] = Field(
+        "planner", description="what sizes the pools; overlays use an HPA or KEDA instead"
+    )
+    model_repository: str = Field(
+        "", description="Hugging Face repository of the checkpoint, downloaded once"
+    )
+    model_claim: str = Field(
+        "auricle-models", description="volume claim of the checkpoints, mounted at /models"
+    )
+    model_claim_size: str = "20Gi"
+    storage_class: str = Field(
+        "", description="class that supports ReadWriteMany; empty: the default"
+    )
+    hub_token_secret: str = Field(
+        "auricle-hub-token", description="secret with key `token`; optional"
+    )
+    api_keys_secret: str = Field(
+        "", description="secret with key `keys.yaml` (see `auricle key`); empty: no authentication"
+    )
+    internal_secret: str = Field(
+        "auricle-internal",
+        min_length=1,
+        description="secret with key `secrets`: those of Common.secret_file, one per line",
+    )
+    hidden_size: int = Field(
+        1024, ge=1, description="width of an embedding, used if the checkpoint cannot be read here"
+    )
+    window_embeddings: int = Field(104, ge=1, description="embeddings per window, likewise")
+    gpu_resource: str = "nvidia.com/gpu"
+    rdma_resource: str = Field(
+        "rdma/ib", description="resource of RDMA devices; empty: TCP between nodes"
+    )
+    profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")

@@ -1,0 +1,1 @@
+"""Load: measuring and reporting it, keeping the latest reports, and capacity profiles."""

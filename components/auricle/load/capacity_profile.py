@@ -1,0 +1,89 @@
+"""The capacity of one worker of each pool, as `auricle profile` measures it.
+
+The *knee* of a worker is its saturation point: the load beyond which its 95th percentile
+response time exceeds `response_seconds`. Load is counted in workers at their knee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from auricle.errors import SettingsError
+from auricle.load.reports import ENCODE_WORK, PD_WORK, WorkerKind
+
+UNITS: Mapping[WorkerKind, tuple[str, ...]] = {"encode_worker": ENCODE_WORK, "pd_worker": PD_WORK}
+
+
+class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The capacity of one worker.
+
+    `costs` has, by unit, the share of a worker that one unit of work per second takes; at the
+    knee the shares add up to 1. `response_seconds` is the 95th percentile of the response time
+    at the knee, `start_seconds` the time from starting a worker until it is ready.
+    """
+
+    costs: dict[str, float]
+    response_seconds: float
+    start_seconds: float
+
+    def load(self, work: Mapping[str, float]) -> float:
+        """Convert work per second, by unit, to workers at their knee."""
+        return sum(cost * work.get(unit, 0.0) for unit, cost in self.costs.items())
+
+
+class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The profiles of both pools, for one checkpoint on one kind of machine."""
+
+    checkpoint: str
+    machine: str
+    date: str
+    encode_worker: PoolProfile
+    pd_worker: PoolProfile
+
+    def pool(self, kind: WorkerKind) -> PoolProfile:
+        """Return the profile of one pool."""
+        found: PoolProfile = getattr(self, kind)
+        return found
+
+    def write(self, path: Path) -> None:
+        """Write the profile as indented JSON."""
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+
+
+def read_profile(path: Path | None) -> CapacityProfile:
+    """Read and check a profile.
+
+    Raises SettingsError if `path` is None, or the file is unreadable or invalid.
+    """
+    if path is None:
+        raise SettingsError(
+            "Planner.profile is not set: it must name a file with the capacities of a worker, "
+            "which `auricle profile` writes"
+        )
+    try:
+        profile = msgspec.json.decode(path.read_bytes(), type=CapacityProfile)
+    except OSError as error:
+        raise SettingsError(f"cannot read Planner.profile {path}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise SettingsError(f"Planner.profile {path}: {error}") from None
+    for kind, units in UNITS.items():
+        _check(path, kind, profile.pool(kind), units)
+    return profile
+
+
+def _check(path: Path, kind: str, pool: PoolProfile, units: tuple[str, ...]) -> None:
+    if unknown := sorted(set(pool.costs) - set(units)):
+        raise SettingsError(
+            f"Planner.profile {path}: {kind} has no unit of work {unknown[0]!r}; "
+            f"known: {', '.join(units)}"
+        )
+    values = (*pool.costs.values(), pool.response_seconds, pool.start_seconds)
+    if not all(math.isfinite(v) and v >= 0 for v in values) or not any(pool.costs.values()):
+        raise SettingsError(
+            f"Planner.profile {path}: costs and times of {kind} must be finite and not negative, "
+            "and at least one cost must be positive"
+        )

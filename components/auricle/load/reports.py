@@ -1,0 +1,71 @@
+"""The load reports that processes publish every few seconds on Dynamo's event plane.
+
+The planner and the placement of sessions and segments use these alone. Each process exports
+the same numbers as Prometheus metrics.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# The topic of the reports under each component.
+LOAD_TOPIC = "load"
+# A process that has not reported for this many of its intervals is considered gone.
+STALE_INTERVALS = 3.0
+WorkerKind = Literal["encode_worker", "pd_worker"]
+
+
+class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
+    """The load of one encode or PD worker over the last `seconds`.
+
+    `work` is the work per second, by unit (`ENCODE_WORK`, `PD_WORK`). `busy` is the share of
+    time with at least one request. `response_seconds` and `queue_wait_seconds` are 95th
+    percentiles, from a request's arrival to its reply and to the start of work on it.
+    `slots_used` is the mean number of requests in progress, of at most `slots_total`.
+    `kv_usage` (0 to 1) and `step_seconds` come from vLLM. A worker that is `draining` takes no
+    new segments, and stops when `held` (open segments, or leases) is zero. Requests count in
+    `failed_per_second` if they failed by the worker's fault.
+    """
+
+    kind: WorkerKind
+    instance: int
+    seconds: float
+    work: dict[str, float]
+    busy: float
+    requests_per_second: float
+    refused_per_second: float
+    response_seconds: float
+    queue_wait_seconds: float
+    slots_used: float
+    slots_total: int
+    kv_usage: float = 0.0
+    step_seconds: float = 0.0
+    draining: bool = False
+    held: int = 0
+    failed_per_second: float = 0.0
+
+
+class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
+    """The load of one processor over the last `seconds`.
+
+    `sessions` are open, `speaking` of them have speech in progress, and `waiting` estimates
+    the clients that were refused and will retry. `chunk_seconds` is the 95th percentile of the
+    time from a chunk's audio to its text.
+    """
+
+    instance: int
+    seconds: float
+    sessions: int
+    speaking: int
+    waiting: float
+    chunk_seconds: float
+    draining: bool = False
+
+
+LoadReport = WorkerLoad | ProcessorLoad
+
+# Units of `WorkerLoad.work`.
+ENCODE_WORK = ("windows", "gflops")
+PD_WORK = ("decodes", "prefill_tokens", "steps")

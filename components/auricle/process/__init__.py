@@ -1,0 +1,1 @@
+"""What all processes share: status, draining, logs, metrics, traces, an embedded HTTP server."""

@@ -1,0 +1,61 @@
+"""Draining: a process that must stop takes nothing new and waits for what it still serves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+_POLL_SECONDS = 0.1
+_CUT_SECONDS = 3.0
+
+
+class Drain:
+    """Whether this process is draining, and how much work it still holds for others."""
+
+    def __init__(
+        self,
+        held: Callable[[], int],
+        told_seconds: float,
+        deadline: float,
+        cut: Callable[[], int] | None = None,
+    ) -> None:
+        """`held` returns the number of items (segments, leases, ...) that must end first.
+
+        The drain lasts at least `told_seconds`, until every caller has heard of it, and at most
+        `deadline` seconds. `cut` ends what is held, wherever it is, and returns how much is left.
+        """
+        self._cut = cut
+        self._held = held
+        self._told = told_seconds
+        self._deadline = deadline
+        self.started = False
+
+    @property
+    def held(self) -> int:
+        """The number of items that must still end."""
+        return self._held()
+
+    async def run(self) -> None:
+        """Drain: return when nothing is held any more, or after the deadline with a warning."""
+        self.started = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while loop.time() - began < self._deadline:
+            if loop.time() - began >= self._told and self._held() == 0:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+        log.warning("still held after %g s: %d; stopping anyway", self._deadline, self._held())
+
+    async def hurry(self) -> None:
+        """Cut what is held; return when nothing is any more, or after 3 s with a warning."""
+        if self._cut is None:
+            return
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while left := self._cut():
+            if loop.time() - began >= _CUT_SECONDS:
+                log.warning("still held after %g s: %d; stopping anyway", _CUT_SECONDS, left)
+                return
+            await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,45 @@
+"""Prometheus metrics: one registry per process, names `auricle_<component>_<what>_<unit>`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+
+class Registry:
+    """Holds the metrics of this process and renders them as Prometheus text."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+    def text(self) -> str:
+        """Return all metrics in Prometheus' text exposition format."""
+        return generate_latest(self.registry).decode()
+
+
+class ComponentMetrics:
+    """Creates the metrics of one component: `auricle_<component>_` precedes every name.
+
+    `text` is the metric's help line. A metric with `labels` has one time series for each
+    combination of their values. A name that the registry has already raises ValueError.
+    """
+
+    def __init__(self, registry: CollectorRegistry, component: str) -> None:
+        self._registry = registry
+        self._component = component
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        """Create a counter; Prometheus appends `_total` to its name."""
+        return Counter(self._name(name), text, labels, registry=self._registry)
+
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """Create a gauge."""
+        return Gauge(self._name(name), text, labels, registry=self._registry)
+
+    def histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
+        """Create a histogram; `buckets` are upper bounds in the metric's unit."""
+        return Histogram(self._name(name), text, buckets=buckets, registry=self._registry)
+
+    def _name(self, name: str) -> str:
+        return f"auricle_{self._component}_{name}"

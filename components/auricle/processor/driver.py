@@ -1,0 +1,256 @@
+"""Carries out a session's actions: waits, decodes, encodes ahead, measures, reports errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+
+from auricle.audio.features import FeaturePacket
+from auricle.checkpoint.geometry import Geometry
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import AuricleError, DeadlineExceeded, Overloaded
+from auricle.load.chunk_load import ChunkLoad
+from auricle.messages import Accepted, Boundary, DecodeReply, Done, OpenSession, SessionEvent
+from auricle.process.tracing import OFF, Tracer
+from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.pacing import Pacing
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.session import Session
+from auricle.processor.session_rules import SessionRules
+from auricle.processor.usage import UsageMeter
+from auricle.processor.windows import KeyScheme
+from auricle.settings import ProcessorSettings
+from auricle.tasks import cancelled, within
+
+
+@dataclass(frozen=True)
+class CheckpointView:
+    """The properties of the checkpoint that sessions use."""
+
+    geometry: Geometry
+    prompt: PromptFormat
+    fingerprint: str
+
+
+class SessionDriver:
+    """Runs one session: `events` is its only loop, with at most one decode task beside it.
+
+    The consumer of `events` applies backpressure: while it takes no event, no decode begins.
+    Not thread-safe: all methods must be called on the event loop.
+    """
+
+    def __init__(
+        self,
+        opened: OpenSession,
+        settings: ProcessorSettings,
+        checkpoint: CheckpointView,
+        recognizer: Recognizer,
+        load: ChunkLoad,
+        tracer: Tracer = OFF,
+        clock: Callable[[], float] = time.monotonic,
+        ahead_turns: asyncio.Semaphore | None = None,
+    ) -> None:
+        """`load` and `ahead_turns` are shared by all sessions of this processor.
+
+        Decodes of sessions ahead of real time take turns with `ahead_turns`. `clock` returns
+        seconds.
+
+        Raises BadRequest if the checkpoint does not support the session's language, and if its
+        context is too long.
+        """
+        checkpoint.prompt.check_context(opened.context)
+        self.session = Session(
+            opened,
+            SessionRules.of(opened, settings),
+            checkpoint.prompt,
+            checkpoint.geometry,
+            KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
+            checkpoint.prompt.check_language(opened.language),
+        )
+        self.tenant = opened.tenant
+        self.usage = UsageMeter()
+        self._trace = opened.trace
+        self._recognizer = recognizer
+        self._load = load
+        self._pacing = Pacing(load)
+        self._tracer = tracer
+        self._clock = clock
+        self._changed = asyncio.Event()  # the session has a new input
+        self._room = asyncio.Event()  # the inbox is not full
+        self._work: asyncio.Task[None] | None = None
+        self._waiting = False
+        self._ahead = False  # the client is ahead of real time
+        self._ahead_turns = ahead_turns or asyncio.Semaphore()
+
+    @property
+    def speaking(self) -> bool:
+        """Whether the open segment has audio; frontends send speech only, never silence."""
+        return self.session.segment.audio.samples > 0
+
+    # ── from the frontend ───────────────────────────────────────────────────
+
+    async def push(
+        self,
+        start_sample: int,
+        pcm: bytes,
+        seconds: float,
+        boundary: Boundary = "none",
+        features: FeaturePacket | None = None,
+        *,
+        ahead: bool = False,
+    ) -> Accepted:
+        """Receive audio, and wait up to `seconds` while the inbox is full.
+
+        `ahead`: the client is ahead of real time, see `PushAudio`.
+
+        Raises ProtocolError as `AudioInbox.check` does, and Overloaded if the inbox stays full.
+        """
+        inbox = self.session.inbox
+        inbox.check(start_sample, pcm)
+        try:
+            while inbox.full:
+                self._room.clear()
+                await within(seconds, self._room.wait(), "room")
+        except DeadlineExceeded:
+            raise Overloaded(
+                f"{inbox.limit_seconds:g} s of audio are waiting to be decoded"
+            ) from None
+        self.session.push(start_sample, pcm, boundary, features, self._clock())
+        self._ahead = ahead
+        self._changed.set()
+        return self._accepted()
+
+    def end(self, total_samples: int) -> Accepted:
+        """Declare the audio complete. Raises ProtocolError as `AudioInbox.end` does."""
+        self.session.end(total_samples)
+        self._changed.set()
+        return self._accepted()
+
+    def hand_over(self) -> None:
+        """Stop before the next decode, so that another processor continues the session."""
+        self.session.hand_over()
+        self._changed.set()
+
+    def _accepted(self) -> Accepted:
+        return Accepted(self.session.inbox.received, self.session.wanted_samples)
+
+    # ── to the frontend ─────────────────────────────────────────────────────
+
+    async def events(self) -> AsyncGenerator[SessionEvent, None]:
+        """Yield SessionReady, Partials and Finals, and last Done, Failed or HandedOver.
+
+        Closing the generator cancels the decode in progress and ends the session.
+        """
+        try:
+            while not self.session.over:
+                match self.session.next_action(self._pacing.stride):
+                    case Send(event):
+                        yield event
+                    case Finish(audio_ms):
+                        yield Done(self.usage.report(audio_ms))
+                    case AbandonDecode(arrived):
+                        await self._abandon(arrived)
+                    case None:
+                        await self._wait()
+                    case work:
+                        self._start(work)
+        finally:
+            if self._work is not None:
+                await cancelled([self._work])
+            self._recognizer.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether `events` has nothing to yield before the next input."""
+        return self._waiting and self._work is None and not self._changed.is_set()
+
+    def _start(self, work: Decode | EncodeAhead) -> None:
+        self._work = asyncio.create_task(self._do(work), name="decode")
+        self._work.add_done_callback(lambda _: self._changed.set())
+
+    async def _wait(self) -> None:
+        """Wait for an input, or for the end of the task in progress."""
+        self._make_room()
+        self._waiting = True
+        try:
+            await self._changed.wait()
+        finally:
+            self._waiting = False
+        self._changed.clear()
+        if self._work is not None and self._work.done():
+            work, self._work = self._work, None
+            work.result()  # raises an unexpected error, which ends the session
+
+    def _make_room(self) -> None:
+        if not self.session.inbox.full:
+            self._room.set()
+
+    async def _do(self, work: Decode | EncodeAhead) -> None:
+        """Run one action and report its result to the session."""
+        try:
+            if isinstance(work, Decode):
+                await self._decode(work)
+            else:
+                await self._recognizer.encode_ahead(self.session.segment.audio, self.usage)
+                self.session.encoded_ahead()
+        except AuricleError as error:
+            self.session.failed(error)
+        finally:
+            self._make_room()
+
+    async def _abandon(self, arrived: float) -> None:
+        """Cancel the partial decode in progress, which may have ended in the meantime."""
+        work, self._work = self._work, None
+        if work is None:
+            raise AssertionError("no decode is in progress")
+        if not work.done():
+            await cancelled([work])
+        if work.cancelled():
+            if not self._ahead:
+                self._load.abandoned(arrived)
+            self.usage.skipped()
+            self.session.skipped()
+        else:
+            work.result()
+
+    async def _decode(self, decode: Decode) -> None:
+        final = decode.task.final
+        try:
+            if self._ahead:
+                # It waits for its turn, as each decode makes the batches that live sessions share
+                # longer; its waiting says nothing about load.
+                async with self._ahead_turns:
+                    reply = await self._traced(decode)
+            elif final:
+                reply = await self._traced(decode)
+            else:
+                failures = self._recognizer.failures
+                with self._load.chunk(decode.arrived) as chunk:
+                    reply = await self._traced(decode)
+                    # The time of a decode repeated after a worker failed does not measure load.
+                    chunk.counts = self._recognizer.failures == failures
+        except Overloaded:
+            if final:
+                raise
+            self._pacing.refused()
+            self.usage.skipped()
+            self.session.skipped()
+            return
+        self._pacing.decoded()
+        self.session.decoded(reply.tokens)
+        if final:
+            self._recognizer.start_segment()
+
+    async def _traced(self, decode: Decode) -> DecodeReply:
+        audio = self.session.segment.audio
+        with self._tracer.span(
+            "chunk",
+            self._trace,
+            segment=decode.segment,
+            audio_ms=decode.audio_ms,
+            final=decode.task.final,
+        ) as trace:
+            task = replace(decode.task, trace=trace, background=self._ahead)
+            return await self._recognizer.decode(audio, decode.samples, task, self.usage)

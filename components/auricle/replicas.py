@@ -1,0 +1,41 @@
+"""The bounds on numbers of replicas, for settings, the launcher and manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# Per component: processes of one launcher, and initial replicas of a rendered deployment.
+MAX_REPLICAS = 64
+# A leader and a standby.
+MAX_PLANNERS = 2
+# Per pool that a planner, an HPA or KEDA scales on a cluster.
+MAX_POOL_REPLICAS = 10_000
+
+
+class PoolLimits(BaseModel):
+    """The bounds on the replicas of one pool that a planner sizes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    minimum: int = Field(1, ge=1, le=MAX_POOL_REPLICAS)
+    maximum: int = Field(8, ge=1, le=MAX_POOL_REPLICAS)
+    gpus: float = Field(1.0, gt=0, description="GPUs per replica, counted against gpu_budget")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is more than maximum {self.maximum}")
+        return self
+
+
+def within_one_launcher(pools: Mapping[str, PoolLimits]) -> None:
+    """Raise ValueError if a planner could request more replicas than a launcher starts."""
+    for pool, limits in pools.items():
+        if limits.maximum > MAX_REPLICAS:
+            raise ValueError(
+                f"{pool}.maximum is {limits.maximum}; with connector 'local' at most "
+                f"{MAX_REPLICAS}, the processes of a component on one machine"
+            )

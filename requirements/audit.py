@@ -1,0 +1,106 @@
+"""Asks PyPI's advisories about every pinned version: `python requirements/audit.py LOCK...`.
+
+Ends with 1 if a version has a known vulnerability, and with 2 if the audit itself fails. Where
+the advisories cannot be reached it says so and ends with 0, so that a machine without network
+can run everything else. Needs `pip-audit` beside this Python.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PIN = re.compile(r"\s*([A-Za-z0-9._-]+)==([^\s;#+]+)")  # without torch's local version, +cpu
+# How pip-audit's last words begin when it has no connection.
+OFFLINE = ("requests.exceptions.", "ERROR:pip_audit._cli:Could not connect")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known of some pins; `unknown` are those that the service has not heard of."""
+
+    audited: int
+    vulnerable: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+class Unreachable(Exception):
+    """The advisories cannot be reached."""
+
+
+def pins(locks: Iterable[str]) -> list[list[str]]:
+    """The pins of all lock files, in groups that have each package once."""
+    found: dict[str, list[str]] = {}
+    for lock in locks:
+        for name, version in (m.groups() for line in lock.splitlines() if (m := PIN.match(line))):
+            versions = found.setdefault(name.lower(), [])
+            if version not in versions:
+                versions.append(version)
+    rows = max(map(len, found.values()), default=0)
+    return [
+        [f"{n}=={v[row]}" for n, v in sorted(found.items()) if row < len(v)] for row in range(rows)
+    ]
+
+
+def findings(output: str, errors: str) -> Findings:
+    """Read what pip-audit said. Raises Unreachable, and RuntimeError if it failed otherwise."""
+    try:
+        packages = json.loads(output)["dependencies"]
+    except (json.JSONDecodeError, KeyError):
+        last = (errors.strip().splitlines() or [""])[-1]
+        kind = Unreachable if last.startswith(OFFLINE) else RuntimeError
+        raise kind(last.partition(" (Caused")[0]) from None
+    vulnerable = [
+        f"{p['name']} {p['version']}: {v['id']}, fixed in {', '.join(v['fix_versions']) or 'none'}"
+        for p in packages
+        for v in p.get("vulns", ())
+    ]
+    unknown = tuple(p["name"] for p in packages if "skip_reason" in p)
+    return Findings(len(packages) - len(unknown), tuple(vulnerable), unknown)
+
+
+def report(found: Sequence[Findings]) -> tuple[str, int]:
+    """The lines to print and the exit code. Raises Unreachable if nothing was audited."""
+    audited = sum(f.audited for f in found)
+    if not audited:
+        # A mirror without advisories knows no package, and pip-audit then calls all of them safe.
+        raise Unreachable("it knows none of the packages")
+    vulnerable = [line for f in found for line in f.vulnerable]
+    unknown = sorted({name for f in found for name in f.unknown})
+    lines = [*vulnerable, f"{audited} pinned versions audited, {len(vulnerable)} vulnerabilities"]
+    if unknown:
+        lines.append(f"not on PyPI, not audited: {', '.join(unknown)}")
+    return "\n".join(lines), 1 if vulnerable else 0
+
+
+def audit(group: Sequence[str]) -> Findings:
+    """Run pip-audit over pins, each package once."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
+        lock.write("\n".join(group))
+        lock.flush()
+        command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "-r", lock.name]
+        options = ["-f", "json", "--progress-spinner", "off"]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    return findings(done.stdout, done.stderr)
+
+
+def main(files: Sequence[str]) -> int:
+    """Audit these lock files."""
+    try:
+        text, code = report([audit(group) for group in pins(Path(f).read_text() for f in files)])
+    except Unreachable as error:
+        text, code = f"PyPI's advisories could not be reached, nothing was audited: {error}", 0
+    except RuntimeError as error:
+        text, code = f"pip-audit failed: {error}", 2
+    print(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""One graph for all tests that disturb it, and what one recording says when nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.faults.sessions import heard, spoken
+from tests.launcher import Launcher
+from tests.server import READY_SECONDS, Server, eventually, free_port, serving
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The full stop comes last: after it there is no graph."""
+    places = [n for n, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    ours = sorted((items[n] for n in places), key=lambda item: item.path.stem == "test_full_stop")
+    for place, item in zip(places, ours, strict=True):
+        items[place] = item
+
+
+@pytest.fixture(scope="package")
+def disturbed() -> Iterator[Server]:
+    options = (
+        "--Common.load_report_seconds=0.5",
+        "--Frontend.drain_seconds=20",
+        "--Common.liveness_seconds=8",
+    )
+    # A frontend that is replaced is found again where it was.
+    with serving(*options, f"--Frontend.port={free_port()}") as running:
+        yield running
+
+
+@pytest.fixture
+async def server(disturbed: Server) -> Server:
+    """The graph, whole again after what the last test did to it."""
+    launcher = Launcher(disturbed)
+    components = ("EncodeWorker", "PdWorker", "Processor", "Frontend")
+    for component in components:
+        launcher.scale(component, 1)  # a test that failed may have left two
+    for component in components:
+        await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
+    return disturbed
+
+
+@pytest.fixture(scope="package")
+def undisturbed(disturbed: Server) -> str:
+    """The recording's text; heard before any test does something to the graph."""
+    # In a thread of its own: the loop of this one is pytest's.
+    with ThreadPoolExecutor(1) as thread:
+        return heard(thread.submit(asyncio.run, spoken(disturbed)).result())

@@ -1,0 +1,119 @@
+"""A process that is frozen, or loses its engine, during a session costs time, not words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+
+import httpx
+import psutil
+import pytest
+
+from tests.faults.sessions import check_words, heard, spoken, until
+from tests.launcher import Launcher
+from tests.server import READY_SECONDS, Server, eventually
+
+pytestmark = pytest.mark.end_to_end
+# What a replica counts, or shows, while a session uses it.
+USED = {
+    "EncodeWorker": "auricle_encode_worker_windows_encoded_total",
+    "PdWorker": "auricle_pd_worker_decodes_total",
+    "Processor": "auricle_processor_sessions",
+}
+
+
+async def two_each(server: Server, *components: str) -> Launcher:
+    """Wait until two replicas of each are ready; the other tests' fixture takes them back."""
+    launcher = Launcher(server)
+    for component in components:
+        launcher.scale(component, 2)
+    for component in components:
+        await eventually(lambda name=component: launcher.settled(name, 2), READY_SECONDS)
+    return launcher
+
+
+def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
+    """Both processes of a component, by system port."""
+    first = server.system_ports[component]
+    found = {}
+    for process in server.processes():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if "component" in command and component in command:
+                second = f"--{component}.system_port={first + 1}" in command
+                found[first + second] = process
+    return found
+
+
+def used(port: int, component: str) -> float:
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10.0).text
+    return sum(map(float, re.findall(rf"^{USED[component]}(?:{{.*}})? (\S+)$", text, re.M)))
+
+
+class Spoken:
+    """A session in progress, of which it is known which replicas it uses."""
+
+    def __init__(self, server: Server, *components: str) -> None:
+        self._server = server
+        self._before = {
+            (c, port): 0.0 if c == "Processor" else used(port, c)
+            for c in components
+            for port in replicas(server, c)
+        }
+        self.at_half = asyncio.Event()
+        self.session = asyncio.create_task(spoken(server, self.at_half, share=0.4))
+
+    def replica(self, component: str) -> psutil.Process:
+        found = replicas(self._server, component)
+        return found[max(found, key=lambda p: used(p, component) - self._before[component, p])]
+
+
+async def test_a_session_leaves_workers_that_are_frozen(server: Server, undisturbed: str) -> None:
+    await two_each(server, "EncodeWorker", "PdWorker", "Processor")
+    logged = len(server.log)
+    one = Spoken(server, "EncodeWorker", "PdWorker")
+    await until(one.at_half, one.session)
+    victims = [one.replica(component) for component in ("EncodeWorker", "PdWorker")]
+    for victim in victims:
+        victim.send_signal(signal.SIGSTOP)
+    check_words(undisturbed, heard(await one.session))
+    # Nobody continues them: the launcher ends them.
+    await eventually(lambda: not any(v.is_running() for v in victims), seconds=60)
+    assert "\n".join(server.log[logged:]).count("has not answered for") == 2
+
+
+async def test_a_session_leaves_a_processor_that_is_frozen(
+    disturbed: Server, undisturbed: str
+) -> None:
+    await two_each(disturbed, "Processor")
+    logged = len(disturbed.log)
+    one = Spoken(disturbed, "Processor")
+    await until(one.at_half, one.session)
+    victim = one.replica("Processor")
+    victim.send_signal(signal.SIGSTOP)
+    check_words(undisturbed, heard(await one.session))
+    assert "moves to another processor" in "\n".join(disturbed.log[logged:])
+    await eventually(lambda: not victim.is_running(), seconds=60)
+
+
+async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: str) -> None:
+    """Killed alone, as for its memory: its PD worker says so, and ends."""
+    await two_each(disturbed, "PdWorker")
+    logged = len(disturbed.log)
+    one = Spoken(disturbed, "PdWorker")
+    await until(one.at_half, one.session)
+    victim = one.replica("PdWorker")
+    engines = [p for p in victim.children(recursive=True) if "EngineCore" in _name(p)]
+    assert len(engines) == 1
+    engines[0].kill()
+    check_words(undisturbed, heard(await one.session))
+    await eventually(lambda: not victim.is_running(), seconds=60)
+    said = "\n".join(disturbed.log[logged:])
+    assert re.search(r"auricle: \S+ died: .*[Ee]ngine", said)
+    assert "Traceback" not in said.split("auricle: ")[-1]
+
+
+def _name(process: psutil.Process) -> str:
+    return " ".join([process.name(), *process.cmdline()])

@@ -1,0 +1,84 @@
+"""SIGTERM to `auricle serve`: what is in work gets its text, and everything ends in order.
+
+The graph is gone afterwards, so this is the last test of the folder (see conftest.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import httpx
+import jiwer
+import numpy as np
+import pytest
+import websockets
+
+from auricle.client.stream import Event
+from auricle.tasks import cancelled
+from tests import recordings
+from tests.faults.sessions import check_words
+from tests.faults.test_draining import recordings_in_work, transcribed
+from tests.server import STOP_SECONDS, Server, eventually
+
+pytestmark = pytest.mark.end_to_end
+PACKET = recordings.SAMPLE_RATE // 10
+TIMES = 8  # the recording is long enough to be in work when the graph is told to stop
+
+
+async def speak(socket: websockets.ClientConnection) -> None:
+    """In real time, again and again, until the server has had enough."""
+    await socket.send(json.dumps({"type": "start", "sample_rate": recordings.SAMPLE_RATE}))
+    pcm = np.round(np.tile(recordings.samples("kitchen"), 4) * 32767).astype("<i2")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for at in range(0, len(pcm), PACKET):
+        await asyncio.sleep(began + at / recordings.SAMPLE_RATE - loop.time())
+        await socket.send(pcm[at : at + PACKET].tobytes())
+
+
+async def listen(socket: websockets.ClientConnection, events: list[Event]) -> None:
+    """Until it is closed with another code than 1000."""
+    with pytest.raises(websockets.ConnectionClosedError):
+        async for message in socket:
+            events.append(json.loads(message))
+
+
+async def test_sessions_and_recordings_end_before_the_graph_does(
+    server: Server, undisturbed: str
+) -> None:
+    url = server.url.replace("http", "ws") + "/v1/audio/stream"
+    events: list[Event] = []
+    async with (
+        websockets.connect(url) as socket,
+        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
+        speaking = asyncio.create_task(speak(socket))
+        listening = asyncio.create_task(listen(socket, events))
+        long = np.concatenate([recordings.samples("market")] * TIMES)
+        recording = asyncio.create_task(transcribed(client, long))
+        await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=30)
+        await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
+        logged = len(server.log)
+        server.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(STOP_SECONDS):
+            await listening
+            answer = await recording
+        await cancelled([speaking])
+    assert (events[-1]["type"], socket.close_code) == ("going_away", 1012)
+    # It was cut between two segments, and has the text of all that was said before.
+    text = " ".join(e["text"] for e in events if e["type"] == "final" and e["text"])
+    assert text
+    said = (undisturbed.split() * 4)[: len(text.split())]
+    check_words(" ".join(said), text)
+    assert answer.status_code == 200
+    words = " ".join([recordings.words("market")] * TIMES)
+    assert jiwer.wer(words, answer.json()["text"]) <= 0.25
+    assert await asyncio.to_thread(server.process.wait, STOP_SECONDS) == 0
+    log = server.log[logged:]
+    assert not [line for line in log if "Traceback" in line or "still held" in line]
+    stopped = [line for line in log if "stopping" in line]
+    order = ["launcher", "Frontend", "Processor", "Worker"]
+    positions = [min(n for n, line in enumerate(stopped) if name in line) for name in order]
+    assert positions == sorted(positions)

@@ -1,0 +1,83 @@
+"""Hostile clients and neighbours of the shared graph: each attack small, and some cases of all
+areas. `python -m benchmarks.hostile` has the whole campaign, with a witness beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.hostile.areas import AREAS
+from benchmarks.hostile.attack import liars_environment
+from benchmarks.hostile.attackers.target import Target
+from benchmarks.hostile.campaign import CAMPAIGN
+from benchmarks.hostile.case import TRIED, UNEXPECTED, cases
+from benchmarks.hostile.graph import target_of
+from benchmarks.hostile.pool import attacked
+from benchmarks.hostile.watch import failures
+from tests.server import Server
+
+pytestmark = pytest.mark.end_to_end
+SEED = 4
+COUNTS = {
+    "handshakes": 40, "frames": 40, "starts": 40, "events": 150, "queries": 80, "forms": 40,
+    "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40, "ports": 40,
+    "servers": 40,
+}  # fmt: skip
+# Those that need keys, minutes, or limits as they are delivered are in the campaign only.
+ATTACKS = {
+    "one_byte_frames": 0.15,
+    "ping_flood": 0.05,
+    "small_events": 0.05,
+    "failed_starts": 1.0,
+    "feature_offsets": 1.0,
+    "feature_extremes": 1.0,
+    "echo": 1.0,
+    "tiny_packets": 0.2,
+    "many_channels": 0.25,
+    "slow_bodies": 1.0,
+    "other_files": 0.3,
+    "strangers_inside": 1.0,
+    "readable_by_others": 1.0,
+    "beyond_loopback": 1.0,
+}
+
+
+@pytest.fixture
+def target(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """The shared graph, as an attacker knows it."""
+    found = target_of(server, {})
+    for name, value in liars_environment(found).items():
+        monkeypatch.setenv(name, value)
+    return found
+
+
+@pytest.mark.parametrize("area", COUNTS)
+async def test_some_cases_of_each_area(server: Server, target: Target, area: str) -> None:
+    before, pid = len(server.log), server.component("Frontend").pid
+    made = cases(area, SEED, COUNTS[area], AREAS[area].generate)
+    tally = await attacked(AREAS[area], target, made, lambda _: None, seconds=60)
+    wrong = [(case.id, outcome) for case, outcome in tally.remarkable]
+    assert not [one for one in wrong if one[1].verdict in UNEXPECTED]
+    assert sum(tally.verdicts[verdict] for verdict in TRIED) == COUNTS[area], tally.verdicts
+    assert failures(server.log[before:]) == []
+    assert server.component("Frontend").pid == pid
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_no_attack_of_the_campaign_succeeds(target: Target, name: str) -> None:
+    found = await CAMPAIGN[name].run(target, ATTACKS[name])
+    assert found.held, found.detail
+
+
+def test_every_area_and_attack_is_tried_here_or_needs_the_campaign() -> None:
+    only_there = {
+        "reports",
+        "faster_than_real_time",
+        "come_and_go",
+        "silent_connections",
+        "hours_of_silence",
+        "the_witness_impersonated",
+        "log_flood",
+        "media_bombs",
+        "key_of_another",
+    }
+    assert {*COUNTS, *ATTACKS, *only_there} == {*AREAS, *CAMPAIGN}

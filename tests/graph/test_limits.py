@@ -1,0 +1,405 @@
+"""API keys and limits, each from both sides, with the exact answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import trustme
+import websockets
+import yaml
+from click.testing import CliRunner
+
+from auricle.cli import main as auricle
+from auricle.frontend.doors.access.keys import new_key
+from auricle.tasks import cancelled
+from tests import recordings
+from tests.server import Server, eventually, frontend_beside
+
+pytestmark = pytest.mark.end_to_end
+SMALL = recordings.path("hello").read_bytes()
+START = json.dumps({"type": "start", "sample_rate": 16_000})
+
+
+@dataclass(frozen=True)
+class Guarded:
+    server: Server
+    secrets: dict[str, str]
+    keys: Path
+
+    def post(self, who: str | None, data: bytes = SMALL, name: str = "x.flac") -> httpx.Response:
+        return httpx.post(
+            f"{self.server.url}/v1/audio/transcriptions",
+            data={"model": "demo"},
+            files={"file": (name, data)},
+            headers=self.headers(who),
+            timeout=60,
+        )
+
+    def headers(self, who: str | None) -> dict[str, str]:
+        secret = self.secrets.get(who or "", who)
+        return {} if secret is None else {"Authorization": f"Bearer {secret}"}
+
+    def connect(
+        self, who: str | None, path: str = "/v1/audio/stream", compression: str | None = "deflate"
+    ) -> websockets.connect:
+        address = self.server.url.replace("http", "ws") + path
+        headers = self.headers(who)
+        return websockets.connect(address, additional_headers=headers, compression=compression)
+
+
+@pytest.fixture(scope="module")
+def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A frontend with keys and narrow limits."""
+    limits = {
+        "plain": {},
+        "off": {"enabled": False},
+        "single": {"max_sessions": 1},
+        "slow": {"audio_minutes_per_minute": 0.05},
+        "small": {"max_request_bytes": 20_000},
+    }
+    made = {name: new_key(name) for name in limits}
+    entries = [made[n][1].model_dump(exclude_defaults=True) | limits[n] for n in limits]
+    file = tmp_path_factory.mktemp("keys") / "keys.yaml"
+    file.write_text(yaml.safe_dump({"keys": entries}))
+    with frontend_beside(
+        server,
+        f"--Frontend.api_keys_file={file}",
+        "--Frontend.max_sessions=3",
+        "--Frontend.max_recordings=1",
+        "--Frontend.max_upload_bytes=400000",
+        "--Frontend.max_recording_seconds=60",
+        "--Frontend.upload_timeout_seconds=1",
+        "--Frontend.slow_reader_seconds=1",
+        "--Frontend.realtime_idle_seconds=3",
+        "--Frontend.idle_timeout_seconds=2",
+        "--Frontend.cors_origins=[https://pages.example]",
+    ) as frontend:
+        yield Guarded(frontend, {name: secret for name, (secret, _) in made.items()}, file)
+
+
+def refused(answer: httpx.Response, status: int, code: str, message: str) -> None:
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert error["code"] == code
+    assert message in error["message"]
+
+
+# ── keys ────────────────────────────────────────────────────────────────────
+
+
+def test_a_known_key_is_let_in(guarded: Guarded) -> None:
+    assert guarded.post("plain").status_code == 200
+    models = httpx.get(f"{guarded.server.url}/v1/models", headers=guarded.headers("plain"))
+    assert models.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "code", "message"),
+    [
+        (None, 401, "invalid_api_key", "no API key; send it as 'Authorization: Bearer KEY'"),
+        ("nobody", 401, "invalid_api_key", "this API key is not known here"),
+        ("off", 403, "forbidden", "this API key is switched off"),
+    ],
+)
+async def test_others_are_not(
+    guarded: Guarded, who: str | None, status: int, code: str, message: str
+) -> None:
+    refused(await asyncio.to_thread(guarded.post, who), status, code, message)
+    for path in ("/v1/audio/stream", "/v1/realtime"):
+        with pytest.raises(websockets.InvalidStatus) as closed:
+            async with guarded.connect(who, path):
+                pass
+        assert closed.value.response.status_code == status
+        assert message in closed.value.response.body.decode()
+
+
+def test_a_missing_key_says_how_to_send_one(guarded: Guarded) -> None:
+    assert guarded.post(None).headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_browser_sends_its_key_as_a_subprotocol(guarded: Guarded) -> None:
+    address = guarded.server.url.replace("http", "ws") + "/v1/realtime"
+    offered = ["realtime", f"openai-insecure-api-key.{guarded.secrets['plain']}"]
+    async with websockets.connect(address, subprotocols=offered) as socket:
+        assert socket.subprotocol == "realtime"
+        assert json.loads(await socket.recv())["type"] == "session.created"
+
+
+def test_health_and_metrics_are_open(guarded: Guarded) -> None:
+    for path in ("/health", "/live", "/metrics"):
+        assert httpx.get(guarded.server.url + path).status_code == 200
+
+
+async def silent(socket: websockets.ClientConnection) -> None:
+    """Send silence, so that the session is not idle."""
+    while True:
+        await socket.send(bytes(3_200))
+        await asyncio.sleep(0.1)
+
+
+async def test_a_key_comes_and_goes_while_the_server_runs(guarded: Guarded) -> None:
+    """Its session ends with a reason; one of another key goes on."""
+    before = guarded.keys.read_text()
+    secret, entry = new_key("guest")
+
+    def write(content: str) -> None:
+        changed = guarded.keys.with_suffix(".new")
+        changed.write_text(content)
+        changed.rename(guarded.keys)
+
+    write(before + yaml.safe_dump([entry.model_dump(mode="json", exclude_defaults=True)]))
+    await eventually(lambda: guarded.post(secret).status_code == 200, seconds=20)
+    async with guarded.connect(secret) as leaving, guarded.connect("plain") as staying:
+        for socket in (leaving, staying):
+            await socket.send(START)
+            assert json.loads(await socket.recv())["type"] == "ready"
+        silence = [asyncio.create_task(silent(socket)) for socket in (leaving, staying)]
+        write(before)
+        error = json.loads(await leaving.recv())
+        said = (error["code"], error["message"])
+        assert said == ("invalid_api_key", "this API key was withdrawn")
+        await leaving.wait_closed()
+        assert leaving.close_code == 1008
+        await cancelled(silence)
+        await staying.send('{"type": "end"}')
+        assert json.loads(await staying.recv())["type"] == "done"
+    refused(guarded.post(secret), 401, "invalid_api_key", "not known here")
+
+
+def test_the_command_makes_a_key_that_a_file_takes(tmp_path: Path) -> None:
+    made = CliRunner().invoke(auricle, ["key", "acme"])
+    assert made.exit_code == 0
+    (entry,) = yaml.safe_load(made.stdout)["keys"]
+    assert entry["name"] == "acme"
+    secret = made.stderr.splitlines()[0].split()[-1]
+    assert secret.startswith("auricle-")
+    assert secret not in made.stdout
+    wrong = CliRunner().invoke(auricle, ["key", "Not A Name"])
+    assert wrong.exit_code == 2
+    assert "name 'Not A Name'" in wrong.stderr
+
+
+# ── limits of a key ─────────────────────────────────────────────────────────
+
+
+async def test_a_key_has_so_many_sessions_at_once(guarded: Guarded) -> None:
+    async with guarded.connect("single") as first:
+        await first.send(START)
+        assert json.loads(await first.recv())["type"] == "ready"
+        async with guarded.connect("single") as second:
+            error = json.loads(await second.recv())
+            assert error["code"] == "rate_limited"
+            assert "this API key has 1 sessions open, which is its limit" in error["message"]
+            with pytest.raises(websockets.ConnectionClosed):
+                await second.recv()
+            assert second.close_code == 1013
+        answer = await asyncio.to_thread(guarded.post, "single")
+        refused(answer, 429, "rate_limited", "this API key has 1 sessions open")
+        assert int(answer.headers["retry-after"]) >= 1
+        await first.send('{"type": "end"}')
+        assert json.loads(await first.recv())["type"] == "done"
+    answer = await asyncio.to_thread(guarded.post, "single")
+    assert answer.status_code == 200
+
+
+def test_a_key_that_has_used_its_audio_waits(guarded: Guarded) -> None:
+    # 0.05 minutes per minute: three seconds are free, less than two times `hello`.
+    assert [guarded.post("slow").status_code for _ in range(2)] == [200, 200]
+    answer = guarded.post("slow")
+    used = "this API key has used its 0.05 minutes of audio per minute"
+    refused(answer, 429, "rate_limited", used)
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def wav(seconds: float) -> bytes:
+    import io
+
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(int(16_000 * seconds), np.int16), 16_000, format="WAV")
+    return file.getvalue()
+
+
+def test_a_key_has_its_own_request_size(guarded: Guarded) -> None:
+    assert guarded.post("small", wav(0.5), "x.wav").status_code == 200
+    message = "the request is larger than the 20000 bytes it may have"
+    refused(guarded.post("small", wav(1.0), "x.wav"), 413, "too_large", message)
+
+
+# ── limits of the server ────────────────────────────────────────────────────
+
+
+def test_the_server_has_a_request_size(guarded: Guarded) -> None:
+    assert guarded.post("plain", wav(12.0), "x.wav").status_code == 200
+    message = "the request is larger than the 400000 bytes it may have; compress the audio"
+    refused(guarded.post("plain", wav(13.0), "x.wav"), 413, "too_large", message)
+
+
+def test_an_upload_of_unknown_size_is_counted(guarded: Guarded) -> None:
+    def body() -> Iterator[bytes]:
+        yield b'--x\r\ncontent-disposition: form-data; name="file"; filename="x.wav"\r\n\r\n'
+        for _ in range(100):
+            yield bytes(10_000)
+
+    answer = httpx.post(
+        f"{guarded.server.url}/v1/audio/transcriptions",
+        content=body(),
+        headers={
+            **guarded.headers("plain"),
+            "content-type": "multipart/form-data; boundary=x",
+        },
+        timeout=60,
+    )
+    refused(answer, 413, "too_large", "larger than the 400000 bytes")
+
+
+def test_a_recording_has_a_length(guarded: Guarded) -> None:
+    import io
+
+    def flac(seconds: int) -> bytes:
+        file = io.BytesIO()
+        soundfile.write(file, np.zeros(16_000 * seconds, np.int16), 16_000, format="FLAC")
+        return file.getvalue()
+
+    assert guarded.post("plain", flac(60)).status_code == 200
+    message = "x.flac is longer than the 60 s a recording may have; send it in parts"
+    refused(guarded.post("plain", flac(61)), 413, "audio_too_long", message)
+
+
+async def test_an_upload_that_stalls_is_ended(guarded: Guarded) -> None:
+    url = httpx.URL(guarded.server.url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    key = guarded.headers("plain")["Authorization"]
+    head = [
+        "POST /v1/audio/transcriptions HTTP/1.1",
+        f"host: {url.host}",
+        f"authorization: {key}",
+        "content-type: multipart/form-data; boundary=x",
+        "content-length: 1000",
+    ]
+    writer.write("\r\n".join([*head, "", "--x"]).encode())  # and no more
+    async with asyncio.timeout(30):
+        answer = (await reader.readuntil(b"}}")).decode()
+    writer.close()
+    assert answer.startswith("HTTP/1.1 408")
+    assert "the next part of the upload took longer than 1 s" in answer
+
+
+async def test_an_upload_in_progress_takes_no_complete_ones_place(guarded: Guarded) -> None:
+    holding, let_go = asyncio.Event(), asyncio.Event()
+
+    async def body():
+        yield b'--x\r\ncontent-disposition: form-data; name="file"; filename="x.wav"\r\n\r\n'
+        holding.set()
+        while not let_go.is_set():
+            yield b"\x00"
+            await asyncio.sleep(0.1)  # the pace of a slow upload, not a wait
+
+    url = f"{guarded.server.url}/v1/audio/transcriptions"
+    headers = {**guarded.headers("plain"), "content-type": "multipart/form-data; boundary=x"}
+    async with httpx.AsyncClient(timeout=30) as client:
+        first = asyncio.create_task(client.post(url, content=body(), headers=headers))
+        await holding.wait()
+        assert (await asyncio.to_thread(guarded.post, "plain")).status_code == 200
+        let_go.set()
+        await first
+    assert (await asyncio.to_thread(guarded.post, "plain")).status_code == 200
+
+
+async def test_the_server_has_so_many_sessions(guarded: Guarded) -> None:
+    opened = [await guarded.connect("plain", "/v1/realtime") for _ in range(3)]
+    try:
+        for socket in opened:
+            assert json.loads(await socket.recv())["type"] == "session.created"
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            await guarded.connect("plain", "/v1/realtime")
+        answer = refused.value.response
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert json.loads(answer.body)["error"]["message"] == "all 3 sessions are in use"
+    finally:
+        for socket in opened:
+            await socket.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "message"),
+    [
+        ("/v1/realtime", None, "the next event of the client took longer than 3 s"),
+        ("/v1/audio/stream", START, "the next audio packet took longer than 2 s"),
+    ],
+)
+async def test_a_client_that_says_nothing_is_ended_and_told_why(
+    guarded: Guarded, path: str, first: str | None, message: str
+) -> None:
+    async with guarded.connect("plain", path) as socket:
+        if first is not None:
+            await socket.send(first)
+        await socket.recv()
+        error = json.loads(await socket.recv())
+        assert message in json.dumps(error)
+        with pytest.raises(websockets.ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1008
+
+
+async def test_a_client_that_does_not_read_is_ended_and_told_why(guarded: Guarded) -> None:
+    async with guarded.connect("plain", "/v1/realtime", compression=None) as socket:
+        await socket.recv()
+
+        async def ask_for_ever() -> None:
+            """Each is answered with the whole configuration; nobody takes the answers."""
+            prompt = {"prompt": "\N{MUSICAL SYMBOL G CLEF}" * 2_000}
+            wanted = {"audio": {"input": {"transcription": prompt}}}
+            while True:
+                await socket.send(json.dumps({"type": "session.update", "session": wanted}))
+
+        metric = "auricle_frontend_sessions_ended_total"
+        before = guarded.server.metric("Frontend", metric, result="deadline")
+        asking = asyncio.create_task(ask_for_ever())
+        await eventually(
+            lambda: guarded.server.metric("Frontend", metric, result="deadline") == before + 1,
+            seconds=30,
+        )
+        await cancelled([asking])
+        with pytest.raises(websockets.ConnectionClosed):
+            async with asyncio.timeout(30):
+                while True:
+                    await socket.recv()
+        assert socket.close_code == 1008
+        assert socket.close_reason == "reading what was sent took longer than 1 s"
+
+
+# ── browsers and TLS ────────────────────────────────────────────────────────
+
+
+def test_only_named_origins_may_call(guarded: Guarded) -> None:
+    def allowed(origin: str) -> str | None:
+        answer = httpx.get(f"{guarded.server.url}/live", headers={"Origin": origin})
+        return answer.headers.get("access-control-allow-origin")
+
+    assert allowed("https://pages.example") == "https://pages.example"
+    assert allowed("https://elsewhere.example") is None
+
+
+def test_tls_by_settings(server: Server, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    trusted = ssl.create_default_context()
+    authority.configure_trust(trusted)
+    settings = (f"--Frontend.tls_certificate={certificate}", f"--Frontend.tls_key={key}")
+    with frontend_beside(server, *settings) as frontend:
+        assert frontend.url.startswith("https://")
+        # `/health` says 503 until a processor is found.
+        assert httpx.get(f"{frontend.url}/health", verify=trusted).status_code == 200

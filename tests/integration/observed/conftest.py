@@ -1,0 +1,46 @@
+"""A graph that tells all it can: traces, JSON logs of every level, and what KV it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.observed.collector import Collector
+from tests.server import Server, free_port, frontend_beside, serving
+
+
+@pytest.fixture(scope="package")
+def collector() -> Iterator[Collector]:
+    collector = Collector()
+    with collector.running():
+        yield collector
+
+
+@pytest.fixture(scope="package")
+def observed(collector: Collector) -> Iterator[Server]:
+    """Two PD workers that tell of their KV, and a processor that listens."""
+    first = free_port()
+    with serving(
+        "--Common.placement=kv",
+        "--PdWorker.replicas=2",
+        f"--PdWorker.system_port={first}",
+        f"--Common.otlp_endpoint={collector.endpoint}",
+        "--Common.log_format=json",
+        "--Common.log_level=DEBUG",
+    ) as running:
+        running.system_ports |= {"PdWorker": first, "PdWorker-2": first + 1}
+        yield running
+
+
+@pytest.fixture(scope="package")
+def telling(observed: Server, collector: Collector) -> Iterator[Server]:
+    """A frontend of the graph that logs transcripts."""
+    with frontend_beside(
+        observed,
+        "--Common.placement=kv",
+        f"--Common.otlp_endpoint={collector.endpoint}",
+        "--Common.log_format=json",
+        "--Common.log_transcripts=true",
+    ) as frontend:
+        yield frontend

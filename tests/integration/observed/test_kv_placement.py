@@ -1,0 +1,100 @@
+"""Segments placed where the KV of their context is, through Dynamo's KV router."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.client.stream import stream_file
+from auricle.runtime import KvIndex, Runtime
+from auricle.settings import ProcessorSettings
+from tests import recordings
+from tests.server import ROOT, Server
+
+pytestmark = pytest.mark.end_to_end
+MODEL = ROOT / "models/demo"
+BLOCK = 32  # configs/demo.yaml
+
+
+def context_of(name: str) -> str:
+    """Some 600 tokens that no other test's prompt begins with."""
+    return " ".join(f"The {n}th harbour pilot is called {name}." for n in range(20))
+
+
+CONTEXTS = [
+    context_of(name)
+    for name in ("Anselm Brockdorff", "Wilhelmina Oakes", "Tove Lindqvist", "Idris Farrow")
+]
+
+
+@pytest.fixture
+async def index(observed: Server) -> AsyncIterator[KvIndex]:
+    """As the processor has one."""
+    settings = ProcessorSettings(model=MODEL, discovery_path=observed.discovery, placement="kv")
+    runtime = Runtime(settings)
+    await runtime.client("pd_worker", "generate").wait_for_instances(10)
+    yield runtime.kv_index("pd_worker", "generate")
+    runtime.close()
+
+
+async def prefilled(server: Server, context: str) -> int:
+    """Prompt tokens of a session that the KV cache of its PD worker did not have."""
+    samples = recordings.samples("hello")
+    events = [e async for e in stream_file(server.url, samples, live=False, context=context)]
+    usage = events[-1]["usage"]
+    return int(usage["prompt_tokens"]) - int(usage["cached_tokens"])
+
+
+async def holders(index: KvIndex, head: tuple[int, ...], tenant: str = "default") -> list[int]:
+    """Who holds the prompt's head, once anybody does."""
+    async with asyncio.timeout(10):
+        while not (held := await index.held(head, tenant)):  # noqa: ASYNC110  it only answers
+            await asyncio.sleep(0.02)
+    return list(held)
+
+
+async def listening(server: Server, limit: int) -> None:
+    """Until the processor hears what workers hold: it joins their events after it is ready.
+
+    Any one hit may be luck, of which two contexts in a row are less.
+    """
+    hits = 0
+    async with asyncio.timeout(60):
+        for number in itertools.count():
+            context = context_of(f"Newcomer {number}")
+            await prefilled(server, context)
+            hits = hits + 1 if await prefilled(server, context) < limit else 0
+            if hits == 2:
+                return
+
+
+async def test_sessions_with_one_context_go_where_it_is(observed: Server, index: KvIndex) -> None:
+    """By load alone they would take turns, and both workers prefill every context."""
+    prompt = PromptFormat(open_checkpoint(MODEL))
+    # Only what follows the last full block is prefilled again.
+    limit = await prefilled(observed, "") + 2 * BLOCK
+    await listening(observed, limit)
+    missed = 0
+    for context in CONTEXTS:
+        head = prompt.head(context)
+        assert len(head) > 300
+        assert await prefilled(observed, context) > len(head)
+        await holders(index, head)
+        for _ in range(2):
+            missed += await prefilled(observed, context) >= limit
+    # What the router says is a hint: on a busy machine an answer may come too late.
+    assert missed <= 1
+
+
+async def test_tenants_do_not_see_where_others_have_their_kv(
+    observed: Server, index: KvIndex
+) -> None:
+    head = PromptFormat(open_checkpoint(MODEL)).head(CONTEXTS[0])
+    await prefilled(observed, CONTEXTS[0])
+    assert await holders(index, head)
+    assert await index.held(head, "somebody else") == {}

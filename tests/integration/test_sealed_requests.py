@@ -1,0 +1,132 @@
+"""Requests and events over Dynamo's own planes: only the deployment's reach a handler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from msgspec import to_builtins
+from prometheus_client import CollectorRegistry
+
+from auricle.errors import UntrustedCaller
+from auricle.messages import AskDecisions, Decisions
+from auricle.runtime import Route, Runtime
+from auricle.runtime.events import EventPublisher
+from auricle.runtime.remote import RemoteEndpoint
+from auricle.runtime.seals import Sealer
+from auricle.runtime.secrets import Secrets
+from auricle.runtime.wire import encoded, sealed_to_wire
+from auricle.settings import CommonSettings
+
+pytestmark = pytest.mark.integration
+REFUSED = "auricle_internal_messages_refused_total"
+
+
+@dataclass
+class Bench:
+    """A process that serves one endpoint, publishes, and calls itself."""
+
+    runtime: Runtime
+    registry: CollectorRegistry
+    calls: int = 0
+    heard: list[Decisions] = field(default_factory=list)
+
+    async def decisions(self, _request: AskDecisions) -> Decisions:
+        self.calls += 1
+        return Decisions((), leads=True)
+
+    @property
+    def client(self) -> RemoteEndpoint:
+        return self.runtime.client("planner", "decisions")
+
+    @property
+    def instance(self) -> int:
+        return self.runtime.instance("planner", "decisions")
+
+    async def raw(self, data: object) -> Any:
+        """What an endpoint answers to whoever reaches it."""
+        client = await self.runtime._endpoint("planner", "decisions").client()
+        (reply,) = [
+            reply async for reply in await client.direct(data, self.instance, annotated=False)
+        ]
+        return reply
+
+    def refused(self, reason: str) -> float:
+        return self.registry.get_sample_value(REFUSED, {"reason": reason}) or 0.0
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    registry = CollectorRegistry()
+    settings = CommonSettings(discovery_path=tmp_path / "d")
+    subject = Bench(Runtime(settings, registry=registry), registry)
+    route = Route("decisions", AskDecisions, unary=subject.decisions)
+    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(subject.runtime.serve("planner", [route], until=stop))
+    await subject.client.wait_for_instances(30)
+    yield subject
+    stop.set_result(None)
+    await serving
+
+
+async def test_only_requests_and_events_of_the_deployment_are_taken(
+    bench: Bench, tmp_path: Path
+) -> None:
+    # One after the other: Dynamo's runtime can be made once in a process.
+    reply = await bench.client.call(AskDecisions(), Decisions, bench.instance, 10)
+    assert (reply.leads, bench.calls) == (True, 1)
+
+    # Without a seal, as any program could send it.
+    answer = await bench.raw(to_builtins(AskDecisions()))
+    assert (answer["code"], bench.refused("malformed")) == (UntrustedCaller.code, 1)
+
+    # With the secret of another deployment.
+    other = tmp_path / "other"
+    other.write_text("b" * 64)
+    other.chmod(0o600)
+    stranger = Secrets(other, "Common.secret_file")
+    path = "auricle.planner.decisions"
+    endpoint = bench.runtime._endpoint("planner", "decisions")
+    with pytest.raises(UntrustedCaller):
+        await RemoteEndpoint(endpoint, path, Sealer(stranger)).call(
+            AskDecisions(), Decisions, bench.instance, 10
+        )
+    assert bench.refused("mac") == 1
+
+    # The same request twice.
+    sealer = Sealer(bench.runtime._secrets)
+    sealed = sealer.seal(encoded(AskDecisions()), f"{path}/{bench.instance:x}")
+    assert "code" not in await bench.raw(sealed_to_wire(sealed))
+    assert (await bench.raw(sealed_to_wire(sealed)))["code"] == UntrustedCaller.code
+    assert bench.calls == 2
+
+    await events_of_strangers_are_not_heard(bench, stranger)
+    nothing_listens_beyond_this_machine()
+
+
+async def events_of_strangers_are_not_heard(bench: Bench, stranger: Secrets) -> None:
+    bench.runtime.subscribe("planner", "topic", Decisions, bench.heard.append)
+    bench.runtime.publish("planner", "topic", lambda: Decisions(("ours",), leads=True), 0.05)
+    topic = bench.runtime._endpoint("planner", "topic")
+    publisher = EventPublisher(topic, "auricle.planner.topic", Sealer(stranger))
+    async with asyncio.timeout(20):
+        while not (bench.heard and bench.refused("mac") > 1):
+            publisher.publish(Decisions(("forged",), leads=True))
+            await asyncio.sleep(0.05)
+    publisher.close()
+    assert {decisions.lines for decisions in bench.heard} == {("ours",)}
+
+
+def nothing_listens_beyond_this_machine() -> None:
+    listening = [
+        connection.laddr
+        for connection in psutil.Process().net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert {address.ip for address in listening} == {"127.0.0.1"}

@@ -1,0 +1,96 @@
+"""The frontend's real HTTP server in this process, around an application of the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvloop
+from starlette.types import ASGIApp
+
+from auricle.frontend.doors.connections import ConnectionLimits, Connections
+from auricle.frontend.doors.http_protocol import DoorConfig
+from auricle.frontend.doors.server import DoorServer
+from auricle.frontend.doors.session_log import RefusalLog
+from auricle.frontend.doors.socket_protocol import WebSocketProtocol
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the event loop run until the condition holds."""
+    while not condition():  # noqa: ASYNC110  # nothing tells when it does
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Door:
+    """A server at `port`. Its deadlines follow `clock`."""
+
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    clock: Clock = field(default_factory=Clock)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.connections = Connections(self.limits, RefusalLog(), self.clock)
+
+    def after(self, seconds: float) -> None:
+        """So much time passes, and the server looks at its connections."""
+        self.clock.now += seconds
+        self.connections.look()
+
+    @asynccontextmanager
+    async def serving(self, app: ASGIApp, **options: Any) -> AsyncIterator[None]:
+        usual: dict[str, Any] = {
+            "ws": WebSocketProtocol,
+            "ws_ping_timeout": None,
+            "proxy_headers": False,
+            "timeout_graceful_shutdown": 2,
+        }
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self.port = listener.getsockname()[1]
+            config = DoorConfig(
+                app,
+                connections=self.connections,
+                log_config=None,
+                lifespan="off",
+                **usual | options,
+            )
+            server = DoorServer(config)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            async with asyncio.timeout(30):
+                await server.accepting.wait()
+                try:
+                    yield
+                finally:
+                    server.should_exit = True
+                    await serving
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def ask(self, data: bytes) -> bytes:
+        """Everything that the server answers to `data` until it closes the connection."""
+        reader, writer = await self.connect()
+        writer.write(data)
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@pytest.fixture(scope="module")
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """The frontend runs on uvloop. A module that imports this has its tests run there too."""
+    return uvloop.EventLoopPolicy()

@@ -1,0 +1,76 @@
+"""The audit of dependencies: what is vulnerable, what could not be asked, what was not asked."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from types import ModuleType
+
+import pytest
+
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+
+
+def _module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("audit", ROOT / "requirements/audit.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules["audit"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+audit = _module()
+
+
+def said(*packages: dict[str, object]) -> str:
+    return json.dumps({"dependencies": packages})
+
+
+SAFE = {"name": "fastapi", "version": "1", "vulns": []}
+VULNERABLE = {
+    "name": "torch",
+    "version": "2",
+    "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}, {"id": "PYSEC-2", "fix_versions": []}],
+}
+UNKNOWN = {"name": "nixl", "skip_reason": "Dependency not found on PyPI"}
+
+
+def test_every_pinned_version_is_asked_about_once() -> None:
+    locks = ["a==1\ntorch==2.13.0+cpu\n", "# x\na==2\nb==1 ; python_version > '3'\n", "a==1\n"]
+    assert audit.pins(locks) == [["a==1", "b==1", "torch==2.13.0"], ["a==2"]]
+
+
+def test_a_vulnerability_is_red() -> None:
+    text, code = audit.report([audit.findings(said(SAFE, VULNERABLE), "")])
+    assert code == 1
+    assert "torch 2: PYSEC-1, fixed in 3\ntorch 2: PYSEC-2, fixed in none" in text
+
+
+def test_a_package_of_which_nothing_is_known_is_named() -> None:
+    text, code = audit.report([audit.findings(said(SAFE, UNKNOWN), "")])
+    assert (code, text.splitlines()[-1]) == (0, "not on PyPI, not audited: nixl")
+
+
+def test_a_mirror_that_knows_nothing_is_no_proof_of_safety() -> None:
+    with pytest.raises(audit.Unreachable, match="knows none"):
+        audit.report([audit.findings(said(UNKNOWN), "")])
+
+
+def test_no_connection_is_told_from_a_failure() -> None:
+    with pytest.raises(audit.Unreachable):
+        audit.findings("", "Traceback\n  ...\nrequests.exceptions.ConnectionError: no route\n")
+    with pytest.raises(RuntimeError, match="duplicate"):
+        audit.findings("", "ERROR:pip_audit._cli:package fastapi has duplicate requirements")
+
+
+def test_every_lock_is_audited() -> None:
+    locks = {p.name for p in (ROOT / "requirements").glob("*.txt") if "overrides" not in p.name}
+    assert locks == {"cpu.txt", "gpu.txt", "dev.txt", "bench.txt", "torch-pypi.txt"}
+    rule = (ROOT / "Makefile").read_text().partition("\naudit:")[2].partition("\n\n")[0]
+    assert "$(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))" in rule

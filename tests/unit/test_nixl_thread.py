@@ -1,0 +1,77 @@
+"""The thread that drives NIXL: whoever waits for it hears of its death. NIXL is a fake."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
+from auricle.errors import ProcessFailed, TransferFailed
+
+pytestmark = pytest.mark.unit
+REGION = Region(4096, 64)
+REQUEST = ReadRequest("other", b"m", (REGION,), (REGION,), b"1", deadline_seconds=60.0)
+
+
+class Agent:
+    """An agent whose transfers never end, and whose polls do what `poll` does."""
+
+    def __init__(self, *_: object) -> None:
+        self.broken = threading.Event()
+        self.notices: list[bytes] = []
+
+    def get_new_notifs(self) -> dict[str, list[bytes]]:
+        if self.broken.is_set():
+            raise RuntimeError("the backend has failed")
+        taken, self.notices = self.notices, []
+        return {"other": taken}
+
+    def check_xfer_state(self, _handle: object) -> str:
+        return "PROC"
+
+    def __getattr__(self, _name: str) -> object:
+        return lambda *_: b"other"
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
+    package, api = ModuleType("nixl_cu12"), ModuleType("nixl_cu12._api")
+    api.__dict__.update(nixl_agent=Agent, nixl_agent_config=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "nixl_cu12", package)
+    monkeypatch.setitem(sys.modules, "nixl_cu12._api", api)
+    heard: list[bytes] = []
+
+    def on_notice(notice: bytes) -> None:
+        heard.append(notice)
+        if notice == b"junk":
+            raise ValueError("not a lease")
+
+    subject = NixlEndpoint("me", REGION, on_notice, lambda: True)
+    subject.start()
+    subject.heard = heard  # type: ignore[attr-defined]
+    return subject
+
+
+async def test_when_it_dies_readers_and_owner_hear_of_it_at_once(endpoint: NixlEndpoint) -> None:
+    read = endpoint.begin(REQUEST)
+    await endpoint.answers()  # so the read has begun
+    endpoint._agent.broken.set()
+    with pytest.raises(ProcessFailed, match="the NIXL thread died: the backend has failed"):
+        await endpoint.watch()
+    for one in (read, endpoint.begin(REQUEST)):
+        with pytest.raises(TransferFailed, match="the NIXL thread has ended"):
+            await asyncio.wrap_future(one.outcome)
+    assert not read.ended.done()  # NIXL may still write to its memory
+
+
+async def test_what_another_process_sends_does_not_end_it(endpoint: NixlEndpoint) -> None:
+    endpoint._agent.notices = [b"junk", b"7"]
+    for _ in range(3):
+        await endpoint.answers()
+    assert endpoint.heard == [b"junk", b"7"]  # type: ignore[attr-defined]
+    endpoint.close()
+    await endpoint.watch()  # an end that was asked for is no failure

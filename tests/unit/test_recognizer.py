@@ -1,0 +1,76 @@
+"""What a processor does about windows that a PD worker could not read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from auricle.errors import WindowsMissing, WindowsSpoiled
+from auricle.messages import DecodeRequest, Done, EncodeRequest, SpoiledSlot
+from auricle.processor.actions import DecodeTask
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.usage import UsageMeter
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from tests.unit.scripted import GRID, PROMPT, VIEW, ScriptedWorkers, counting, feed, session
+
+pytestmark = pytest.mark.unit
+REPORTED = SpoiledSlot("a", 0, 1)
+
+
+class Readers(ScriptedWorkers):
+    """PD workers that fail their first reads in the ways of `failures`."""
+
+    def __init__(self, *failures: type[WindowsMissing]) -> None:
+        super().__init__(counting)
+        self.failures = list(failures)
+        self.encoders: list[int] = []
+
+    async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
+        if isinstance(message, EncodeRequest):
+            self.encoders.append(instance)
+        if isinstance(message, DecodeRequest) and self.failures:
+            keys = tuple(window.key for window in message.windows)
+            raise self.failures.pop(0)(keys, "slot header has magic 00000000")
+        return await super().call(message, reply, instance, seconds)
+
+
+async def test_a_window_that_a_segment_has_twice_is_sent_once() -> None:
+    """Keys carry no position: two windows of digital silence have one key."""
+    workers = Readers()
+    audio = SegmentAudio(VIEW.geometry, KeyScheme(VIEW.fingerprint, "float32", "t"))
+    audio.push(np.zeros(25 * 16_000, np.int16))
+    recognizer = Recognizer("s", "t", EncodePool(workers, 1.0, 3), PdPool(workers, 1.0, 3))  # type: ignore[arg-type]
+    task = DecodeTask(PROMPT.head(""), PROMPT.tail(None), 20, final=True)
+    await recognizer.decode(audio, audio.samples, task, UsageMeter())
+    recognizer.close()
+    sent = [window.key for window in workers.encodes[0].windows]
+    decoded = [window.key for window in workers.decodes[0].windows]
+    assert len(decoded) == 4
+    assert sorted(sent) == sorted(set(decoded)) != sorted(decoded)
+
+
+async def test_a_spoiled_slot_is_reported_to_the_encode_worker_that_has_it() -> None:
+    workers = Readers(WindowsSpoiled)
+    events = await feed(session(workers), 2 * GRID)
+    assert isinstance(events[-1], Done)
+    first, second, *later = workers.encodes
+    assert (first.spoiled, second.spoiled) == ((), (REPORTED,))
+    assert workers.encoders[0] == workers.encoders[1]
+    assert not any(request.spoiled for request in later)
+
+
+async def test_a_window_that_stays_spoiled_is_encoded_elsewhere() -> None:
+    workers = Readers(WindowsSpoiled, WindowsSpoiled)
+    events = await feed(session(workers), GRID)
+    assert isinstance(events[-1], Done)
+    first, second, third = workers.encoders[:3]
+    assert first == second != third
+
+
+async def test_windows_that_cannot_be_read_at_all_are_encoded_elsewhere() -> None:
+    """Their encode worker has probably died."""
+    workers = Readers(WindowsMissing)
+    await feed(session(workers), GRID)
+    assert workers.encoders[0] != workers.encoders[1]
+    assert not any(request.spoiled for request in workers.encodes)

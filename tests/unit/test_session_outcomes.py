@@ -1,0 +1,109 @@
+"""A session is done once its client has been told all, however fast the client leaves then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from auricle.frontend.doors.sockets import ClientGone
+from auricle.frontend.stream.session import StreamProtocol
+from auricle.messages import Done, SessionReady, Usage
+from auricle.process.tracing import OFF
+from auricle.settings import FrontendSettings
+
+pytestmark = pytest.mark.unit
+
+START = '{"type": "start", "sample_rate": 16000, "endpointing": {"enabled": false}}'
+
+
+class Link:
+    """A session that ends at once, if it `ends`; closing its event stream takes a while."""
+
+    def __init__(self, ends: bool) -> None:
+        self._ends = ends
+
+    async def add(self, _piece: object) -> None:
+        pass
+
+    def finish(self, _samples: int) -> None:
+        pass
+
+    async def pump(self) -> None:
+        await asyncio.Event().wait()
+
+    async def events(self) -> AsyncIterator[SessionReady | Done]:
+        try:
+            yield SessionReady("s")
+            if not self._ends:
+                await asyncio.Event().wait()
+            yield Done(Usage())
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+class Socket:
+    """A client that sends start and end, and leaves when it gets a message of the type `until`."""
+
+    session = "s"
+    trace = ""
+    chunk_multiple = 1
+    client = SimpleNamespace(tenant="default")
+
+    def __init__(self, until: str, delivered: bool = True) -> None:
+        self._messages = [START, '{"type": "end"}']
+        self._until = f'"type":"{until}"'
+        self._delivered = delivered
+        self._left = asyncio.Event()
+
+    async def receive(self, _seconds: float, _what: str) -> tuple[str | None, bytes]:
+        return self._messages.pop(0), b""
+
+    async def heard(self, _seconds: float) -> None:
+        pass
+
+    async def gone(self) -> None:
+        await self._left.wait()
+        raise ClientGone
+
+    async def send(self, text: str) -> None:
+        if self._until in text:
+            self._left.set()
+            await asyncio.sleep(0)
+            if not self._delivered:
+                raise ClientGone
+
+
+async def serve(socket: Socket, ends: bool = True) -> None:
+    frontend: Any = SimpleNamespace(
+        settings=FrontendSettings(),
+        chunk_ms=lambda wanted, multiple: 640,
+        detector=MagicMock(),
+        front_door=SimpleNamespace(leaving=False),
+        metrics=MagicMock(),
+        tracer=OFF,
+        model="demo",
+        link=lambda opened, **_: Link(ends),
+        lead=lambda: None,
+    )
+    async with asyncio.timeout(20):
+        await StreamProtocol(frontend).serve(socket)  # type: ignore[arg-type]
+
+
+async def test_a_client_that_leaves_at_its_last_message_had_all_it_came_for() -> None:
+    await serve(Socket(until="done"))
+
+
+async def test_a_client_that_leaves_before_its_last_message_is_gone() -> None:
+    with pytest.raises(ClientGone):
+        await serve(Socket(until="ready"), ends=False)
+
+
+async def test_a_client_to_which_the_last_message_cannot_be_sent_is_gone() -> None:
+    with pytest.raises(ClientGone):
+        await serve(Socket(until="done", delivered=False))

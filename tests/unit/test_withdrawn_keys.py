@@ -1,0 +1,103 @@
+"""What clients see when their key is withdrawn, and what operators' keys are for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import websockets
+
+from auricle.errors import SettingsError
+from auricle.frontend.doors.access.keys import ApiKey, new_key
+from auricle.frontend.main import _access
+from auricle.settings import FrontendSettings
+from tests.unit.front import START, Front, last_words
+
+pytestmark = pytest.mark.unit
+
+
+def made(name: str, *scopes: str) -> tuple[str, ApiKey]:
+    return new_key(name, scopes=scopes or ("live", "recordings"))
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime"])
+async def test_a_live_session_ends_with_a_reason_and_its_neighbour_goes_on(path: str) -> None:
+    (secret, entry), (other_secret, other) = made("acme"), made("globex")
+    front = Front([entry, other])
+    async with asyncio.timeout(20), front.serving():
+        async with front.connect(path, secret) as ending, front.connect(path, other_secret) as kept:
+            for socket in (ending, kept):
+                if path == "/v1/realtime":
+                    await socket.recv()
+                else:
+                    await socket.send(START)
+                    await front.processors.opened.acquire()
+            front.access.replace([other])
+            said, code, reason = await last_words(ending)
+            assert (code, reason) == (1008, "this API key was withdrawn")
+            assert "this API key was withdrawn" in said
+            assert "acme" not in said
+            assert kept.close_code is None
+            await (await kept.ping())
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with front.connect(path, secret):
+                pass
+        assert refused.value.response.status_code == 401
+
+
+async def test_a_recording_ends_too() -> None:
+    secret, entry = made("acme")
+    front = Front([entry])
+    begun = asyncio.Event()
+
+    async def parts(*_: object) -> object:
+        begun.set()
+        await asyncio.Event().wait()
+        yield
+
+    front.decoders.outputs = parts
+    async with asyncio.timeout(20), front.serving():
+        posting = asyncio.create_task(front.post(secret))
+        await begun.wait()
+        front.access.replace([])
+        answer = await posting
+    assert answer.status_code == 401
+    assert answer.json()["error"]["message"] == "this API key was withdrawn"
+
+
+async def test_a_key_opens_what_it_is_for() -> None:
+    live, live_entry = made("live", "live")
+    recordings, recordings_entry = made("recordings", "recordings")
+    front = Front([live_entry, recordings_entry])
+    async with asyncio.timeout(20), front.serving():
+        assert (await front.post(live)).json()["error"]["code"] == "forbidden"
+        for path in ("/v1/audio/stream", "/v1/realtime"):
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                async with front.connect(path, recordings):
+                    pass
+            assert refused.value.response.status_code == 403
+            error = json.loads(refused.value.response.body)["error"]["message"]
+            assert error == "this API key is not for live; its scopes: recordings"
+        assert (await front.get("/v1/models", live)).status_code == 200
+        assert (await front.get("/v1/models", recordings)).status_code == 200
+
+
+async def test_metrics_are_open_unless_they_need_an_operators_key() -> None:
+    (secret, client), (operator_secret, operator) = made("acme"), made("ops", "operations")
+    front = Front([client, operator])
+    async with asyncio.timeout(20), front.serving():
+        assert (await front.get("/metrics")).status_code == 200
+    front = Front([client, operator], metrics_need_key=True)
+    async with asyncio.timeout(20), front.serving():
+        assert (await front.get("/metrics")).status_code == 401
+        assert (await front.get("/metrics", secret)).status_code == 403
+        assert (await front.get("/metrics", operator_secret)).status_code == 200
+        assert (await front.post(operator_secret)).status_code == 403
+        for path in ("/live", "/health"):
+            assert (await front.get(path)).status_code in (200, 503)
+
+
+def test_metrics_cannot_need_a_key_where_there_are_none() -> None:
+    with pytest.raises(SettingsError, match=r"Frontend\.metrics_need_key is set, but"):
+        _access(FrontendSettings(metrics_need_key=True))
