@@ -26,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def disturbed() -> Iterator[Server]:
     options = (
         "--Common.load_report_seconds=0.5",
-        "--Frontend.drain_seconds=20",
+        # On a busy machine a recording in work takes tens of seconds.
+        "--Frontend.drain_seconds=60",
         "--Common.liveness_seconds=8",
     )
     # A frontend that is replaced is found again where it was.

