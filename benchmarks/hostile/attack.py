@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="no case begins after that")
     arguments = parser.parse_args()
     os.nice(_NICE)
+    os.umask(0o077)  # as the server's: a folder that Dynamo makes here is not one left open by it
     target = msgspec.json.decode(arguments.target.read_bytes(), type=Target)
     os.environ |= liars_environment(target)
     if arguments.name in CAMPAIGN:
