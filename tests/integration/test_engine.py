@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+import psutil
 import pytest
 import pytest_asyncio
 import torch
@@ -189,6 +190,17 @@ async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
         await asyncio.gather(job, return_exceptions=True)
         assert job.cancelled()
     assert (await bench.decode("market", plain.tokens[:-1])).tokens == plain.tokens
+
+
+async def test_nobody_can_connect_to_the_engines_process(bench: Bench) -> None:
+    """Whoever could would fill its descriptors, and PyTorch ends a process that has none left."""
+    engine = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in p.name()]
+    found = [c.laddr for p in engine for c in p.net_connections("tcp") if c.status == "LISTEN"]
+    assert found
+    for host, port in found:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.open_connection(host, port), 0.5)
+    assert (await bench.decode("market")).tokens
 
 
 async def test_only_finished_windows_are_kept_in_the_kv_cache(bench: Bench) -> None:

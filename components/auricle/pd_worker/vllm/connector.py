@@ -27,6 +27,7 @@ from vllm.v1.request import Request
 
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
+from auricle.pd_worker.vllm.listeners import refuse_connections
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +118,10 @@ class LandingSlabConnector(ECConnectorBase):
         return False, None
 
     # ── worker side ─────────────────────────────────────────────────────────
+
+    def start_worker_services(self) -> None:
+        """Called in each process of vLLM's once it has its peers and its weights."""
+        refuse_connections()
 
     def start_load_caches(self, encoder_cache: dict[str, torch.Tensor], **kwargs: Any) -> None:
         """Copy this step's windows from their pinned slots, which admission has verified."""
