@@ -12,6 +12,7 @@ import msgspec
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.messages import Refusal
+from auricle.runtime.inotify import explained
 from auricle.runtime.seals import Sealer
 from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.tasks import within
@@ -59,7 +60,10 @@ class RemoteEndpoint:
 
     async def _connected(self) -> Any:
         if self._client is None:
-            self._client = await self._endpoint.client()
+            try:
+                self._client = await self._endpoint.client()
+            except Exception as error:  # Dynamo's, which has no type of its own
+                raise explained(error) from None
         return self._client
 
     async def wait_for_instances(self, seconds: float) -> None:
