@@ -43,6 +43,9 @@ class CommonSettings(BaseModel):
         False, description="without secret_file, take messages of whoever reaches a process"
     )
     etcd_endpoints: str = ""
+    etcd_lease_seconds: int = Field(
+        150, ge=10, le=3600, description="etcd may be away for half as long without consequences"
+    )
     nats_server: str = ""
     event_plane: Literal["zmq", "nats"] = "zmq"
     internal_host: IPv4Address | None = Field(
