@@ -90,6 +90,7 @@ class CommonSettings(BaseModel):
     cut_search_seconds: Seconds = Field(
         3.0, gt=0, description="how far before that the cut may lie"
     )
+    context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
 
 
 class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):

@@ -19,6 +19,7 @@ from auricle.launcher.checks import check_discovery, check_inotify, check_ports
 from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
+from auricle.launcher.lengths import check_lengths
 from auricle.launcher.processes import Process, ProcessFactory
 from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Supervisor
@@ -63,6 +64,7 @@ async def serve(
     try:
         check_ports(settings)
         check_inotify(settings)
+        check_lengths(settings)
         with _work_directory() as work:
             discovery = work / "discovery" if own_directory else None
             check_discovery(settings[names[-1]], discovery)

@@ -66,7 +66,7 @@ class Listing:
 
     async def begin(self) -> None:
         """Wait until the process is listed for the first time; the caller has a deadline."""
-        while not await self._listed():
+        while not await self._listed():  # noqa: ASYNC110  Dynamo tells nobody
             await asyncio.sleep(_FIRST_SECONDS)
 
     async def run(self) -> None:

@@ -203,8 +203,8 @@ class Runtime:
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
-        # A frontend is called by nobody. But a process that has lost its lease in etcd is blind, and
-        # one that serves an endpoint hears of it: Dynamo ends it.
+        # A frontend is called by nobody. But a process that has lost its lease in etcd is blind,
+        # and one that serves an endpoint hears of it: Dynamo ends that.
         if routes or self._etcd:
             routes = [Route(_ALIVE, AskAlive, unary=self.liveness.answer, brief=True), *routes]
         for route in routes:
