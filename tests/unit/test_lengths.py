@@ -35,8 +35,8 @@ def test_the_longest_segment_is_audio_answer_and_context() -> None:
 
 def test_a_segment_that_does_not_fit_is_an_error_that_says_what_would_be_right() -> None:
     said = (
-        r"PdWorker\.max_model_len is 2048, but a segment of Common\.max_segment_seconds \(300\) may "
-        r"need (\d+) tokens: raise it to \1, or lower .*Common\.context_tokens \(512\)"
+        r"PdWorker\.max_model_len is 2048, but a segment of Common\.max_segment_seconds \(300\) "
+        r"may need (\d+) tokens: raise it to \1, or lower .*Common\.context_tokens \(512\)"
     )
     with pytest.raises(SettingsError, match=said) as refused:
         check_lengths(graph(2048, max_segment_seconds=300))

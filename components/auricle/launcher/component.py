@@ -13,6 +13,7 @@ import warnings
 import uvloop
 
 from auricle.launcher.checks import check_discovery, check_inotify
+from auricle.process.descriptors import raise_limit
 from auricle.process.logs import configure_logging
 from auricle.runtime.network import internal_environment
 from auricle.settings import CommonSettings
@@ -45,6 +46,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     discovery directory cannot be written, or if the limit of inotify instances is too low.
     """
     os.umask(0o077)  # what is made here, Dynamo's records and sockets included, is its user's only
+    raise_limit()
     check_discovery(settings)
     check_inotify({name: settings.model_copy(update={"replicas": 1})})
     configure_logging(name, settings)
