@@ -1,8 +1,9 @@
 """Asks PyPI's advisories about every pinned version: `python requirements/audit.py LOCK...`.
 
 Ends with 1 if a version has a known vulnerability, and with 2 if the audit itself fails. Where
-the advisories cannot be reached it says so and ends with 0, so that a machine without network
-can run everything else. Needs `pip-audit` beside this Python.
+the advisories cannot be reached (no network, or a service that fails three times) it says so and
+ends with 0, so that a machine without network can run everything else. Needs `pip-audit` beside
+this Python.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 PIN = re.compile(r"\s*([A-Za-z0-9._-]+)==([^\s;#+]+)")  # without torch's local version, +cpu
-# How pip-audit's last words begin when it has no connection.
-OFFLINE = ("requests.exceptions.", "ERROR:pip_audit._cli:Could not connect")
+# How pip-audit's last words begin when it has no connection, or the service fails: PyPI's answer
+# 5xx or 429 ends in a ServiceError, without a message. With one, what it answered was wrong.
+AWAY = re.compile(
+    r"requests\.exceptions\.|ERROR:pip_audit\._cli:(Could not connect|Tip: your network)|"
+    r"pip_audit\._service\.interface\.(ConnectionError|ServiceError:?\s*$)"
+)
+ATTEMPTS = 3
+PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,8 @@ def findings(output: str, errors: str) -> Findings:
         packages = json.loads(output)["dependencies"]
     except (json.JSONDecodeError, KeyError):
         last = (errors.strip().splitlines() or [""])[-1]
-        kind = Unreachable if last.startswith(OFFLINE) else RuntimeError
-        raise kind(last.partition(" (Caused")[0]) from None
+        kind = Unreachable if AWAY.match(last) else RuntimeError
+        raise kind(last.partition(" (Caused")[0].strip()) from None
     vulnerable = [
         f"{p['name']} {p['version']}: {v['id']}, fixed in {', '.join(v['fix_versions']) or 'none'}"
         for p in packages
@@ -79,6 +87,16 @@ def report(found: Sequence[Findings]) -> tuple[str, int]:
     return "\n".join(lines), 1 if vulnerable else 0
 
 
+def audited(group: Sequence[str], ask: Callable[[Sequence[str]], Findings]) -> Findings:
+    """Ask about pins; again, twice, if the service cannot be reached or fails."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return ask(group)
+        except Unreachable:
+            time.sleep(attempt * PAUSE_SECONDS)
+    return ask(group)
+
+
 def audit(group: Sequence[str]) -> Findings:
     """Run pip-audit over pins, each package once."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
@@ -90,10 +108,29 @@ def audit(group: Sequence[str]) -> Findings:
     return findings(done.stdout, done.stderr)
 
 
+def audit_all(
+    groups: Sequence[Sequence[str]], ask: Callable[[Sequence[str]], Findings]
+) -> tuple[str, int]:
+    """The lines to print and the exit code. Raises Unreachable if nothing was audited."""
+    found: list[Findings] = []
+    away = Unreachable("there are no pins")
+    for group in groups:
+        try:
+            found.append(audited(group, ask))
+        except Unreachable as error:
+            away = error
+    if not found:
+        raise away
+    text, code = report(found)
+    if len(found) < len(groups):
+        text += f"\nPyPI's advisories could not be reached for all of them: {away}"
+    return text, code
+
+
 def main(files: Sequence[str]) -> int:
     """Audit these lock files."""
     try:
-        text, code = report([audit(group) for group in pins(Path(f).read_text() for f in files)])
+        text, code = audit_all(pins(Path(f).read_text() for f in files), audit)
     except Unreachable as error:
         text, code = f"PyPI's advisories could not be reached, nothing was audited: {error}", 0
     except RuntimeError as error:

@@ -26,8 +26,7 @@ import psutil
 ROOT = Path(__file__).parent.parent
 READY_SECONDS = 300.0
 STOP_SECONDS = 60.0
-# A PD worker that was stopped while it started has left a process for more than 5 s.
-_GONE_SECONDS = 30.0
+_GONE_SECONDS = 5.0
 _MARK = "AURICLE_TEST_RUN"
 # What load does to sessions is not the subject of tests of the graph: on a busy machine a single
 # session may take longer than the target, and then its cadence or its neighbour's is not as asked.

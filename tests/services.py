@@ -49,14 +49,40 @@ def nats_server(directory: Path, port: int | None = None) -> Iterator[str]:
         yield f"nats://127.0.0.1:{port}"
 
 
+class Etcd:
+    """An etcd of one member that can be killed, and started again with what it has kept."""
+
+    def __init__(self, directory: Path) -> None:
+        self.url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self._arguments = [
+            *("--data-dir", str(directory / "etcd"), "--listen-client-urls", self.url),
+            *("--advertise-client-urls", self.url, "--listen-peer-urls", peer),
+            *("--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
+        ]
+        self._running = contextlib.ExitStack()
+
+    def start(self) -> None:
+        command = (str(BIN / "etcd"), *self._arguments)
+        self._running.enter_context(running(*command, health=f"{self.url}/health"))
+
+    def stop(self) -> None:
+        self._running.close()
+
+    def keys(self, prefix: str) -> list[str]:
+        """Keys that begin so."""
+        command = [str(BIN / "etcdctl"), "--endpoints", self.url, "get", "--prefix", prefix]
+        listed = subprocess.run(
+            [*command, "--keys-only"], check=True, capture_output=True, text=True, timeout=10
+        )
+        return listed.stdout.split()
+
+
 @contextlib.contextmanager
-def etcd_server(directory: Path) -> Iterator[str]:
-    """An etcd of one member; yields its address."""
-    url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    arguments = [
-        *("--data-dir", str(directory / "etcd"), "--listen-client-urls", url),
-        *("--advertise-client-urls", url, "--listen-peer-urls", peer),
-        *("--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
-    ]
-    with running(str(BIN / "etcd"), *arguments, health=f"{url}/health"):
-        yield url
+def etcd_server(directory: Path) -> Iterator[Etcd]:
+    """An etcd of one member, while the block runs."""
+    etcd = Etcd(directory)
+    etcd.start()
+    try:
+        yield etcd
+    finally:
+        etcd.stop()

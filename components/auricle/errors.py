@@ -198,6 +198,17 @@ class Overloaded(AuricleError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class StorageFull(AuricleError):
+    """There is no room on a disk for what the client sent."""
+
+    code = "storage_full"
+    http_status = 507
+    close_code = CLOSE_TRY_LATER
+    told = None
+    retryable = True
+    retry_after_seconds = 60.0
+
+
 class WindowsMissing(AuricleError):
     """Embeddings of `keys` cannot be had where they were said to be; encode them again."""
 

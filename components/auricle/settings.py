@@ -43,6 +43,9 @@ class CommonSettings(BaseModel):
         False, description="without secret_file, take messages of whoever reaches a process"
     )
     etcd_endpoints: str = ""
+    etcd_lease_seconds: int = Field(
+        150, ge=10, le=3600, description="etcd may be away for half as long without consequences"
+    )
     nats_server: str = ""
     event_plane: Literal["zmq", "nats"] = "zmq"
     internal_host: IPv4Address | None = Field(
@@ -87,6 +90,7 @@ class CommonSettings(BaseModel):
     cut_search_seconds: Seconds = Field(
         3.0, gt=0, description="how far before that the cut may lie"
     )
+    context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
 
 
 class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):

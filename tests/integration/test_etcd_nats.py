@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import jiwer
@@ -13,16 +13,18 @@ import pytest
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import Server, eventually, free_port, serving
-from tests.services import BIN, etcd_server, nats_server
+from tests.launcher import Launcher
+from tests.server import READY_SECONDS, Server, eventually, free_port, serving
+from tests.services import Etcd, etcd_server, nats_server
 
 pytestmark = pytest.mark.end_to_end
+RECORDS = "v1/instances"  # of served endpoints
 
 
 @pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[str]:
-    with etcd_server(tmp_path) as url:
-        yield url
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    with etcd_server(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
@@ -31,14 +33,14 @@ def nats(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str, tmp_path: Path) -> None:
+async def test_the_graph_runs_on_etcd_and_nats(etcd: Etcd, nats: str, tmp_path: Path) -> None:
     secret = tmp_path / "secrets"
     secret.write_text("s" * 64)
     secret.chmod(0o600)
     overrides = [
         f"--Common.secret_file={secret}",
         "--Common.discovery=etcd",
-        f"--Common.etcd_endpoints={etcd}",
+        f"--Common.etcd_endpoints={etcd.url}",
         "--Common.event_plane=nats",
         f"--Common.nats_server={nats}",
     ]
@@ -55,24 +57,49 @@ async def test_the_graph_runs_on_etcd_and_nats(etcd: str, nats: str, tmp_path: P
         samples = recordings.samples("hello")
         events = [e async for e in stream_file(server.url, samples, live=False)]
         assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
-        assert _records(etcd)
+        assert etcd.keys(RECORDS)
         # Load reports come by NATS, and the lease that makes one planner act is kept in etcd.
         for pool in ("encode_worker", "pd_worker"):
             await eventually(lambda pool=pool: _ready(server, pool) == 1, seconds=20)
         assert server.metric("Planner", "auricle_planner_leader") == 1
         health = await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/health")
         assert health.status_code == 200
-    assert not _records(etcd), "instances stayed registered"
+    assert not etcd.keys(RECORDS), "instances stayed registered"
 
 
 def _ready(server: Server, pool: str) -> float:
     return server.metric("Planner", "auricle_planner_replicas_ready", pool=pool)
 
 
-def _records(etcd: str) -> list[str]:
-    """Keys of served instances."""
-    command = [str(BIN / "etcdctl"), "--endpoints", etcd, "get", "--prefix", "v1/instances"]
-    listed = subprocess.run(
-        [*command, "--keys-only"], check=True, capture_output=True, text=True, timeout=10
-    )
-    return listed.stdout.split()
+async def test_a_minute_without_etcd_costs_a_session_nothing(etcd: Etcd, tmp_path: Path) -> None:
+    secret = tmp_path / "secrets"
+    secret.write_text("s" * 64)
+    secret.chmod(0o600)
+    overrides = [
+        f"--Common.secret_file={secret}",
+        "--Common.discovery=etcd",
+        f"--Common.etcd_endpoints={etcd.url}",
+    ]
+    samples = recordings.samples("hello")
+    with serving(*overrides) as server:
+        records, processes = etcd.keys(RECORDS), {p.pid for p in server.processes()}
+        etcd.stop()
+        away = asyncio.create_task(asyncio.sleep(60))
+        while not away.done():
+            events = [e async for e in stream_file(server.url, samples, live=True)]
+            assert events[-1]["type"] == "done"
+            await asyncio.wait([away], timeout=5)
+        etcd.start()
+        assert etcd.keys(RECORDS) == records
+        # Those that start now are found, and so are those that were there.
+        Launcher(server).scale("Processor", 2)
+        await eventually(lambda: Launcher(server).settled("Processor", 2), READY_SECONDS)
+        await eventually(lambda: _health(server)["processors"] == 2, seconds=60)
+        events = [e async for e in stream_file(server.url, samples, live=False)]
+        assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
+        assert processes <= {p.pid for p in server.processes()}
+
+
+def _health(server: Server) -> dict[str, Any]:
+    answer: dict[str, Any] = httpx.get(f"{server.url}/health", timeout=10.0).json()
+    return answer

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[str]:
-    with etcd_server(tmp_path) as url:
-        yield url
+    with etcd_server(tmp_path) as server:
+        yield server.url
 
 
 async def test_of_two_planners_on_etcd_one_leads_until_it_ends(etcd: str) -> None:

@@ -162,6 +162,33 @@ async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
         await eventually(lambda: not left.is_running() or _dead(left), seconds=30)
 
 
+async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As vLLM's EngineCore may while it starts. The launcher ends after it, and says so."""
+    monkeypatch.setattr("auricle.launcher.leftovers._END_SECONDS", 0.5)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')"
+    script = f"""
+        import subprocess, sys, time
+        left = subprocess.Popen(
+            [sys.executable, "-u", "-c", "{deaf}; time.sleep(600)"], stdout=subprocess.PIPE
+        )
+        left.stdout.readline()
+        print("left", left.pid)
+        print("AURICLE_STATUS ready")
+        time.sleep(600)
+    """
+    run = Run(process("parent", script))
+    async with run.ready():
+        await eventually(lambda: "left" in run.output.getvalue(), seconds=30)
+        found = re.search(r"left (\d+)", run.output.getvalue())
+        assert found is not None
+        left = psutil.Process(int(found.group(1)))
+    assert _dead(left)
+    said = run.output.getvalue()
+    assert f"left processes that did not end within 0.5 s: killed {left.pid} (python" in said
+
+
 async def test_a_process_that_cannot_start_is_an_error_with_its_log() -> None:
     run = Run(process("broken", "print('no such checkpoint')\nsys.exit(1)"))
     with pytest.raises(StartFailed, match="broken ended with exit code 1 before it was ready"):

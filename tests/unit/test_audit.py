@@ -69,6 +69,50 @@ def test_no_connection_is_told_from_a_failure() -> None:
         audit.findings("", "ERROR:pip_audit._cli:package fastapi has duplicate requirements")
 
 
+SERVICE_ERROR = "pip_audit._service.interface.ServiceError"
+
+
+class Service:
+    """An advisory service that gives these answers, one per question."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, str]) -> None:
+        self.answers = list(answers)
+        self.paused: list[float] = []
+        monkeypatch.setattr(audit.time, "sleep", self.paused.append)
+
+    def ask(self, _group: object) -> object:
+        return audit.findings(*self.answers.pop(0))
+
+
+def test_a_service_that_fails_is_asked_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(monkeypatch, ("", SERVICE_ERROR), ("", SERVICE_ERROR), (said(SAFE), ""))
+    assert audit.audit_all([["fastapi==1"]], service.ask)[1] == 0
+    assert len(service.paused) == 2
+
+
+def test_a_service_that_fails_always_counts_as_not_reachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Service(monkeypatch, *[("", f"HTTPError: 503\n...\n{SERVICE_ERROR}\n")] * 3)
+    with pytest.raises(audit.Unreachable):
+        audit.audit_all([["fastapi==1"]], service.ask)
+
+
+def test_a_vulnerability_is_red_though_the_service_failed_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [(said(VULNERABLE), ""), *[("", SERVICE_ERROR)] * 3]
+    service = Service(monkeypatch, *answers)
+    text, code = audit.audit_all([["torch==2"], ["torch==1"]], service.ask)
+    assert code == 1
+    assert "could not be reached for all of them" in text
+
+
+def test_an_answer_that_makes_no_sense_is_a_failure() -> None:
+    with pytest.raises(RuntimeError, match="malformed version"):
+        audit.findings("", f"{SERVICE_ERROR}: Received malformed version from PyPI: x")
+
+
 def test_every_lock_is_audited() -> None:
     locks = {p.name for p in (ROOT / "requirements").glob("*.txt") if "overrides" not in p.name}
     assert locks == {"cpu.txt", "gpu.txt", "dev.txt", "bench.txt", "torch-pypi.txt"}

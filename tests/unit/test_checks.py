@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import SettingsError
-from auricle.launcher.checks import check_discovery, check_ports
+from auricle.launcher.checks import check_discovery, check_inotify, check_ports
+from auricle.runtime.inotify import explained
 from auricle.runtime.network import internal_environment
 from auricle.settings import CommonSettings, FrontendSettings, PdWorkerSettings
 
@@ -46,6 +48,51 @@ def test_the_system_port_of_every_replica_is_looked_at(taken: int) -> None:
 
 def test_ports_that_are_free_or_chosen_later_are_no_error() -> None:
     check_ports({"Frontend": FrontendSettings(port=0), "PdWorker": PdWorkerSettings()})
+
+
+def few_instances(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    left = [os.open(os.devnull, os.O_RDONLY) for _ in range(free)]
+
+    def make() -> int:
+        if not left:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return left.pop()
+
+    monkeypatch.setattr("auricle.runtime.inotify._make", make)
+
+
+GRAPH = {"Frontend": FrontendSettings(replicas=2), "PdWorker": PdWorkerSettings(replicas=2)}
+
+
+def test_too_few_inotify_instances_are_named_with_their_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few_instances(monkeypatch, 27)
+    limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
+    said = (
+        rf"fs\.inotify\.max_user_instances is {limit}, 27 of them are free, and about 28 are "
+        r"needed; raise it: sysctl -w fs\.inotify\.max_user_instances=1024"
+    )
+    with pytest.raises(SettingsError, match=said):
+        check_inotify(GRAPH)
+
+
+def test_enough_inotify_instances_or_another_discovery_are_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few_instances(monkeypatch, 28)
+    check_inotify(GRAPH)
+    check_inotify({name: s.model_copy(update={"discovery": "etcd"}) for name, s in GRAPH.items()})
+
+
+def test_dynamos_error_about_too_many_files_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = Exception("Internal filesystem error: Too many open files (os error 24)")
+    few_instances(monkeypatch, 2)
+    assert explained(error) is error  # it was something else
+    few_instances(monkeypatch, 1)
+    assert "fs.inotify.max_user_instances" in str(explained(error))
+    other = Exception("Unavailable")
+    assert explained(other) is other
 
 
 def test_a_discovery_directory_is_made_and_left_empty(tmp_path: Path) -> None:

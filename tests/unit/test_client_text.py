@@ -170,7 +170,7 @@ def test_half_a_surrogate_pair_is_refused(character: str) -> None:
     with pytest.raises(ProtocolError):
         stream(context=character)
     with pytest.raises(BadRequest):
-        PROMPT.check_context(character)
+        PROMPT.check_context(character, CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +243,15 @@ def test_a_checkpoint_that_names_no_languages_has_those_of_its_family() -> None:
 
 
 def test_the_context_of_a_session_is_bounded_at_the_processor_too() -> None:
-    PROMPT.check_context("x" * CONTEXT)
+    PROMPT.check_context("x" * CONTEXT, CONTEXT)
     with pytest.raises(BadRequest, match="context has 2001 characters, at most 2000"):
-        PROMPT.check_context("x" * (CONTEXT + 1))
+        PROMPT.check_context("x" * (CONTEXT + 1), CONTEXT)
+
+
+def test_the_context_of_a_session_is_bounded_in_tokens() -> None:
+    """A character may be several tokens; what is too long would not fit beside the audio."""
+    clefs = "\N{MUSICAL SYMBOL G CLEF}" * 100
+    PROMPT.check_context(clefs, 400)
+    said = r"context has 400 tokens of the model, at most 399 are allowed \(with 100 characters\)"
+    with pytest.raises(BadRequest, match=said):
+        PROMPT.check_context(clefs, 399)

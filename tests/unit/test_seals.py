@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from auricle.errors import SettingsError, UntrustedCaller
 from auricle.runtime.replay import ReplayGuard
-from auricle.runtime.seals import LIFETIME_SECONDS, Opener, Sealer
+from auricle.runtime.seals import LIFETIME_SECONDS, Opener, Sealer, clock_of
 from auricle.runtime.secrets import SECRET_FILE, Secrets, secrets_of
 from auricle.settings import CommonSettings
 
@@ -106,6 +107,23 @@ def test_an_old_message_is_refused(secrets: Secrets, clock: Clock) -> None:
     assert refusal(Opener(secrets, WORKER, clock), sealed) == "expired"
     clock.now -= 2 * LIFETIME_SECONDS + 0.2
     assert refusal(Opener(secrets, WORKER, clock), sealed) == "expired"
+
+
+def test_on_one_machine_a_clock_that_is_set_refuses_nothing(
+    secrets: Secrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that was set before some of the processes started."""
+    clock = clock_of(CommonSettings())
+    sealer, opener = Sealer(secrets, clock), Opener(secrets, WORKER, clock)
+    now = time.time()
+    for jump in (3600.0, -3600.0):
+        monkeypatch.setattr("time.time", lambda jump=jump: now + jump)
+        assert opener.open(sealer.seal(b"m", WORKER)) == b"m"
+        assert opener.open(Sealer(secrets, clock).seal(b"m", WORKER)) == b"m"
+
+
+def test_between_machines_the_wall_clock_counts() -> None:
+    assert clock_of(CommonSettings(discovery="etcd")) is time.time
 
 
 def test_without_secrets_messages_are_taken_from_anybody(clock: Clock) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -149,6 +151,28 @@ async def test_slow_uploads_take_no_place_of_complete_ones() -> None:
         assert (await uploads.post("10.0.0.1")).status_code == 200
         for slow in held:
             slow.writer.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "answer"),
+    [(errno.ENOSPC, (507, "storage_full")), (errno.EMFILE, (503, "overloaded"))],
+)
+async def test_a_full_disk_costs_the_upload_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, number: int, answer: tuple[int, str]
+) -> None:
+    uploads = Uploads()
+    async with uploads.serving():
+
+        def fail(_file: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as full:
+            full.setattr("tempfile.SpooledTemporaryFile.rollover", fail)
+            refused = await uploads.post("10.0.0.1")
+        assert (refused.status_code, refused.json()["error"]["code"]) == answer
+        assert int(refused.headers["Retry-After"]) > 0
+        assert uploads.count()["in progress"] == 0
+        assert (await uploads.post("10.0.0.1")).status_code == 200
 
 
 async def test_there_are_so_many_recordings_in_work() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import time
 from pathlib import Path
 
-from auricle.runtime.seals import Sealer
+from auricle.runtime.seals import Sealer, machine_clock
 from auricle.runtime.secrets import SECRET_FILE, Secrets
 
 _OLD_SECONDS = 3_600.0
@@ -22,7 +21,7 @@ class Seals:
         made_up.write_text(secrets.token_hex(32))
         known = Secrets(discovery / SECRET_FILE, "the deployment's secret")
         self.good = Sealer(known)
-        self._old = Sealer(known, lambda: time.time() - _OLD_SECONDS)
+        self._old = Sealer(known, lambda: max(0.0, machine_clock() - _OLD_SECONDS))
         self._made_up = Sealer(Secrets(made_up, "a made-up secret"))
         self._last = b""
 

@@ -41,11 +41,21 @@ class Checkpoint:
     fingerprint: str
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
-    """Read and check a checkpoint; reads all weights once, for the fingerprint.
+@dataclass(frozen=True)
+class Config:
+    """What config.json says."""
 
-    Blocks for seconds: call it in a worker thread. Raises CheckpointError if a file is missing
-    or unreadable, or if config and weights do not belong together.
+    format: Format
+    geometry: Geometry
+    audio: dict[str, Any]
+    text: dict[str, Any]
+    languages: tuple[str, ...]
+
+
+def read_config(path: Path) -> Config:
+    """Read and check the config of a checkpoint, without its weights.
+
+    Raises CheckpointError if it is missing or unreadable, or of another model.
     """
     config = _read_config(path)
     if "thinker_config" in config:
@@ -60,15 +70,26 @@ def open_checkpoint(path: Path) -> Checkpoint:
         )
     audio, text = _section(inner, "audio_config", kind), _section(inner, "text_config", kind)
     geometry = read_geometry(audio, text, inner.get("audio_token_id"))
+    languages = tuple(config.get("support_languages") or ())
+    return Config(kind, geometry, audio, text, languages)
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Read and check a checkpoint; reads all weights once, for the fingerprint.
+
+    Blocks for seconds: call it in a worker thread. Raises CheckpointError if a file is missing
+    or unreadable, or if config and weights do not belong together.
+    """
+    config = read_config(path)
     weights = _weight_files(path)
-    _check_weights(path, weights, kind, geometry)
+    _check_weights(path, weights, config.format, config.geometry)
     return Checkpoint(
         path=path,
-        format=kind,
-        geometry=geometry,
-        audio_config=audio,
-        text_config=text,
-        languages=tuple(config.get("support_languages") or ()),
+        format=config.format,
+        geometry=config.geometry,
+        audio_config=config.audio,
+        text_config=config.text,
+        languages=config.languages,
         fingerprint=_fingerprint(path, weights),
     )
 

@@ -73,11 +73,15 @@ class PromptFormat:
             )
         return name
 
-    @staticmethod
-    def check_context(context: str) -> None:
+    def check_context(self, context: str, most_tokens: int) -> None:
         """Raise BadRequest if a client's context is too long, or is not text."""
         if (wrong := fault("context", context, CONTEXT)) is not None:
             raise BadRequest(wrong)
+        if (tokens := len(self._plain_ids(context))) > most_tokens:
+            raise BadRequest(
+                f"context has {tokens} tokens of the model, at most {most_tokens} are allowed "
+                f"(with {len(context)} characters)"
+            )
 
     def head(self, context: str) -> tuple[int, ...]:
         """Return the prompt's tokens before the audio.

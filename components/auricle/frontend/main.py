@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import socket
 
@@ -35,6 +36,7 @@ from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
+from auricle.process.descriptors import connections_within_limit
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -43,6 +45,7 @@ from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
 
+log = logging.getLogger(__name__)
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _TOLD_SECONDS = 0.5
@@ -125,8 +128,15 @@ async def run(settings: FrontendSettings) -> None:
 
 
 def _connections(settings: FrontendSettings, frontend: Frontend) -> Connections:
+    most = connections_within_limit(settings.max_connections)
+    if most < settings.max_connections:
+        log.warning(
+            "the limit of open files (ulimit -n) allows %d connections, not "
+            "Frontend.max_connections (%d): raise the limit",
+            *(most, settings.max_connections),
+        )
     limits = ConnectionLimits(
-        most=settings.max_connections,
+        most=most,
         per_address=settings.max_connections_per_address,
         head_seconds=settings.header_timeout_seconds,
         keep_alive_seconds=settings.keep_alive_seconds,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from auricle.errors import SettingsError
+from auricle.runtime.inotify import check_instances
 from auricle.runtime.network import internal_host
 from auricle.settings import CommonSettings, DynamoFrontendSettings, FrontendSettings
 
@@ -32,6 +33,12 @@ def check_ports(settings: Mapping[str, CommonSettings]) -> None:
                     f"cannot listen on {host}:{port}: {error.strerror}; "
                     f"set another {name}.{key}, or stop the process that listens there"
                 ) from None
+
+
+def check_inotify(settings: Mapping[str, CommonSettings]) -> None:
+    """Raise SettingsError if the user's limit of inotify instances is too low for all processes."""
+    processes = [own.replicas for own in settings.values() if own.discovery == "file"]
+    check_instances(sum(processes))
 
 
 def check_discovery(settings: CommonSettings, path: Path | None = None) -> None:

@@ -12,7 +12,8 @@ import warnings
 
 import uvloop
 
-from auricle.launcher.checks import check_discovery
+from auricle.launcher.checks import check_discovery, check_inotify
+from auricle.process.descriptors import raise_limit
 from auricle.process.logs import configure_logging
 from auricle.runtime.network import internal_environment
 from auricle.settings import CommonSettings
@@ -42,10 +43,12 @@ def run_component(name: str, settings: CommonSettings) -> None:
     """Run the component `name` until it has stopped; called once, in the main thread.
 
     Changes the process's environment, logging and signal handlers. Raises SettingsError if the
-    discovery directory cannot be written.
+    discovery directory cannot be written, or if the limit of inotify instances is too low.
     """
     os.umask(0o077)  # what is made here, Dynamo's records and sockets included, is its user's only
+    raise_limit()
     check_discovery(settings)
+    check_inotify({name: settings.model_copy(update={"replicas": 1})})
     configure_logging(name, settings)
     for variable, value in internal_environment(settings).items():
         os.environ.setdefault(variable, value)

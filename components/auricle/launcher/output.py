@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from circus.watcher import Watcher
@@ -96,16 +94,18 @@ class OutputWatcher(Watcher):  # type: ignore[misc]  # circus has no types
         return lambda *_streams, **_options: self.output
 
 
-def watcher_of(process: Process, on_line: Callable[[str], None]) -> OutputWatcher:
-    """Return a watcher that starts `process`, and records its exit code when it has ended."""
+def watcher_of(
+    process: Process, on_line: Callable[[str], None], on_end: Callable[[str, int], None]
+) -> OutputWatcher:
+    """Return a watcher that starts `process`, and records its exit code when it has ended.
+
+    `on_end` is called on the event loop with its name and process group, which may have others.
+    """
     output = ProcessOutput(on_line)
 
     def reaped(*, process_pid: int, exit_code: int | None = None, **_more: Any) -> bool:
-        # End what it has left in its process group: vLLM's EngineCore outlives its parent. Python's
-        # resource tracker ignores the signal, and frees shared memory.
-        with suppress(ProcessLookupError):
-            os.killpg(process_pid, signal.SIGTERM)
         process.exit_code = exit_code
+        on_end(process.name, process_pid)
         return True
 
     watcher = OutputWatcher(

@@ -15,10 +15,11 @@ from pathlib import Path
 from rich.console import Console
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.launcher.checks import check_discovery, check_ports
+from auricle.launcher.checks import check_discovery, check_inotify, check_ports
 from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
+from auricle.launcher.lengths import check_lengths
 from auricle.launcher.processes import Process, ProcessFactory
 from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Supervisor
@@ -62,6 +63,8 @@ async def serve(
     output = _Output(console, quiet, as_json, on_ready)
     try:
         check_ports(settings)
+        check_inotify(settings)
+        check_lengths(settings)
         with _work_directory() as work:
             discovery = work / "discovery" if own_directory else None
             check_discovery(settings[names[-1]], discovery)

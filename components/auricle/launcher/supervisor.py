@@ -23,6 +23,7 @@ from circus.arbiter import Arbiter
 from tornado.ioloop import IOLoop
 
 from auricle.errors import AuricleError
+from auricle.launcher.leftovers import Leftovers
 from auricle.launcher.log_lines import is_of_one_request
 from auricle.launcher.output import OutputWatcher, watcher_of
 from auricle.launcher.processes import MakesProcesses, Process
@@ -63,6 +64,7 @@ class Supervisor:
         self._board = board
         self._on_status = on_status
         self._stopping = Stopping()
+        self._leftovers = Leftovers(board.log)
         self._running = False  # all processes have been ready once
         board.on_closed = self._stopping.terminate
         self._sockets = Path(tempfile.mkdtemp(prefix="auricle-circus-"))
@@ -83,7 +85,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGINT, self._stopping.interrupt)
 
     def _watcher(self, process: Process) -> OutputWatcher:
-        return watcher_of(process, lambda line: self._heard(process, line))
+        return watcher_of(process, lambda line: self._heard(process, line), self._leftovers.end)
 
     # ── output of processes ─────────────────────────────────────────────────
 
@@ -293,5 +295,6 @@ class Supervisor:
         await self._stop_in(stop_order)
         await self._changing.aclose()
         await self._arbiter.stop()
+        await self._leftovers.gone()
         self._board.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)

@@ -1,14 +1,12 @@
 """Whether the parts of a process that can hang still answer: its threads, its engine, its device.
 
-A process that hangs ends itself. The interpreter's watchdog (`faulthandler`) needs neither the
-event loop nor the interpreter lock, and prints where every thread stood. A frozen process cannot
-do that; the launcher misses its beat, and Kubernetes its /live.
+A process that hangs ends itself (`watchdog.py`), and prints where every thread stood. A frozen
+process cannot do that; the launcher misses its beat, and Kubernetes its /live.
 """
 
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,11 +14,13 @@ from dataclasses import dataclass
 from auricle.errors import ProcessFailed
 from auricle.messages import Alive, AskAlive
 from auricle.process.status import report_alive
+from auricle.process.watchdog import Watchdog
 from auricle.tasks import cancelled
 
 Ask = Callable[[], Awaitable[object]]
 _EVERY_SECONDS = 0.5
 _BEAT_SECONDS = 1.0
+_OWN_LAG_SECONDS = 3.0  # beyond it was this process that stood still, and not its parts
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Liveness:
         self._clock = clock
         self._parts: dict[str, Ask] = {}
         self._asked: dict[str, float] = {}
+        self._beaten: float | None = None
 
     def part(self, name: str, ask: Ask) -> None:
         """Add a part before `run`. `ask()` returns once the part has answered.
@@ -55,6 +56,16 @@ class Liveness:
         now = self._clock()
         owed = [Silence(name, now - asked) for name, asked in self._asked.items()]
         return max(owed, key=lambda one: one.seconds, default=Silence("", 0.0))
+
+    def beat(self, longest_seconds: float) -> None:
+        """Count the parts' silence anew if this was not called for `longest_seconds`.
+
+        The event loop stood still then: maybe with the machine, and the parts with it.
+        """
+        now = self._clock()
+        before, self._beaten = self._beaten, now
+        if before is not None and now - before > longest_seconds:
+            self._asked = dict.fromkeys(self._asked, now)
 
     async def answer(self, _request: AskAlive) -> Alive:
         """Answer another process's question on the event loop, which so proves to run."""
@@ -81,21 +92,17 @@ class Liveness:
             await asyncio.sleep(_EVERY_SECONDS)
 
 
-async def beat(liveness: Liveness, limit_seconds: float) -> None:
-    """Tell the launcher every second that this process answers, until cancelled.
+async def beat(liveness: Liveness, watchdog: Watchdog) -> None:
+    """Tell the watchdog, and every second the launcher, that this process answers.
 
-    Ends the process with all threads' stacks on standard error, exit code 1, if the event loop
-    hangs for `limit_seconds`. Raises ProcessFailed once a part has been silent for as long.
+    Runs until cancelled. Raises ProcessFailed once a part has been silent for as long as the
+    watchdog's limit, in time in which the process ran.
     """
     while True:
-        faulthandler.dump_traceback_later(limit_seconds, exit=True)
+        watchdog.beat()
+        liveness.beat(_BEAT_SECONDS + _OWN_LAG_SECONDS)
         silence = liveness.silence()
-        if silence.seconds >= limit_seconds:
+        if silence.seconds >= watchdog.limit_seconds:
             raise ProcessFailed(f"{silence.part} has not answered for {silence.seconds:.0f} s")
         report_alive()
         await asyncio.sleep(_BEAT_SECONDS)
-
-
-def disarm() -> None:
-    """Let the process end in its own time; one that has failed keeps the deadline."""
-    faulthandler.cancel_dump_traceback_later()

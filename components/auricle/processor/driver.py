@@ -60,7 +60,7 @@ class SessionDriver:
         Raises BadRequest if the checkpoint does not support the session's language, and if its
         context is too long.
         """
-        checkpoint.prompt.check_context(opened.context)
+        checkpoint.prompt.check_context(opened.context, settings.context_tokens)
         self.session = Session(
             opened,
             SessionRules.of(opened, settings),

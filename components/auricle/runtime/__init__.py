@@ -7,7 +7,8 @@ and events are sealed with the deployment's secret (`seals.py`); no component kn
 
 from auricle.runtime.handling import Route
 from auricle.runtime.kv_plane import KvIndex
-from auricle.runtime.process import Runtime, dynamo_environment
+from auricle.runtime.network import dynamo_environment
+from auricle.runtime.process import Runtime
 from auricle.runtime.pulses import PROCESSOR_PULSE, WORKER_PULSE, Pulses, PulseTimes
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint

@@ -1,4 +1,4 @@
-"""The addresses on which the processes of a graph listen for each other."""
+"""How the processes of a graph find and reach each other: addresses, sockets, transports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from auricle.settings import CommonSettings
 
+# Requests go point to point; NATS, where configured, carries events only.
+REQUEST_PLANE = "tcp"
 _LOOPBACK = "127.0.0.1"
 
 
@@ -65,3 +67,21 @@ def internal_environment(settings: CommonSettings) -> dict[str, str]:
         # UCX selects network devices, not addresses.
         values["UCX_NET_DEVICES"] = "lo"
     return values
+
+
+def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
+    """Return the environment variables from which Dynamo reads its transports."""
+    sockets = event_sockets(settings)
+    values = {
+        "DYN_DISCOVERY_BACKEND": settings.discovery,
+        "DYNREQUEST_PLANE": REQUEST_PLANE,
+        "DYN_EVENT_PLANE": settings.event_plane,
+        "DYN_FILE_KV": str(settings.discovery_path),
+        "ETCD_ENDPOINTS": settings.etcd_endpoints,
+        "ETCD_LEASE_TTL": str(settings.etcd_lease_seconds),
+        # Set only where Dynamo itself uses NATS: it does not start if that server is down.
+        "NATS_SERVER": settings.nats_server if settings.event_plane == "nats" else "",
+        "DYN_ZMQ_BROKER_URL": sockets.broker if sockets is not None else "",
+        "DYN_SYSTEM_PORT": str(settings.system_port or ""),
+    }
+    return {name: value for name, value in values.items() if value}

@@ -16,13 +16,20 @@ from prometheus_client import CollectorRegistry
 from auricle.errors import ProcessFailed
 from auricle.messages import AskAlive
 from auricle.process.draining import Drain
-from auricle.process.liveness import Liveness, beat, disarm
+from auricle.process.liveness import Liveness, beat
 from auricle.process.status import report_status
+from auricle.process.watchdog import Watchdog
 from auricle.runtime.event_relay import EventRelay
 from auricle.runtime.events import EventPublisher, EventSubscriber
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.kv_plane import KvIndex, publish_kv_events
-from auricle.runtime.network import event_sockets, internal_environment
+from auricle.runtime.listing import Listing
+from auricle.runtime.network import (
+    REQUEST_PLANE,
+    dynamo_environment,
+    event_sockets,
+    internal_environment,
+)
 from auricle.runtime.pulses import Pulses, PulseTimes
 from auricle.runtime.realtime import (
     REALTIME_ENDPOINT,
@@ -32,15 +39,13 @@ from auricle.runtime.realtime import (
 )
 from auricle.runtime.refusals import Refusals
 from auricle.runtime.remote import RemoteEndpoint, receiver
-from auricle.runtime.seals import Opener, Sealer
+from auricle.runtime.seals import Opener, Sealer, clock_of
 from auricle.runtime.secrets import secrets_of
 from auricle.settings import CommonSettings
 from auricle.tasks import TaskOwner, cancelled, unless, within
 
 log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
-# Requests go point to point; NATS, where configured, carries events only.
-_REQUEST_PLANE = "tcp"
 _LISTED_SECONDS = 30.0
 _ALIVE = "alive"
 # Dynamo calls a process healthy by those of its endpoints that have such a request. It would
@@ -65,6 +70,7 @@ class Runtime:
         Raises SettingsError if the deployment's secret cannot be read.
         """
         self._secrets = secrets_of(settings)
+        self._clock = clock_of(settings)
         self._refusals = Refusals(registry or CollectorRegistry())
         os.environ.update(dynamo_environment(settings))
         for variable, value in internal_environment(settings).items():
@@ -75,7 +81,7 @@ class Runtime:
         self._namespace = settings.namespace
         self._block_size = settings.block_size
         self._dynamo = DistributedRuntime(
-            asyncio.get_running_loop(), settings.discovery, _REQUEST_PLANE
+            asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
@@ -88,7 +94,8 @@ class Runtime:
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
         self._left_discovery = False
-        self._liveness_seconds = settings.liveness_seconds
+        self._etcd = settings.discovery == "etcd"
+        self._watchdog = Watchdog(settings.liveness_seconds)
         self.liveness = Liveness()  # of this process; components add their parts to it
 
     def _task_died(self, name: str, error: BaseException) -> None:
@@ -113,12 +120,15 @@ class Runtime:
         return RemoteEndpoint(
             self._endpoint(component, endpoint),
             self._path(component, endpoint),
-            Sealer(self._secrets),
+            self._sealer(),
         )
 
+    def _sealer(self) -> Sealer:
+        return Sealer(self._secrets, self._clock)
+
     def _opener(self, component: str, endpoint: str) -> Opener:
-        instance = self.instance(component, endpoint)
-        return Opener(self._secrets, receiver(self._path(component, endpoint), instance))
+        name = receiver(self._path(component, endpoint), self.instance(component, endpoint))
+        return Opener(self._secrets, name, self._clock)
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""
@@ -137,7 +147,7 @@ class Runtime:
     ) -> None:
         """Publish the result of `event()` under the component's `topic` every `every_seconds`."""
         publisher = EventPublisher(
-            self._endpoint(component, topic), self._path(component, topic), Sealer(self._secrets)
+            self._endpoint(component, topic), self._path(component, topic), self._sealer()
         )
         self._closing.append(publisher.close)
 
@@ -152,7 +162,7 @@ class Runtime:
         self, component: str, topic: str, kind: type[E], heard: Callable[[E], None]
     ) -> None:
         """Call `heard` on the event loop with what every process of `component` publishes."""
-        opener = Opener(self._secrets, self._path(component, topic))
+        opener = Opener(self._secrets, self._path(component, topic), self._clock)
         subscriber = EventSubscriber(
             self._endpoint(component, topic), kind, heard, opener, self._refusals
         )
@@ -193,7 +203,9 @@ class Runtime:
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
-        if routes:
+        # A frontend is called by nobody. But a process that has lost its lease in etcd is blind,
+        # and one that serves an endpoint hears of it: Dynamo ends that.
+        if routes or self._etcd:
             routes = [Route(_ALIVE, AskAlive, unary=self.liveness.answer, brief=True), *routes]
         for route in routes:
             endpoint = self._endpoint(component, route.name)
@@ -212,21 +224,22 @@ class Runtime:
             await within(_LISTED_SECONDS, registering, "announcing the model")
             serving.append(asyncio.ensure_future(serve_realtime(endpoint, model)))
             names.append(REALTIME_ENDPOINT)
-        if names:
-            await self._wait_until_listed(component, names[-1])
+        listing = await self._listing(component, names[-1]) if names else None
         # Exclude the objects that exist by now (libraries and weights) from garbage collection:
         # scanning them would pause every session for a tenth of a second now and then.
         gc.collect()
         gc.freeze()
         self._tasks.start(self.liveness.run(), "liveness")
-        self._tasks.start(beat(self.liveness, self._liveness_seconds), "liveness")
+        self._tasks.start(beat(self.liveness, self._watchdog), "liveness")
         report_status("ready")
         going = asyncio.create_task(self._until_going(drain))
         watched = {going, *serving} if until is None else {going, *serving, until}
         done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         if not going.done():
             self._failure = next((t.exception() for t in done if t.exception()), None)
-        await cancelled([going])
+            if self._failure is None and done & set(serving):
+                self._failure = ProcessFailed("Dynamo ended an endpoint: its lease is lost")
+        await cancelled([going] if listing is None else [going, listing])
         await self._close(serving)
         if self._failure is not None:
             raise self._failure
@@ -251,9 +264,16 @@ class Runtime:
             close()
         self._dynamo.shutdown()
 
-    async def _wait_until_listed(self, component: str, endpoint: str) -> None:
-        """Wait until discovery lists this process: only then is it ready."""
-        await self.client(component, endpoint).wait_for_instances(_LISTED_SECONDS)
+    async def _listing(self, component: str, name: str) -> asyncio.Task[None]:
+        """Wait until discovery lists this process: only then is it ready. Then keep it listed."""
+        followed, own = self.client(component, name), self.instance(component, name)
+
+        async def write() -> None:
+            await asyncio.gather(*(e.register_endpoint_instance() for e in self._endpoints))
+
+        listing = Listing(lambda: followed.lists(own), write)
+        await within(_LISTED_SECONDS, listing.begin(), "being listed in discovery")
+        return self._tasks.start(listing.run(), "listing")
 
     async def _close(self, serving: list[asyncio.Future[None]]) -> None:
         """Leave discovery, let requests in flight finish for up to 10 s, then shut down."""
@@ -271,21 +291,4 @@ class Runtime:
         for close in self._closing:
             await asyncio.to_thread(close)
         if self._failure is None:
-            disarm()
-
-
-def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
-    """Return the environment variables from which Dynamo reads its transports."""
-    sockets = event_sockets(settings)
-    values = {
-        "DYN_DISCOVERY_BACKEND": settings.discovery,
-        "DYN_REQUEST_PLANE": _REQUEST_PLANE,
-        "DYN_EVENT_PLANE": settings.event_plane,
-        "DYN_FILE_KV": str(settings.discovery_path),
-        "ETCD_ENDPOINTS": settings.etcd_endpoints,
-        # Set only where Dynamo itself uses NATS: it does not start if that server is down.
-        "NATS_SERVER": settings.nats_server if settings.event_plane == "nats" else "",
-        "DYN_ZMQ_BROKER_URL": sockets.broker if sockets is not None else "",
-        "DYN_SYSTEM_PORT": str(settings.system_port or ""),
-    }
-    return {name: value for name, value in values.items() if value}
+            self._watchdog.disarm()

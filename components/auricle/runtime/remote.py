@@ -12,13 +12,14 @@ import msgspec
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.messages import Refusal
+from auricle.runtime.inotify import explained
 from auricle.runtime.seals import Sealer
 from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
-# A dead worker's record stays in discovery for 11.6 s (file) to 30 s (etcd). Calling it
-# again costs milliseconds, but avoiding the only worker for longer would cost sessions.
+# A dead worker's record stays in discovery for 11.6 s (file) to Common.etcd_lease_seconds. Calling
+# it again costs milliseconds, but avoiding the only worker for longer would cost sessions.
 _QUARANTINE_SECONDS = 12.0
 _INSTANCE_POLL_SECONDS = 0.1
 # A time-out after less than this says how long the caller could wait, not that the other hangs.
@@ -59,13 +60,21 @@ class RemoteEndpoint:
 
     async def _connected(self) -> Any:
         if self._client is None:
-            self._client = await self._endpoint.client()
+            try:
+                self._client = await self._endpoint.client()
+            except Exception as error:  # Dynamo's, which has no type of its own
+                raise explained(error) from None
         return self._client
 
     async def wait_for_instances(self, seconds: float) -> None:
         """Wait until discovery lists an instance; raises DeadlineExceeded after `seconds`."""
         client = await self._connected()
         await within(seconds, client.wait_for_instances(), "an instance")
+
+    async def lists(self, instance: int) -> bool:
+        """Whether discovery lists the instance, as far as this process has heard."""
+        client = await self._connected()
+        return instance in client.instance_ids()
 
     async def instances(self) -> list[int]:
         """Return the instances in discovery, except those whose calls failed in the last 12 s."""

@@ -4,10 +4,12 @@ A sealed message is a header, a 16-byte MAC, and the message as msgpack. The MAC
 covers the receiver's name, the header and the whole message, so tenant, session and content are
 what a process of the deployment wrote, for this receiver. It takes 7 µs for a chunk of audio
 (20 kB), several times less than HMAC-SHA256 or BLAKE2b. The header has the sender and a number,
-by which a message sent again is refused, and the time, by which an old one is.
+by which a message sent again is refused, and the time, by which an old one is. On one machine it
+is the time since the machine started: all processes read it from the same clock, which nobody can
+set, and which goes on while the machine is suspended. Between machines it is Unix time.
 
-Header, 25 bytes, big-endian: version u8 · sender 8s · number u32 · sent at, Unix time in
-milliseconds, u64 · 4 bytes zero.
+Header, 25 bytes, big-endian: version u8 · sender 8s · number u32 · sent at, in milliseconds, u64 ·
+4 bytes zero.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from auricle.errors import UntrustedCaller
 from auricle.runtime.replay import ReplayGuard
 from auricle.runtime.secrets import Secrets
+from auricle.settings import CommonSettings
 
 _HEADER = struct.Struct(">B8sIQ4x")
 _VERSION = 1
@@ -35,10 +38,20 @@ _LAST_NUMBER = 2**32 - 1
 LIFETIME_SECONDS = 60.0
 
 
+def machine_clock() -> float:
+    """Return the seconds since this machine started, which all its processes agree on."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def clock_of(settings: CommonSettings) -> Callable[[], float]:
+    """Return the clock that all processes of the deployment have."""
+    return machine_clock if settings.discovery == "file" else time.time
+
+
 class Sealer:
     """Seals this process's messages to one endpoint or topic. Not thread-safe."""
 
-    def __init__(self, secrets: Secrets, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, secrets: Secrets, clock: Callable[[], float] = machine_clock) -> None:
         self._secrets = secrets
         self._clock = clock
         self._begin()
@@ -65,7 +78,7 @@ class Opener:
     """Opens messages to the receiver `receiver`, each once. Not thread-safe."""
 
     def __init__(
-        self, secrets: Secrets, receiver: str, clock: Callable[[], float] = time.time
+        self, secrets: Secrets, receiver: str, clock: Callable[[], float] = machine_clock
     ) -> None:
         self._secrets = secrets
         self._receiver = receiver

@@ -31,6 +31,7 @@ _REFUSALS = {
     "413": "the request or the recording is larger than it may be",
     "429": "the API key or address has used what it may use; see Retry-After",
     "503": "the server is full; see Retry-After",
+    "507": "the server's disk is full; see Retry-After",
 }
 
 

@@ -25,6 +25,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.seats import Seats, Shares
 from auricle.frontend.transcriptions.pace import UploadLimits, UploadPace
+from auricle.frontend.transcriptions.storage import storing
 from auricle.quoting import quoted
 from auricle.settings import FrontendSettings
 from auricle.tasks import Patience
@@ -77,9 +78,10 @@ async def _read_form(request: Request, check_size: Callable[[int], None]) -> For
     if (length := request.headers.get("content-length", "")).isdigit():
         check_size(int(length))
     try:
-        return await request._get_form(
-            max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES
-        )
+        with storing():
+            return await request._get_form(
+                max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES
+            )
     except HTTPException as error:  # how starlette reports a malformed body
         raise BadRequest(_form_fault(str(error.detail))) from None
 
@@ -103,7 +105,10 @@ def _form_fault(said: str) -> str:
 
 
 async def take_upload(form: FormData) -> Upload:
-    """Return the form's file and fields. Raises UnsupportedValue unless `file` is one file."""
+    """Return the form's file and fields.
+
+    Raises UnsupportedValue unless `file` is one file, and StorageFull if the disk is full.
+    """
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise UnsupportedValue("file is missing; send the audio as a file called 'file'", "file")
@@ -122,8 +127,9 @@ async def take_upload(form: FormData) -> Upload:
 
 def _to_disk(file: UploadFile) -> None:
     """Write the file to disk, whatever its size, because another process will open it."""
-    file.file.rollover()  # type: ignore[attr-defined]  # a SpooledTemporaryFile
-    file.file.flush()
+    with storing():
+        file.file.rollover()  # type: ignore[attr-defined]  # a SpooledTemporaryFile
+        file.file.flush()
 
 
 class Uploads:
@@ -169,7 +175,7 @@ class Uploads:
 
         `check_size(bytes so far)` raises TooLarge; it is called first with the Content-Length,
         if there is one. Raises BadRequest if the body is not a valid multipart form, TooSlow,
-        RateLimited, Overloaded, and ClientDisconnect if the client leaves.
+        RateLimited, Overloaded, StorageFull, and ClientDisconnect if the client leaves.
         """
         form = await self._read(scope, receive, client, check_size)
         try:

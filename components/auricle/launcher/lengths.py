@@ -1,0 +1,52 @@
+"""Whether the longest prompt and answer that the settings allow fit into `PdWorker.max_model_len`.
+
+A session that exceeds it would fail in the middle of its speech.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+
+from auricle.audio.constants import HOP, SAMPLE_RATE
+from auricle.checkpoint.files import read_config
+from auricle.checkpoint.geometry import Geometry
+from auricle.errors import CheckpointError, SettingsError
+from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
+
+_TEMPLATE_TOKENS = 64  # of the prompt around context and audio, with a forced language
+
+
+def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
+    """Raise SettingsError if a segment may need more tokens than a PD worker takes.
+
+    A checkpoint that cannot be read is left to the processes, which say what is wrong with it.
+    """
+    processor, worker = settings.get("Processor"), settings.get("PdWorker")
+    if not isinstance(processor, ProcessorSettings) or not isinstance(worker, PdWorkerSettings):
+        return
+    try:
+        geometry = read_config(worker.model).geometry
+    except CheckpointError:
+        return
+    needed = longest(processor, geometry)
+    if needed > worker.max_model_len:
+        raise SettingsError(
+            f"PdWorker.max_model_len is {worker.max_model_len}, but a segment of "
+            f"Common.max_segment_seconds ({processor.max_segment_seconds:g}) may need {needed} "
+            f"tokens: raise it to {needed}, or lower Common.max_segment_seconds, "
+            f"Common.context_tokens ({processor.context_tokens}), Processor.context_characters "
+            f"({processor.context_characters}) or Processor.max_tokens_per_second "
+            f"({processor.max_tokens_per_second:g})"
+        )
+
+
+def longest(settings: ProcessorSettings, geometry: Geometry) -> int:
+    """Return the tokens of the longest prompt with its answer."""
+    frames = ceil(settings.max_segment_seconds * SAMPLE_RATE / HOP)
+    # What is committed is part of the prompt and counts towards the limit of the answer.
+    answer = int(settings.max_tokens_per_second * settings.max_segment_seconds)
+    # Of each character of the text before, one token: the model's own words have fewer.
+    context = settings.context_tokens + settings.context_characters
+    text = answer + settings.min_new_tokens + context + _TEMPLATE_TOKENS
+    return geometry.embeddings(frames) + text

@@ -1,0 +1,61 @@
+"""A prompt and an answer that would not fit are found before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auricle.checkpoint.files import read_config
+from auricle.errors import SettingsError
+from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.lengths import check_lengths, longest
+from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+DEMO = ROOT / "models/demo"
+
+
+def graph(max_model_len: int, **common: object) -> dict[str, CommonSettings]:
+    processor = ProcessorSettings.model_validate({"model": DEMO, **common})
+    worker = PdWorkerSettings.model_validate(
+        {"model": DEMO, "max_model_len": max_model_len, **common}
+    )
+    return {"Processor": processor, "PdWorker": worker}
+
+
+def test_the_longest_segment_is_audio_answer_and_context() -> None:
+    geometry = read_config(DEMO).geometry
+    settings = ProcessorSettings(max_segment_seconds=24, context_tokens=100)
+    # Three windows; 8 tokens a second and 16; 200 characters of text before; the template.
+    expected = 3 * geometry.window_embeddings + 8 * 24 + 16 + 100 + 200 + 64
+    assert longest(settings, geometry) == expected
+
+
+def test_a_segment_that_does_not_fit_is_an_error_that_says_what_would_be_right() -> None:
+    said = (
+        r"PdWorker\.max_model_len is 2048, but a segment of Common\.max_segment_seconds \(300\) "
+        r"may need (\d+) tokens: raise it to \1, or lower .*Common\.context_tokens \(512\)"
+    )
+    with pytest.raises(SettingsError, match=said) as refused:
+        check_lengths(graph(2048, max_segment_seconds=300))
+    needed = int(str(refused.value).partition("raise it to ")[2].partition(",")[0])
+    check_lengths(graph(needed, max_segment_seconds=300))
+    with pytest.raises(SettingsError):
+        check_lengths(graph(needed - 1, max_segment_seconds=300))
+
+
+def test_defaults_fit() -> None:
+    check_lengths(graph(PdWorkerSettings().max_model_len))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_configs_fit(path: Path) -> None:
+    sections = load_config(path, [f"--Common.model={DEMO}"])
+    names = ("Processor", "PdWorker")
+    check_lengths({name: settings_for(name, sections, str(path)) for name in names})
+
+
+def test_a_checkpoint_that_cannot_be_read_is_left_to_the_processes(tmp_path: Path) -> None:
+    check_lengths(graph(256, model=tmp_path))
