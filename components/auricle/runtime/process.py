@@ -14,10 +14,11 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import ProcessFailed
-from auricle.messages import AskAlive
+from auricle.messages import AskAlive, AskDescription
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness, beat, disarm
 from auricle.process.status import report_status
+from auricle.runtime.description import SelfDescription
 from auricle.runtime.event_relay import EventRelay
 from auricle.runtime.events import EventPublisher, EventSubscriber
 from auricle.runtime.handling import Route, handler
@@ -90,6 +91,7 @@ class Runtime:
         self._left_discovery = False
         self._liveness_seconds = settings.liveness_seconds
         self.liveness = Liveness()  # of this process; components add their parts to it
+        self.description = SelfDescription(self.liveness)  # the same
 
     def _task_died(self, name: str, error: BaseException) -> None:
         if self._left_discovery:
@@ -122,7 +124,11 @@ class Runtime:
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""
-        return Pulses(self.client(component, _ALIVE), served, times)
+        return Pulses(self.asking(component), served, times)
+
+    def asking(self, component: str) -> RemoteEndpoint:
+        """Return a client of the processes of a component, for questions about themselves."""
+        return self.client(component, _ALIVE)
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""
@@ -189,12 +195,14 @@ class Runtime:
         Raises DeadlineExceeded if Dynamo does not list this process within 30 s, and ProcessFailed
         if an owned task died.
         """
+        self.description.drain = drain
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         serving = []
         if routes:
-            routes = [Route(_ALIVE, AskAlive, unary=self.liveness.answer, brief=True), *routes]
+            asked = AskAlive | AskDescription
+            routes = [Route(_ALIVE, asked, unary=self.description.answer, brief=True), *routes]
         for route in routes:
             endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)
