@@ -15,7 +15,19 @@ from auricle import __version__
 from auricle.errors import AuricleError
 
 _FAILED = 1
+_NOT_ASKED = 2
 _OVERRIDABLE = {"ignore_unknown_options": True}
+_api_key_file = click.option(
+    "--api-key-file",
+    type=click.File(),
+    help="file with the key, if the server requires one, or - for standard input; the variable "
+    "AURICLE_API_KEY will do too (in the command line others would see it)",
+)
+
+
+def _api_key(file: TextIO | None) -> str | None:
+    given = os.environ.get("AURICLE_API_KEY") if file is None else file.read()
+    return (given or "").strip() or None
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -85,12 +97,7 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 @click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")
-@click.option(
-    "--api-key-file",
-    type=click.File(),
-    help="file with the key, if the server requires one, or - for standard input; the variable "
-    "AURICLE_API_KEY will do too (in the command line others would see it)",
-)
+@_api_key_file
 def transcribe(
     file: Path,
     live: bool,
@@ -106,8 +113,6 @@ def transcribe(
     """
     from auricle.client.transcribe import transcribe as run
 
-    given = os.environ.get("AURICLE_API_KEY") if api_key_file is None else api_key_file.read()
-    api_key = (given or "").strip() or None
     _run(
         lambda: run(
             file,
@@ -116,9 +121,31 @@ def transcribe(
             as_json=as_json,
             language=language,
             context=context,
-            api_key=api_key,
+            api_key=_api_key(api_key_file),
         )
     )
+
+
+@main.command()
+@click.argument("url")
+@_api_key_file
+@click.option("--json", "as_json", is_flag=True, help="print findings and diagnosis as JSON")
+def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
+    """Say what is wrong with the deployment whose frontend is at URL, and what to do.
+
+    Exits with 0 if nothing is, 1 if something is, 2 if the deployment could not be asked. Where
+    keys are set it takes one with the scope operations.
+    """
+    from auricle.client.doctor.run import doctor as run
+
+    try:
+        well = asyncio.run(run(url, _api_key(api_key_file), as_json=as_json))
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_NOT_ASKED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0 if well else _FAILED)
 
 
 @main.command(context_settings=_OVERRIDABLE)
@@ -170,7 +197,7 @@ def render(graph: str, config: Path, out: Path | None) -> None:
     "--scopes",
     default="live,recordings",
     show_default=True,
-    help="what it is for: live, recordings, operations (metrics), separated by commas",
+    help="what it is for: live, recordings, operations (metrics, diagnosis), separated by commas",
 )
 def key(name: str, entry: bool, expires: str | None, scopes: str) -> None:
     """Create an API key for the client NAME; the key is printed once and not stored.

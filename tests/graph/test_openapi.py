@@ -19,6 +19,7 @@ def test_the_document_names_every_route(server: Server) -> None:
         "/live",
         "/health",
         "/metrics",
+        "/v1/diagnosis",
         "/v1/models",
         "/v1/models/{model}",
         "/v1/audio/transcriptions",
@@ -51,7 +52,7 @@ def test_no_generated_request_gives_a_server_error(server: Server) -> None:
             seen.add(f"{case.method} {case.path}")
 
         check()
-    assert len(seen) == 6
+    assert len(seen) == 7
 
 
 def test_unknown_paths_and_methods_have_the_body_of_all_errors(server: Server) -> None:

@@ -78,11 +78,18 @@ class Front:
         )
         self._timers: list[asyncio.TimerHandle] = []
         self.decoders = SimpleNamespace(outputs=unused)
+        self.diagnostician = SimpleNamespace(diagnose=unused)
         self.url = ""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        services = _services(self.frontend, self.access, cast(Any, self.decoders), Registry())
+        services = _services(
+            self.frontend,
+            self.access,
+            cast(Any, self.decoders),
+            Registry(),
+            cast(Any, self.diagnostician),
+        )
         app = create_app(services)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))

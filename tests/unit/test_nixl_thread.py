@@ -22,6 +22,7 @@ class Agent:
 
     def __init__(self, *_: object) -> None:
         self.broken = threading.Event()
+        self.backends = {"UCX": object()}
         self.notices: list[bytes] = []
 
     def get_new_notifs(self) -> dict[str, list[bytes]]:

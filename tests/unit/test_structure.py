@@ -39,7 +39,7 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings",),
-    ("stream", "realtime", "transcriptions"),
+    ("stream", "realtime", "transcriptions", "diagnosis"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

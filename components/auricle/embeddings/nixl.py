@@ -159,12 +159,12 @@ class NixlEndpoint:
             [(region.address, region.size, region.device, "")], region.memory
         )
         self._registration = self._agent.register_memory(descriptors)
+        self.backends = tuple(self._agent.backends)
         self._started.set_result(self._agent.get_agent_metadata())
 
     def _take_requests(self) -> None:
-        busy = bool(self._active or self._late)
         wait: float | None = None
-        if busy:
+        if self._active or self._late:
             wait = _POLL_SECONDS
         elif self._sends() or (self._on_notice is not None and self._awaiting_notices()):
             wait = _NOTIFICATION_POLL_SECONDS

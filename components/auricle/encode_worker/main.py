@@ -19,11 +19,12 @@ from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
-from auricle.messages import EncodeRequest
+from auricle.messages import EncodeRequest, Parts, RunningModel, SlabState
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
+from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import EncodeWorkerSettings
 
@@ -72,6 +73,12 @@ async def run(settings: EncodeWorkerSettings) -> None:
     try:
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
+        model = RunningModel(checkpoint.fingerprint, settings.dtype)
+        runtime.description.parts = lambda: Parts(
+            model=model,
+            slab=SlabState(store.slots(), store.slots_in_use(), store.slots_leased()),
+            transfers=transfers(endpoint.backends),
+        )
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(endpoint.watch(), "NIXL")
         runtime.liveness.part("the encoder", worker.answers)

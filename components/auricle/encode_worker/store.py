@@ -153,3 +153,8 @@ class EmbeddingStore:
     def slots_in_use(self) -> int:
         """Return the number of slots with content."""
         return self._table.in_use
+
+    def slots_leased(self) -> int:
+        """Return the number of slots with an open lease, which cannot be evicted."""
+        with self._lock:
+            return self._table.pinned

@@ -10,6 +10,8 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.diagnosis.deployment import Deployment
+from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys_file import KeysFile, load_keys
@@ -95,7 +97,10 @@ async def run(settings: FrontendSettings) -> None:
     front_door = FrontDoor(endpoints, settings.max_sessions)
     metrics.sessions.set_function(lambda: front_door.open)
     frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
-    services = _services(frontend, access, decoders, registry)
+    diagnostician = Diagnostician(
+        settings, Deployment.of(runtime), runtime.description.now, bus.state
+    )
+    services = _services(frontend, access, decoders, registry, diagnostician)
     rates = Rates(settings.max_handshakes_per_address, "requests")
     app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
     connections = _connections(settings, frontend)
@@ -175,6 +180,7 @@ def _services(
     access: Access,
     decoders: Decoders,
     registry: Registry,
+    diagnostician: Diagnostician,
 ) -> Services:
     async def processors() -> int:
         leaving = frontend.front_door.leaving
@@ -207,6 +213,7 @@ def _services(
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,
+        diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
     )
 

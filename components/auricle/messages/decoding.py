@@ -43,6 +43,7 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
 
     `embedding_bytes_read` is what NIXL transferred for this request, and `steps` the number of
     decode steps, which run in sequence.
+    `read_seconds` is how long it took until all its windows were there.
     """
 
     tokens: tuple[int, ...]
@@ -51,3 +52,4 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     cached_tokens: int
     embedding_bytes_read: int
     steps: int = 0
+    read_seconds: float = 0.0

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import uuid
 from contextlib import suppress
+from functools import partial
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
@@ -15,10 +16,11 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.slots import SlotTable
 from auricle.errors import ProcessFailed
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
-from auricle.messages import DecodeRequest
+from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
@@ -27,6 +29,7 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
+from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
 
@@ -79,6 +82,9 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, engine, endpoint)
+        runtime.description.parts = partial(
+            _parts, checkpoint.fingerprint, settings, engine, fetcher.table, endpoint
+        )
         drain = Drain(
             lambda: len(worker.segments) + worker.meter.in_flight,
             told_seconds=2 * settings.load_report_seconds,
@@ -141,6 +147,21 @@ async def _warm_up(
         priority=1, tenant="warm-up",
     )  # fmt: skip
     fetcher.table.abandon(slot)
+
+
+def _parts(
+    fingerprint: str,
+    settings: PdWorkerSettings,
+    engine: Engine,
+    table: SlotTable,
+    endpoint: NixlEndpoint,
+) -> Parts:
+    return Parts(
+        model=RunningModel(fingerprint, settings.dtype),
+        slab=SlabState(table.count, table.in_use, table.pinned),
+        transfers=transfers(endpoint.backends),
+        kv=KvRoom(engine.kv_tokens, settings.max_model_len, settings.max_requests),
+    )
 
 
 def _watch_parts(runtime: Runtime, engine: Engine, endpoint: NixlEndpoint) -> None:

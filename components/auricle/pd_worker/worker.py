@@ -87,6 +87,7 @@ class PdWorker:
             with self._tracer.span("fetch", trace):
                 pinned = self._fetcher.pinned(request.windows)
                 fetched = await stack.enter_async_context(pinned)
+            read_seconds = time.monotonic() - began
             with self._tracer.span("generate", trace) as generate:
                 decoded = await self._generate(request, fetched)
             self._record(decoded, generate, began)
@@ -97,6 +98,7 @@ class PdWorker:
             cached_tokens=decoded.cached_tokens,
             embedding_bytes_read=fetched.bytes_read,
             steps=decoded.steps,
+            read_seconds=read_seconds,
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply

@@ -9,7 +9,16 @@ import numpy as np
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.load.reports import LOAD_TOPIC, WorkerLoad
-from auricle.messages import AdmitSession, EndAudio, OpenSession, PushAudio, WithdrawAdmission
+from auricle.messages import (
+    AdmitSession,
+    AskProbe,
+    EndAudio,
+    OpenSession,
+    Parts,
+    PushAudio,
+    RunningModel,
+    WithdrawAdmission,
+)
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -17,6 +26,7 @@ from auricle.process.tracing import Tracer
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.probe import Prober, segment_need
 from auricle.processor.service import ProcessorService
 from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Route, Runtime
@@ -42,12 +52,18 @@ async def run(settings: ProcessorSettings) -> None:
     metrics = ProcessorMetrics(registry.registry)
     tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
+    prober = Prober(view, settings.dtype, encode_pool, pd_pool)
+    parts = Parts(
+        model=RunningModel(view.fingerprint, settings.dtype), segment=segment_need(view, settings)
+    )
+    runtime.description.parts = lambda: parts
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
         Route("admit", AdmitSession, unary=service.admit, brief=True),
         Route("withdraw", WithdrawAdmission, unary=service.withdraw, brief=True),
         Route("push", PushAudio, unary=service.push, brief=True),
         Route("end", EndAudio, unary=service.end, brief=True),
+        Route("probe", AskProbe, unary=prober.probe),
         Route("open", OpenSession, streamed=service.open),
     ]
     drain = Drain(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 import msgspec
@@ -26,14 +27,14 @@ Streamed = Callable[[Any], AsyncGenerator[msgspec.Struct, None]]
 
 @dataclass(frozen=True)
 class Route:
-    """An endpoint of this process: its name, its request type and one of the two handlers.
+    """An endpoint of this process: its name, its request's type or types, and a handler.
 
     Handlers run on the event loop and are cancelled when their caller leaves, except `brief`
     ones, which end soon by themselves.
     """
 
     name: str
-    request: type[msgspec.Struct]
+    request: type[msgspec.Struct] | UnionType
     unary: Unary | None = None
     streamed: Streamed | None = None
     brief: bool = False
@@ -43,7 +44,8 @@ def handler(
     route: Route, opener: Opener, refusals: Refusals
 ) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
     """Return a handler as Dynamo calls it: it opens the request and encodes the replies."""
-    decoder = msgspec.msgpack.Decoder(route.request)
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(route.request)
+    kind = getattr(route.request, "__name__", str(route.request))
 
     async def handle(data: Any, context: Any) -> AsyncGenerator[Any, None]:
         ids: dict[str, str | None] = {}
@@ -62,8 +64,8 @@ def handler(
                     async for message in out:
                         yield to_wire(message)
         except msgspec.DecodeError as error:
-            log.warning("malformed %s: %s", route.request.__name__, error)
-            yield to_wire(Refusal(BadRequest.code, f"malformed {route.request.__name__}"))
+            log.warning("malformed %s: %s", kind, error)
+            yield to_wire(Refusal(BadRequest.code, f"malformed {kind}"))
         except AuricleError as error:
             if isinstance(error, UntrustedCaller):
                 refusals.add(route.name, error)

@@ -14,11 +14,12 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import ProcessFailed
-from auricle.messages import AskAlive
+from auricle.messages import AskAlive, AskDescription
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness, beat
 from auricle.process.status import report_status
 from auricle.process.watchdog import Watchdog
+from auricle.runtime.description import SelfDescription
 from auricle.runtime.event_relay import EventRelay
 from auricle.runtime.events import EventPublisher, EventSubscriber
 from auricle.runtime.handling import Route, handler
@@ -97,6 +98,7 @@ class Runtime:
         self._etcd = settings.discovery == "etcd"
         self._watchdog = Watchdog(settings.liveness_seconds)
         self.liveness = Liveness()  # of this process; components add their parts to it
+        self.description = SelfDescription(self.liveness)  # the same
 
     def _task_died(self, name: str, error: BaseException) -> None:
         if self._left_discovery:
@@ -132,7 +134,11 @@ class Runtime:
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""
-        return Pulses(self.client(component, _ALIVE), served, times)
+        return Pulses(self.asking(component), served, times)
+
+    def asking(self, component: str) -> RemoteEndpoint:
+        """Return a client of the processes of a component, for questions about themselves."""
+        return self.client(component, _ALIVE)
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""
@@ -199,6 +205,7 @@ class Runtime:
         Raises DeadlineExceeded if Dynamo does not list this process within 30 s, and ProcessFailed
         if an owned task died.
         """
+        self.description.drain = drain
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
@@ -206,7 +213,8 @@ class Runtime:
         # A frontend is called by nobody. But a process that has lost its lease in etcd is blind,
         # and one that serves an endpoint hears of it: Dynamo ends that.
         if routes or self._etcd:
-            routes = [Route(_ALIVE, AskAlive, unary=self.liveness.answer, brief=True), *routes]
+            asked = AskAlive | AskDescription
+            routes = [Route(_ALIVE, asked, unary=self.description.answer, brief=True), *routes]
         for route in routes:
             endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)
@@ -246,7 +254,7 @@ class Runtime:
 
     async def _until_going(self, drain: Drain | None) -> None:
         """Return after SIGTERM and the drain, or after SIGINT, when what is held has been cut."""
-        left = await unless(self._stop, self._left())
+        left = await unless(self._stop, self._leave.wait())
         if drain is None:
             return
         if left is not None:
@@ -254,9 +262,6 @@ class Runtime:
             await unless(self._stop, drain.run())
         if self._stop.is_set():
             await drain.hurry()
-
-    async def _left(self) -> bool:
-        return await self._leave.wait()
 
     def close(self) -> None:
         """Leave the graph, in a process that only calls others (a test, a tool)."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 # it again costs milliseconds, but avoiding the only worker for longer would cost sessions.
 _QUARANTINE_SECONDS = 12.0
 _INSTANCE_POLL_SECONDS = 0.1
+# Discovery tells a new client of the instances one by one.
+_FOLLOWING_SECONDS, _FIRST_SECONDS, _FURTHER_SECONDS = 5.0, 2.0, 0.5
 # A time-out after less than this says how long the caller could wait, not that the other hangs.
 _TELLING_SECONDS = 5.0
 
@@ -82,6 +85,30 @@ class RemoteEndpoint:
         now = time.monotonic()
         self._quarantined = {i: t for i, t in self._quarantined.items() if t > now}
         return [i for i in client.instance_ids() if i not in self._quarantined]
+
+    async def listed(self) -> list[int]:
+        """Return all instances in discovery, also those whose calls failed.
+
+        The first call of a client waits for up to 2 s for the first one, and then until no
+        further one has come for half a second. Raises WorkerUnavailable if discovery cannot be
+        followed, DeadlineExceeded after 5 s without an answer of it.
+        """
+        new = self._client is None
+        try:
+            client = await within(_FOLLOWING_SECONDS, self._connected(), "discovery")
+        except DeadlineExceeded:
+            raise
+        except Exception as error:  # Dynamo has no error types of its own
+            log.warning("discovery cannot be followed: %s", error)
+            raise WorkerUnavailable("discovery cannot be followed; see the log") from None
+        if new:
+            with suppress(DeadlineExceeded):
+                await self.wait_for_instances(_FIRST_SECONDS)
+            known = -1
+            while len(client.instance_ids()) > known:
+                known = len(client.instance_ids())
+                await asyncio.sleep(_FURTHER_SECONDS)
+        return list(client.instance_ids())
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         """Return the instances that can be called.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -21,6 +22,7 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.session_log import RefusalLog
+from auricle.messages import Diagnosis
 from auricle.process.metrics import Registry
 from auricle.quoting import escaped
 from auricle.text_bounds import MODEL, check
@@ -30,7 +32,10 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Services:
-    """The handlers of the routes. `processors` returns how many processors can be called now."""
+    """The handlers of the routes. `processors` returns how many processors can be called now.
+
+    `diagnose` makes a diagnosis, or raises RateLimited.
+    """
 
     models: tuple[str, ...]
     access: Access
@@ -41,6 +46,7 @@ class Services:
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     refusals: RefusalLog
+    diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
 
 
@@ -68,6 +74,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     app.add_exception_handler(Exception, _unforeseen)
     _add_status_routes(app, services)
     _add_model_routes(app, services)
+    _add_diagnosis_route(app, services)
 
     @app.post(
         "/v1/audio/transcriptions", openapi_extra=services.transcription_openapi, tags=["audio"]
@@ -136,6 +143,21 @@ def _add_model_routes(app: FastAPI, services: Services) -> None:
         if model not in services.models:
             raise UnknownModel(model, services.models)
         return entry(model)
+
+
+def _add_diagnosis_route(app: FastAPI, services: Services) -> None:
+    refusals: dict[int | str, dict[str, Any]] = {
+        401: {"description": "no or unknown API key"},
+        403: {"description": "the key is off, or not for operations"},
+        429: {"description": "another diagnosis is being made, or was made just now"},
+    }
+
+    @app.get("/v1/diagnosis", tags=["status"], responses=refusals)
+    async def diagnosis(request: Request) -> Response:
+        """What every process says of itself, and probes of the workers; takes up to a minute."""
+        services.access.client(request.headers, "operations")
+        found = await services.diagnose()
+        return Response(msgspec.json.encode(found), media_type="application/json")
 
 
 class _Handled(Response):

@@ -23,6 +23,7 @@ from auricle.frontend.observers.transcript_bus import (
 )
 from auricle.frontend.observers.transcript_queue import QueuedMessage, TranscriptQueue
 from auricle.frontend.observers.transcript_stream import Refused, TranscriptStream, connected
+from auricle.messages import BusState
 
 log = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
@@ -65,6 +66,10 @@ class NatsBus:
     def listener(self, spoken: Spoken) -> LinkObserver:
         """See `TranscriptBus`."""
         return TranscriptListener(spoken, self._put)
+
+    def state(self) -> BusState:
+        """See `TranscriptBus`."""
+        return BusState(self._up, len(self._queue))
 
     def _put(self, message: TranscriptMessage) -> None:
         # The same text has the same id, no matter which processor it came from.

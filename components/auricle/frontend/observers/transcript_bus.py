@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.frontend.line.link import LinkObserver
 from auricle.frontend.listening.endpointing import FeaturePiece, Piece
-from auricle.messages import Final, Partial, SessionEvent
+from auricle.messages import BusState, Final, Partial, SessionEvent
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class TranscriptBus(Protocol):
         """Return the observer of one session."""
         ...
 
+    def state(self) -> BusState | None:
+        """Return whether the bus takes text; None if there is no bus."""
+        ...
+
 
 class NoBus:
     """The bus if NATS is not configured: it publishes nothing."""
@@ -57,6 +61,10 @@ class NoBus:
     def listener(self, spoken: Spoken) -> LinkObserver:
         """Return an observer that discards all events."""
         return TranscriptListener(spoken, lambda _message: None)
+
+    def state(self) -> BusState | None:
+        """There is no bus."""
+        return None
 
 
 class TranscriptListener:

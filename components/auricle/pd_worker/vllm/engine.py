@@ -153,6 +153,8 @@ class Engine:
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
         self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=[logger_into(self.state)])
+        cache = self._llm.vllm_config.cache_config
+        self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
 
     async def generate(
         self,

@@ -1,0 +1,1 @@
+"""`auricle doctor`: says what is wrong with a running deployment, and what to do."""

@@ -1,0 +1,114 @@
+"""Findings on what processes must agree about: versions, checkpoint, clocks, transports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from auricle.client.doctor.finding import Finding, Process, Processes, listed
+from auricle.messages import Diagnosis, Transfers
+
+# A message older than 60 s is refused; half of that leaves room for clocks to drift further.
+_CLOCK_SECONDS = 30.0
+_SHORT = 12  # hex digits of a fingerprint
+
+
+def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """Libraries of which not all processes have the same version."""
+    libraries = {library for _, said in processes.described() for library in said.versions}
+    for library in sorted(libraries):
+        found = [
+            (p, s.versions[library]) for p, s in processes.described() if library in s.versions
+        ]
+        for usual, others in _deviating(found):
+            yield Finding(
+                f"{listed(p.name for p, _ in others)} {_verb(others, 'run')} {library} "
+                f"{listed(sorted({v for _, v in others}))}, the others {usual}.",
+                "Messages, embeddings or text may differ between versions, and nothing else "
+                "checks that they do not.",
+                f"Install {library} {usual} there too, or finish the update that is under way.",
+            )
+
+
+def checkpoints(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """Processes with another checkpoint or data type than most."""
+    models = [(p, s.parts.model) for p, s in processes.described() if s.parts.model is not None]
+    fingerprints = [(p, model.checkpoint) for p, model in models]
+    for usual, others in _deviating(fingerprints):
+        yield Finding(
+            f"{listed(f'{p.name} runs checkpoint {c[:_SHORT]}…' for p, c in others)}; the "
+            f"others run {usual[:_SHORT]}….",
+            "PD workers refuse embeddings of another checkpoint, so decodes that meet them fail.",
+            "Restart with the same Common.model everywhere; the fingerprint is of the files' "
+            "content, whatever the directory is called.",
+        )
+    for usual, others in _deviating([(p, model.dtype) for p, model in models]):
+        yield Finding(
+            f"{listed(f'{p.name} runs as {d}' for p, d in others)}; the others run as {usual}.",
+            "PD workers refuse embeddings of another data type, so decodes that meet them fail.",
+            "Restart with the same Common.dtype everywhere.",
+        )
+
+
+def clocks(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """Wall clocks that differ, by more than the question's way there and back explains."""
+    for process in processes:
+        answer = process.answer
+        ahead, unsure = answer.clock_ahead_seconds, answer.seconds / 2
+        if answer.description is not None and abs(ahead) - unsure > _CLOCK_SECONDS:
+            yield Finding(
+                f"The clock of {process.name} is {abs(ahead):.0f} s (±{unsure:.1f}) "
+                f"{'ahead of' if ahead > 0 else 'behind'} the frontend's.",
+                "Beyond 60 s every message between the two is refused as too old.",
+                "Synchronise the hosts' clocks (NTP).",
+            )
+
+
+def transports(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """NIXL without a backend, and pools that have no kind of transport in common."""
+    ends: dict[str, set[str]] = {}
+    for process, said in processes.described():
+        transfers = said.parts.transfers
+        if transfers is None:
+            continue
+        ends.setdefault(process.answer.component, set()).update(transfers.possible)
+        if not transfers.backends or not transfers.possible:
+            yield _without_transport(process, transfers)
+    encode, decode = ends.get("encode_worker"), ends.get("pd_worker")
+    if encode and decode and not encode & decode:
+        yield Finding(
+            f"Encode workers can transfer by {listed(sorted(encode))}, PD workers by "
+            f"{listed(sorted(decode))}: they have nothing in common.",
+            "No embeddings can be read, so every decode fails.",
+            "Set UCX_TLS and UCX_NET_DEVICES alike for both, or leave them unset.",
+        )
+
+
+def _without_transport(process: Process, transfers: Transfers) -> Finding:
+    if not transfers.backends:
+        return Finding(
+            f"NIXL has no backend in {process.name}.",
+            "Embeddings cannot be transferred to or from it.",
+            "Install nixl with its UCX plug-in there; its log says what was missing.",
+        )
+    return Finding(
+        f"UCX has nothing to transfer with in {process.name}: UCX_TLS is "
+        f"{transfers.allowed!r}, UCX_NET_DEVICES {transfers.devices!r}.",
+        "What they allow is RDMA, and no such RDMA device is visible there.",
+        "Give the process its RDMA device, or allow tcp in UCX_TLS.",
+    )
+
+
+def _deviating(
+    found: list[tuple[Process, str]],
+) -> Iterator[tuple[str, list[tuple[Process, str]]]]:
+    """Yield the commonest value and those that have another one, unless all agree."""
+    if not found:
+        return
+    usual = Counter(value for _, value in found).most_common(1)[0][0]
+    if others := [(process, value) for process, value in found if value != usual]:
+        yield usual, others
+
+
+def _verb(others: list[tuple[Process, str]], verb: str) -> str:
+    return verb if len(others) > 1 else f"{verb}s"

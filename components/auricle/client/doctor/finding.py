@@ -1,0 +1,77 @@
+"""What is found, and how a finding names the processes that it is about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from auricle.messages import Description, Diagnosis, ProcessAnswer
+
+_TITLES = {
+    "frontend": "frontend",
+    "processor": "processor",
+    "encode_worker": "encode worker",
+    "pd_worker": "PD worker",
+    "planner": "planner",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Three sentences. If not `wrong` it is a notice: good to know, nothing to mend."""
+
+    what: str
+    why: str
+    remedy: str
+    wrong: bool = True
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the diagnosis and its name, such as `encode worker 2 (host-a, pid 41)`."""
+
+    name: str
+    answer: ProcessAnswer
+
+
+class Processes:
+    """The processes of a diagnosis, numbered by component."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        counted: Counter[str] = Counter()
+        self._all: list[Process] = []
+        for answer in diagnosis.processes:
+            counted[answer.component] += 1
+            self._all.append(Process(_name(answer, counted[answer.component]), answer))
+        self._names = {(p.answer.component, p.answer.instance): p.name for p in self._all}
+
+    def __iter__(self) -> Iterator[Process]:
+        return iter(self._all)
+
+    def described(self) -> Iterator[tuple[Process, Description]]:
+        """Yield the processes that answered, with what they said."""
+        for process in self._all:
+            if process.answer.description is not None:
+                yield process, process.answer.description
+
+    def name(self, component: str, instance: str) -> str:
+        """Return the name of an instance."""
+        return self._names.get((component, instance), f"{title(component)} {instance}")
+
+
+def title(component: str) -> str:
+    """Return what a component is called in sentences."""
+    return _TITLES.get(component, component)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _name(answer: ProcessAnswer, number: int) -> str:
+    said = answer.description
+    where = f"instance {answer.instance}" if said is None else f"{said.host}, pid {said.pid}"
+    return f"{title(answer.component)} {number} ({where})"

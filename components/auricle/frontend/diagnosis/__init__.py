@@ -1,0 +1,1 @@
+"""What this frontend finds out about its deployment when it is asked for a diagnosis."""

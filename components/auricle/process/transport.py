@@ -1,0 +1,74 @@
+"""Which kinds of transport UCX may use for this process's transfers.
+
+NIXL does not say which one UCX has chosen, so this tells what the machine and the environment
+leave possible, and no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from auricle.messages import Transfers
+
+RDMA, TCP, SHARED_MEMORY = "RDMA", "TCP", "shared memory"
+_ALL = frozenset({RDMA, TCP, SHARED_MEMORY})
+# By the names in UCX_TLS; RDMA's also come with suffixes (rc_mlx5, dc_x).
+_KINDS = {
+    **dict.fromkeys(("ib", "rc", "ud", "dc", "srd", "gga"), RDMA),
+    "tcp": TCP,
+    **dict.fromkeys(("sm", "shm", "mm", "posix", "sysv", "xpmem", "cma", "knem"), SHARED_MEMORY),
+}
+# The names of all transports of a kind: forbidding a part of them forbids no kind.
+_WHOLE = {"ib": RDMA, "tcp": TCP, "sm": SHARED_MEMORY, "shm": SHARED_MEMORY}
+# Within one process, or for device memory only, which slabs are not in.
+_OTHERS = ("self", "cuda", "gdr", "rocm", "ze")
+_DEVICES = Path("/sys/class/infiniband")
+
+
+def transfers(backends: tuple[str, ...]) -> Transfers:
+    """Describe this process's transfers by the NIXL `backends`. Reads a directory of /sys."""
+    allowed = os.environ.get("UCX_TLS", "")
+    devices = os.environ.get("UCX_NET_DEVICES", "")
+    rdma = [device.name for device in _DEVICES.iterdir()] if _DEVICES.is_dir() else []
+    return Transfers(backends, possible(allowed, devices, rdma), allowed, devices)
+
+
+def possible(allowed: str, devices: str, rdma: Collection[str]) -> tuple[str, ...]:
+    """Return the kinds that UCX may use.
+
+    `allowed` and `devices` are the values of UCX_TLS and UCX_NET_DEVICES, empty for anything;
+    `rdma` are the machine's RDMA devices.
+    """
+    kinds = _allowed_kinds(allowed)
+    if not rdma or not _names_one_of(devices, rdma):
+        kinds -= {RDMA}
+    return tuple(sorted(kinds))
+
+
+def _allowed_kinds(allowed: str) -> frozenset[str]:
+    text = allowed.strip()
+    if text.startswith("^"):  # all but these
+        return _ALL - {
+            _WHOLE[name.strip()] for name in text[1:].split(",") if name.strip() in _WHOLE
+        }
+    kinds, unknown = _kinds(text)
+    return _ALL if unknown or not text else kinds
+
+
+def _kinds(names: str) -> tuple[frozenset[str], bool]:
+    """Return the kinds of these names, and whether there are names that are not known."""
+    kinds, unknown = set(), False
+    for name in names.split(","):
+        first = name.strip().lstrip("\\").partition("_")[0]
+        if first in _KINDS:
+            kinds.add(_KINDS[first])
+        elif first not in _OTHERS:
+            unknown = True
+    return frozenset(kinds), unknown
+
+
+def _names_one_of(devices: str, rdma: Collection[str]) -> bool:
+    names = [name.strip().partition(":")[0] for name in devices.split(",") if name.strip()]
+    return not names or "all" in names or any("*" in n or n in rdma for n in names)

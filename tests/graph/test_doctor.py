@@ -1,0 +1,109 @@
+"""`auricle doctor` on a deployment that is well, and who may ask."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from auricle.frontend.doors.access.keys import key_file, new_key
+from tests.doctor import doctor
+from tests.server import Server, frontend_beside
+
+pytestmark = pytest.mark.end_to_end
+ENCODED = ("EncodeWorker", "auricle_encode_worker_windows_encoded_total")
+DECODED = ("PdWorker", "auricle_pd_worker_decodes_total")
+
+
+def test_nothing_is_wrong_with_a_graph_that_is_well(server: Server) -> None:
+    done = doctor(server.url)
+    assert done.exit_code == 0, done.output
+    assert "1 frontend, 1 processor, 1 encode worker, 1 PD worker" in done.output
+    assert "probe by processor 1, encode worker 1 and PD worker 1: " in done.output
+    assert done.output.endswith("Nothing is wrong.\n")
+
+
+def document(server: Server) -> dict[str, Any]:
+    done = doctor(server.url, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.output)
+    assert not [finding for finding in found["findings"] if finding["wrong"]]
+    return dict(found["diagnosis"])
+
+
+def test_the_document_has_what_every_process_knows_of_itself(server: Server) -> None:
+    diagnosis = document(server)
+    said = {answer["component"]: answer["description"] for answer in diagnosis["processes"]}
+    pids = {process.pid for process in server.processes()}
+    assert {description["pid"] for description in said.values()} <= pids
+    models = [said[c]["parts"]["model"] for c in ("processor", "encode_worker", "pd_worker")]
+    assert models[0]["dtype"] == "float32" and models == [models[0]] * 3
+    for worker in ("encode_worker", "pd_worker"):
+        parts = said[worker]["parts"]
+        assert parts["transfers"]["backends"] == ["UCX"]
+        assert "TCP" in parts["transfers"]["possible"]
+        assert parts["slab"]["slots"] >= parts["slab"]["used"] >= parts["slab"]["leased"]
+    room = said["pd_worker"]["parts"]["kv"]
+    assert room["max_model_len"] == 2048
+    assert room["tokens"] > said["processor"]["parts"]["segment"]["tokens"] > 0
+    assert {"auricle", "dynamo", "vllm", "nixl", "torch"} <= said["pd_worker"]["versions"].keys()
+    assert diagnosis["discovery"] == {"backend": "file", "state": "up", "unlisted": []}
+
+
+def test_every_probe_encodes_reads_and_decodes_anew(server: Server) -> None:
+    for _ in range(2):
+        before = [server.metric(*ENCODED), server.metric(*DECODED)]
+        (probe,) = document(server)["probes"]
+        steps = probe["steps"]
+        assert not steps["failed"] and steps["bytes_read"] > 0
+        assert 0 < steps["read_seconds"] < steps["decode_seconds"]
+        assert steps["mel_seconds"] > 0 and steps["encode_seconds"] > 0
+        assert [server.metric(*ENCODED), server.metric(*DECODED)] == [n + 1 for n in before]
+
+
+def test_nothing_is_followed_before_the_first_question(server: Server) -> None:
+    with frontend_beside(server) as other:
+        before = watches(other)
+        assert doctor(other.url).exit_code == 0
+        first = watches(other)
+        assert doctor(other.url).exit_code == 0
+        assert watches(other) == first > before
+
+
+def watches(server: Server) -> int:
+    """The inotify instances of a process."""
+    links = Path(f"/proc/{server.process.pid}/fd").iterdir()
+    return sum("inotify" in str(link.readlink()) for link in links)
+
+
+def test_one_diagnosis_is_made_at_a_time(server: Server) -> None:
+    """The command waits for its turn; others are told when to ask again."""
+    assert doctor(server.url).exit_code == 0
+    refused = asked(server)
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert doctor(server.url).exit_code == 0
+
+
+def asked(server: Server, key: str = "") -> httpx.Response:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.get(f"{server.url}/v1/diagnosis", headers=headers, timeout=90.0)
+
+
+def test_only_a_key_for_operations_may_ask(server: Server, tmp_path: Path) -> None:
+    client, its = new_key("client")
+    operator, theirs = new_key("operator", scopes=["operations"])
+    keys, file = tmp_path / "keys.yaml", tmp_path / "key"
+    keys.write_text(key_file(its) + key_file(theirs, first=False))
+    with frontend_beside(server, f"--Frontend.api_keys_file={keys}") as guarded:
+        assert asked(guarded).status_code == 401
+        assert asked(guarded, client).status_code == 403
+        file.write_text(client)
+        refused = doctor(guarded.url, "--api-key-file", str(file))
+        assert refused.exit_code == 2
+        assert "not for operations" in refused.output
+        file.write_text(operator)
+        assert doctor(guarded.url, "--api-key-file", str(file)).exit_code == 0
