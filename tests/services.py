@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
+import nats
 
+from auricle.frontend.observers.transcript_stream import STREAM
 from tests.server import free_port
 
 BIN = Path(sys.executable).parent
+
+
+class Nats:
+    """A NATS server with JetStream, on one port, that can be killed, frozen and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.address = f"nats://127.0.0.1:{self.port}"
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        listen = ("-a", "127.0.0.1", "-p", str(self.port))
+        self._process = subprocess.Popen(
+            [str(BIN / "nats-server"), *listen, "-js", "-sd", str(self._directory)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self.signal(number)
+            self._process.wait(20)
+            self._process = None
+
+    async def stored(self) -> list[Any]:
+        """The messages of the stream."""
+        connection = await nats.connect(self.address)
+        try:
+            stream = connection.jetstream()
+            state = (await stream.stream_info(STREAM)).state
+            numbers = range(state.first_seq, state.last_seq + 1)
+            return [json.loads((await stream.get_msg(STREAM, n)).data or b"") for n in numbers]
+        finally:
+            await connection.close()
 
 
 @contextlib.contextmanager

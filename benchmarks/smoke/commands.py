@@ -102,6 +102,11 @@ SHORT = (
         ("python -m benchmarks.hostile --out build/hostile.json [--quick]",),
     ),
     Short(
+        "benchmarks.faults --quick --count 4 --out {out}/faults.jsonl",
+        600,
+        ("python -m benchmarks.faults --out build/faults.jsonl [--quick]",),
+    ),
+    Short(
         "benchmarks.before HEAD --pairs 1 --sessions 1 --seconds 30 --out {out}/before.json",
         600,
         ("python -m benchmarks.before COMMIT --out build/before.json",),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -30,9 +31,14 @@ def disturbed() -> Iterator[Server]:
         "--Frontend.drain_seconds=60",
         "--Common.liveness_seconds=8",
     )
-    # A frontend that is replaced is found again where it was.
-    with serving(*options, f"--Frontend.port={free_port()}") as running:
-        yield running
+    with TemporaryDirectory(prefix="auricle-test-") as folder:
+        environment = {"TMPDIR": folder}
+        # A frontend that is replaced is found again where it was.
+        options = (*options, f"--Frontend.port={free_port()}")
+        with serving(*options, environment=environment) as running:
+            yield running
+        left = sorted(Path(folder).rglob("*"))
+        assert not left, f"temporary files left behind: {left}"
 
 
 @pytest.fixture

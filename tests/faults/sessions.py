@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import jiwer
-
 from auricle.client.stream import Event, stream_file
 from auricle.tasks import cancelled
+from benchmarks.faults.compare import compared
 from tests import recordings
 from tests.server import Server
 
@@ -70,7 +69,6 @@ def check_words(undisturbed: str, found: str) -> None:
     Grid points that load skips are not decoded, so a word that is heard wrongly anyway may be
     heard wrongly in another way.
     """
-    compared = jiwer.process_words(undisturbed, found)
-    lost, doubled, other = compared.deletions, compared.insertions, compared.substitutions
-    assert (lost, doubled) == (0, 0), f"{found!r} instead of {undisturbed!r}"
-    assert other <= 1, f"{found!r} instead of {undisturbed!r}"
+    words = compared(undisturbed, found)
+    assert (words.lost, words.doubled) == (0, 0), f"{found!r} instead of {undisturbed!r}"
+    assert words.changed <= 1, f"{found!r} instead of {undisturbed!r}"

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import signal
 
-import httpx
 import psutil
 import pytest
 
 from tests.faults.sessions import check_words, heard, spoken, until
 from tests.launcher import Launcher
+from tests.replicas import InUse
 from tests.server import READY_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
-# What a replica counts, or shows, while a session uses it.
-USED = {
-    "EncodeWorker": "auricle_encode_worker_windows_encoded_total",
-    "PdWorker": "auricle_pd_worker_decodes_total",
-    "Processor": "auricle_processor_sessions",
-}
 
 
 async def two_each(server: Server, *components: str) -> Launcher:
@@ -34,40 +27,16 @@ async def two_each(server: Server, *components: str) -> Launcher:
     return launcher
 
 
-def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
-    """Both processes of a component, by system port."""
-    first = server.system_ports[component]
-    found = {}
-    for process in server.processes():
-        with contextlib.suppress(psutil.Error):
-            command = process.cmdline()
-            if "component" in command and component in command:
-                second = f"--{component}.system_port={first + 1}" in command
-                found[first + second] = process
-    return found
-
-
-def used(port: int, component: str) -> float:
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10.0).text
-    return sum(map(float, re.findall(rf"^{USED[component]}(?:{{.*}})? (\S+)$", text, re.M)))
-
-
 class Spoken:
     """A session in progress, of which it is known which replicas it uses."""
 
     def __init__(self, server: Server, *components: str) -> None:
-        self._server = server
-        self._before = {
-            (c, port): 0.0 if c == "Processor" else used(port, c)
-            for c in components
-            for port in replicas(server, c)
-        }
+        self._in_use = {component: InUse(server, component) for component in components}
         self.at_half = asyncio.Event()
         self.session = asyncio.create_task(spoken(server, self.at_half, share=0.4))
 
     def replica(self, component: str) -> psutil.Process:
-        found = replicas(self._server, component)
-        return found[max(found, key=lambda p: used(p, component) - self._before[component, p])]
+        return self._in_use[component].replica()
 
 
 async def test_a_session_leaves_workers_that_are_frozen(server: Server, undisturbed: str) -> None:

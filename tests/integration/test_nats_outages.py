@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 import signal
 import socket
-import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,8 @@ from auricle.frontend.observers.transcript_bus import Spoken
 from auricle.frontend.observers.transcript_stream import STREAM
 from auricle.messages import Final, ResumePoint
 from auricle.tasks import cancelled
-from tests.server import eventually, free_port
-from tests.services import BIN
+from tests.server import eventually
+from tests.services import Nats
 
 pytestmark = pytest.mark.integration
 
@@ -40,45 +38,6 @@ def on_uvloop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
         uvloop.run(test(*arguments, **named))
 
     return run
-
-
-class Nats:
-    """A NATS server with JetStream that can be killed, frozen and started again."""
-
-    def __init__(self, directory: Path) -> None:
-        self.port = free_port()
-        self.address = f"nats://127.0.0.1:{self.port}"
-        self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        listen = ("-a", "127.0.0.1", "-p", str(self.port))
-        self._process = subprocess.Popen(
-            [str(BIN / "nats-server"), *listen, "-js", "-sd", str(self._directory)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def end(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            self.signal(number)
-            self._process.wait(20)
-            self._process = None
-
-    async def stored(self) -> list[Any]:
-        """The messages of the stream."""
-        connection = await nats.connect(self.address)
-        try:
-            stream = connection.jetstream()
-            state = (await stream.stream_info(STREAM)).state
-            numbers = range(state.first_seq, state.last_seq + 1)
-            return [json.loads((await stream.get_msg(STREAM, n)).data or b"") for n in numbers]
-        finally:
-            await connection.close()
 
 
 @pytest.fixture

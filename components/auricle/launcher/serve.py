@@ -77,7 +77,10 @@ async def serve(
                 common = common.model_copy(update={"discovery_path": discovery})
             secrets_of(common)
             control = work / "launcher.sock"
-            factory = ProcessFactory(settings, arguments, _environment(control))
+            temporary = work / "tmp"
+            temporary.mkdir()
+            environment = _environment(control, temporary)
+            factory = ProcessFactory(settings, arguments, environment)
             with relaying(common):
                 await _run(root, settings, factory, control, output, on_supervisor)
     except AuricleError as error:
@@ -148,14 +151,19 @@ async def _run(
         board.stop()
 
 
-def _environment(control: Path) -> dict[str, str]:
-    """Return the environment variables that every process gets."""
+def _environment(control: Path, temporary: Path) -> dict[str, str]:
+    """Return the environment variables that every process gets.
+
+    `temporary` is where their temporary files go, so that what they leave is removed with it:
+    vLLM leaves sockets and a file even when it ends in order.
+    """
     return {
         "AURICLE_SUPERVISED": "1",
         "PYTHONUNBUFFERED": "1",
         # With an arena per thread, glibc would not return the memory of ended sessions.
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
         SOCKET_VARIABLE: str(control),
+        "TMPDIR": str(temporary),
     }
 
 

@@ -1,0 +1,81 @@
+"""The figures of a run, from its rows. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.faults.kinds import CONTROL, KINDS
+
+Row = dict[str, Any]
+# (seconds since the first sample was due, up to where in the audio text goes, in ms)
+Heard = tuple[float, float]
+RECOVERIES = ("worker", "processor", "frozen")
+_SPOKEN_AFTER_MS = 5_000.0
+_SHARE = 95
+
+
+def recovery_seconds(
+    undisturbed: Sequence[Heard], found: Sequence[Heard], at_seconds: float
+) -> float:
+    """Return how long text stood still because of a fault `at_seconds` after the session began.
+
+    It is by how much the text of what was spoken in the 5 s from then came later than in the
+    undisturbed run, at most. Events that were on their way at that moment thus do not count.
+    Infinite if the text never came.
+    """
+    later = [(at, ms) for at, ms in undisturbed if ms > 1_000 * at_seconds]
+    # At the end of the audio, or before a pause, the next text is what the fault delays.
+    near = [heard for heard in later if heard[1] <= 1_000 * at_seconds + _SPOKEN_AFTER_MS]
+    delays = [_first_after(found, ms) - at for at, ms in near or later[:1]]
+    return max(0.0, *delays) if delays else 0.0
+
+
+def _first_after(found: Sequence[Heard], ms: float) -> float:
+    # Where a segment ends may differ by a frame or two between two runs.
+    return min((at for at, reached in found if reached >= ms - 100), default=math.inf)
+
+
+def figures(rows: Iterable[Row]) -> dict[str, float]:
+    """Return the figures that have a bar, of all rows of a run."""
+    rows = list(rows)
+    tried = [row for row in rows if row["type"] == "fault"]
+    faults = [row for row in tried if row["kind"] != CONTROL.name]
+    left = [row for row in rows if row["type"] == "left"]
+    found: dict[str, float] = {
+        "faults_injected": sum(bool(row["injected"]) for row in faults),
+        "kinds": len({row["kind"] for row in faults if row["injected"]}),
+        "words_lost": sum(row["lost"] for row in tried),
+        "words_doubled": sum(row["doubled"] for row in tried),
+        "words_changed": sum(row["changed"] for row in tried),
+        "transcripts_identical_share": _share(row["identical"] for row in faults),
+        "sessions_failed": sum(bool(row["error"]) for row in tried),
+        "promises_broken": sum(bool(row["broken"]) for row in tried),
+        "bus_lost": sum(row["missing"] for row in rows if row["type"] == "bus"),
+        "bus_doubled": sum(row["surplus"] for row in rows if row["type"] == "bus"),
+        "left_behind": sum(len(row["what"]) for row in left),
+        "faults_not_injected": sum(not row["injected"] for row in faults),
+    }
+    for name in RECOVERIES:
+        seconds = recoveries(tried, {k.name for k in KINDS.values() if k.recovery == name})
+        if seconds:
+            found[f"recovery_p95_{name}_s"] = percentile(seconds)
+    return found
+
+
+def recoveries(rows: Iterable[Row], kinds: set[str]) -> list[float]:
+    """Return the recovery of every session that was live when a fault of these kinds came."""
+    return [hit["recovery"] for row in rows for hit in row["hits"] if hit["kind"] in kinds]
+
+
+def percentile(seconds: Sequence[float]) -> float:
+    """Return the 95th percentile; infinite if more than a twentieth never recovered."""
+    return float(np.percentile(np.array(seconds), _SHARE, method="higher"))
+
+
+def _share(values: Iterable[bool]) -> float:
+    known = list(values)
+    return sum(known) / len(known) if known else 0.0

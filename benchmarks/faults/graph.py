@@ -1,0 +1,107 @@
+"""The graph that faults are done to: two of each worker and processor, NATS, and proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.faults import hooks
+from benchmarks.faults.kinds import ENCODE, FRONTEND, PD, PROCESSOR
+from benchmarks.faults.proxy import Proxy
+from benchmarks.faults.records import Records
+from tests.launcher import Launcher
+from tests.server import READY_SECONDS, Server, free_port, serving
+from tests.services import Nats
+
+_POLL_SECONDS = 0.3
+_REPLICAS = {ENCODE: 2, PD: 2, PROCESSOR: 2, FRONTEND: 1}
+
+
+@dataclass
+class Graph:
+    """A running graph. `url` passes the proxy `client`; `folder` is its TMPDIR."""
+
+    server: Server
+    nats: Nats
+    folder: Path
+    orders: Path
+    launcher: Launcher
+    records: Records
+    client: Proxy
+    url: str = ""
+    # By component and instance: the proxies that calls to it pass, where they pass one.
+    between: dict[tuple[str, str], Proxy] = field(default_factory=dict)
+    _proxies: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    @contextlib.asynccontextmanager
+    async def proxied(self) -> AsyncIterator[None]:
+        """Open the proxies until the block ends, and wait until the graph is whole."""
+        async with self._proxies, self.client.listening() as port:
+            self.url = f"http://127.0.0.1:{port}"
+            await asyncio.gather(*(self.whole(component) for component in _REPLICAS))
+            yield
+
+    async def whole(self, component: str) -> None:
+        """Wait until all replicas of a component are ready. Raises AssertionError after 300 s."""
+        wanted = _REPLICAS[component]
+        await until(lambda: self.launcher.settled(component, wanted), READY_SECONDS)
+
+    async def route(self, component: str) -> list[Proxy]:
+        """Have calls to each replica of a component pass a proxy; return these."""
+        for instance, (host, port) in self.records.addresses(component).items():
+            if (component, instance) not in self.between:
+                proxy = Proxy(host, port)
+                own = await self._proxies.enter_async_context(proxy.listening())
+                self.records.move(component, instance, own)
+                self.between[component, instance] = proxy
+        present = self.records.addresses(component)
+        return [p for (c, i), p in self.between.items() if c == component and i in present]
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Graph]:
+    """Start the graph; fails if a process or a discovery record of it is left when it has ended.
+
+    Its temporary files lie below `folder`.
+    """
+    temporary, orders = folder / "tmp", folder / "orders"
+    for path in (temporary, orders):
+        path.mkdir()
+    nats = Nats(folder / "nats")
+    nats.start()
+    try:
+        with serving(
+            *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
+            # A frontend that is replaced is found again where it was.
+            f"--Frontend.port={free_port()}",
+            f"--Common.nats_server={nats.address}",
+            "--Common.load_report_seconds=0.5",
+            "--Common.liveness_seconds=8",
+            "--Frontend.drain_seconds=20",
+            environment={"TMPDIR": str(temporary)} | hooks.environment(orders),
+        ) as server:
+            host, port = server.url.removeprefix("http://").rsplit(":", 1)
+            records, client = Records(server.discovery), Proxy(host, int(port))
+            yield Graph(server, nats, temporary, orders, Launcher(server), records, client)
+    finally:
+        nats.end(signal.SIGKILL)
+
+
+def temporary() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder for a graph. Short: the path of a Unix socket has at most 107 bytes."""
+    return tempfile.TemporaryDirectory(prefix="faults-")
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Ask in a thread, as sessions on this loop must not wait. Raises AssertionError after
+    `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < deadline, f"the graph was not whole within {seconds:g} s"
+        await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,24 @@
+"""What a process of the graph is asked to do to itself (`site/sitecustomize.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+SITE = Path(__file__).parent / "site"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return what a graph's processes need in order to take orders from `folder`."""
+    paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "AURICLE_FAULTS": str(folder)}
+
+
+def order(folder: Path, process: psutil.Process, action: str) -> None:
+    """Have the process do `block`, `break_nixl` or `fail_jobs`; it begins within moments."""
+    (folder / str(process.pid)).write_text(json.dumps({"action": action}))
+    process.send_signal(signal.SIGUSR2)

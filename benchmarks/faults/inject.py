@@ -1,0 +1,234 @@
+"""Does a fault to a running graph, and undoes what the graph does not undo by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import httpx
+import psutil
+
+from benchmarks.faults import hooks
+from benchmarks.faults.graph import Graph, until
+from benchmarks.faults.kinds import CLIENT, COMPONENTS, FRONTEND, OF_CONNECTIONS
+from benchmarks.faults.memory import scribble
+from benchmarks.faults.plan import Fault
+from benchmarks.faults.proxy import Proxy
+from tests.replicas import InUse
+from tests.server import READY_SECONDS, free_port
+
+_COUNTED = tuple(name for name in COMPONENTS if name != FRONTEND)  # there is one frontend only
+_DELAY_SECONDS = 0.3
+_SLOW_BYTES = 16_000.0  # a second: half of 16 kHz PCM
+_SECOND_CONNECTION_SECONDS = 0.5
+
+
+class NotDone(Exception):
+    """The fault could not be done, so that its session says nothing of it."""
+
+
+@dataclass
+class Injection:
+    """One fault: `prepare` before its session begins, `begin`, then `end`.
+
+    `detail` says what was done to what.
+    """
+
+    graph: Graph
+    fault: Fault
+    detail: str = ""
+    _in_use: InUse | None = None
+    _proxies: list[tuple[Proxy, int]] = field(default_factory=list)
+    _victim: psutil.Process | None = None
+    _other: asyncio.Task[None] | None = None  # makes the connection that comes later
+
+    @property
+    def at_the_start(self) -> bool:
+        """Whether it happens while the session's connection is made."""
+        return self.fault.of.target == CLIENT and self.fault.of.action == "reorder"
+
+    async def prepare(self) -> None:
+        """See where the target stands now, so that it is known later what the session uses."""
+        kind = self.fault.of
+        if kind.action in OF_CONNECTIONS:
+            of_target = [self.graph.client]
+            if kind.target != CLIENT:
+                of_target = await self.graph.route(kind.target)
+            self._proxies = [(proxy, proxy.bytes_passed) for proxy in of_target]
+            if self.at_the_start:
+                self.graph.client.reorder()
+                self._other = asyncio.create_task(self._connect_later())
+        elif kind.target in _COUNTED and kind.action not in ("drain", "stale_record"):
+            self._in_use = await asyncio.to_thread(InUse, self.graph.server, kind.target)
+
+    async def begin(self) -> None:
+        """Do it; returns when it is done or, if it lasts, when it is over. Raises NotDone."""
+        action: Callable[[], Awaitable[None]] = getattr(self, f"_{self.fault.of.action}")
+        try:
+            await action()
+        except (LookupError, psutil.Error, OSError, httpx.HTTPError) as error:
+            raise NotDone(f"{type(error).__name__}: {error}") from error
+
+    async def end(self) -> None:
+        """Wait until the target is whole again. Raises AssertionError after 300 s."""
+        kind = self.fault.of
+        victim = self._victim
+        if victim is not None and kind.fatal:
+            if kind.action == "fail_jobs":  # it may get no job any more by which it would notice
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    victim.kill()
+            await until(lambda: not _runs(victim), READY_SECONDS)
+        if kind.target in COMPONENTS:
+            await self.graph.whole(kind.target)
+
+    # ── processes ───────────────────────────────────────────────────────────
+
+    async def _of_target(self) -> psutil.Process:
+        if self._in_use is None:
+            self._victim = self.graph.server.component(self.fault.of.target)
+        else:
+            self._victim = await asyncio.to_thread(self._in_use.replica)
+        self.detail = f"process {self._victim.pid}"
+        return self._victim
+
+    async def _engine(self) -> psutil.Process:
+        victim = await self._of_target()
+        for process in victim.children(recursive=True):
+            if "EngineCore" in " ".join([process.name(), *process.cmdline()]):
+                return process
+        raise LookupError(f"process {victim.pid} has no EngineCore")
+
+    async def _kill(self) -> None:
+        (await self._of_target()).kill()
+
+    async def _kill_engine(self) -> None:
+        (await self._engine()).kill()
+
+    async def _terminate(self) -> None:
+        (await self._of_target()).terminate()
+
+    async def _stop(self) -> None:
+        (await self._of_target()).send_signal(signal.SIGSTOP)
+
+    async def _freeze(self) -> None:
+        await self._frozen(await self._of_target())
+
+    async def _freeze_engine(self) -> None:
+        await self._frozen(await self._engine())
+
+    async def _frozen(self, process: psutil.Process) -> None:
+        process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
+
+    async def _block(self) -> None:
+        hooks.order(self.graph.orders, await self._of_target(), "block")
+
+    async def _break_nixl(self) -> None:
+        hooks.order(self.graph.orders, await self._of_target(), "break_nixl")
+
+    async def _fail_jobs(self) -> None:
+        hooks.order(self.graph.orders, await self._of_target(), "fail_jobs")
+
+    async def _scribble(self) -> None:
+        victim = await self._of_target()
+        size = await asyncio.to_thread(scribble, victim)
+        self.detail += f", {size} bytes"
+
+    async def _drain(self) -> None:
+        target = self.fault.of.target
+        await asyncio.to_thread(self.graph.launcher.scale, target, 1)
+        await asyncio.to_thread(self.graph.launcher.scale, target, 2)
+
+    # ── what the graph stands on ────────────────────────────────────────────
+
+    async def _stale_record(self) -> None:
+        made = await asyncio.to_thread(
+            self.graph.records.stale, self.fault.of.target, free_port(), self.fault.seconds
+        )
+        self.detail = f"{made} endpoints"
+        if not made:
+            raise NotDone("discovery has no record of the target")
+
+    async def _restart_nats(self) -> None:
+        self.graph.nats.end(signal.SIGKILL)
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            self.graph.nats.start()
+
+    async def _none(self) -> None:
+        self.detail = "nothing is done"
+
+    # ── connections ─────────────────────────────────────────────────────────
+
+    def _proxy(self) -> Proxy:
+        """The one that passed most since the session began."""
+        proxy, before = max(self._proxies, key=lambda one: one[0].bytes_passed - one[1])
+        passed = proxy.bytes_passed - before
+        self.detail = f"{passed} bytes had passed"
+        if not passed:
+            raise NotDone("nothing of the session passes the proxy")
+        return proxy
+
+    async def _delay(self) -> None:
+        proxy = self._proxy()
+        proxy.delay_seconds = _DELAY_SECONDS
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            proxy.delay_seconds = 0.0
+
+    async def _slow(self) -> None:
+        proxy = self._proxy()
+        proxy.bytes_per_second = _SLOW_BYTES
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            proxy.bytes_per_second = None
+
+    async def _stall(self) -> None:
+        proxy = self._proxy()
+        proxy.stall()
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            proxy.go_on()
+
+    async def _cut(self) -> None:
+        self._proxy().cut()
+
+    async def _half_open(self) -> None:
+        proxy = self._proxy()
+        proxy.stall()
+        try:
+            await asyncio.sleep(self.fault.seconds)
+        finally:
+            proxy.cut()
+            proxy.go_on()
+
+    async def _reorder(self) -> None:
+        proxy = self._proxy()
+        if self._other is not None:  # the session's connection has been made
+            await self._other
+        else:
+            proxy.reorder()
+            proxy.cut()
+
+    async def _connect_later(self) -> None:
+        """Open a connection after the session has opened its own, which waits for this one."""
+        await asyncio.sleep(_SECOND_CONNECTION_SECONDS)
+        async with httpx.AsyncClient(base_url=self.graph.url, timeout=10.0) as client:
+            (await client.get("/live")).raise_for_status()
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False

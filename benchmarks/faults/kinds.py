@@ -1,0 +1,146 @@
+"""The kinds of faults: what each does, to what, and what its recovery counts as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ENCODE, PD, PROCESSOR, FRONTEND = "EncodeWorker", "PdWorker", "Processor", "Frontend"
+COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
+# What a fault is done to, besides a component: only one fault at a time is done to each.
+CLIENT, NATS, NOTHING = "the client's connection", "NATS", "nothing"
+
+# A client whose connection or frontend is gone cannot go on with its session yet.
+CLIENTS_RESUME = False
+_NO_RESUME = "a client cannot resume its session on another connection yet"
+
+_FAILS = "it answers, but fails every job; the suite ends it after the session"
+# Seconds that a fault lasts which ends by itself.
+_SHORT = (3.0, 6.0)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of fault.
+
+    `action` names what is done (`inject.py`) to the replica of `target` that is in use.
+    `seconds`: it lasts so long (least, most); None: until the graph, or the suite, ends it.
+    `fatal`: the process must be gone in the end, and another one in its place.
+    `recovery` is the figure that its recovery counts in; empty for none.
+    `quick` is how often it comes in `--quick`. `disabled` says why it is left out.
+    """
+
+    name: str
+    target: str
+    action: str
+    what: str
+    seconds: tuple[float, float] | None = None
+    fatal: bool = False
+    recovery: str = ""
+    quick: int = 0
+    disabled: str = ""
+
+
+def _of_processes() -> list[Kind]:
+    return [
+        Kind("kill-encode-worker", ENCODE, "kill", "SIGKILL", fatal=True,
+             recovery="worker", quick=1),
+        Kind("kill-pd-worker", PD, "kill", "SIGKILL", fatal=True, recovery="worker", quick=1),
+        Kind("kill-processor", PROCESSOR, "kill", "SIGKILL", fatal=True,
+             recovery="processor", quick=2),
+        Kind("kill-engine", PD, "kill_engine", "SIGKILL of vLLM's EngineCore alone", fatal=True,
+             recovery="worker", quick=1),
+        Kind("freeze-encode-worker", ENCODE, "freeze", "SIGSTOP, then SIGCONT", _SHORT,
+             recovery="frozen", quick=2),
+        Kind("freeze-pd-worker", PD, "freeze", "SIGSTOP, then SIGCONT", _SHORT,
+             recovery="frozen", quick=2),
+        Kind("freeze-engine", PD, "freeze_engine",
+             "SIGSTOP of vLLM's EngineCore alone, then SIGCONT", _SHORT,
+             recovery="frozen", quick=1),
+        Kind("freeze-processor", PROCESSOR, "freeze", "SIGSTOP, then SIGCONT", _SHORT,
+             recovery="frozen", quick=2),
+        Kind("freeze-frontend", FRONTEND, "freeze", "SIGSTOP, then SIGCONT", _SHORT, quick=1),
+        Kind("stop-encode-worker", ENCODE, "stop", "SIGSTOP for ever", fatal=True,
+             recovery="frozen", quick=1),
+        Kind("stop-pd-worker", PD, "stop", "SIGSTOP for ever", fatal=True, recovery="frozen"),
+        Kind("stop-processor", PROCESSOR, "stop", "SIGSTOP for ever", fatal=True,
+             recovery="frozen", quick=1),
+        Kind("block-encode-worker", ENCODE, "block", "its event loop is blocked for ever",
+             fatal=True, recovery="frozen"),
+        Kind("block-pd-worker", PD, "block", "its event loop is blocked for ever", fatal=True,
+             recovery="frozen"),
+        Kind("block-processor", PROCESSOR, "block", "its event loop is blocked for ever",
+             fatal=True, recovery="frozen"),
+        Kind("nixl-encode-worker", ENCODE, "break_nixl", "its NIXL thread dies", fatal=True,
+             recovery="worker"),
+        Kind("nixl-pd-worker", PD, "break_nixl", "its NIXL thread dies", fatal=True,
+             recovery="worker"),
+        Kind("fail-encode-worker", ENCODE, "fail_jobs", _FAILS, fatal=True, recovery="worker"),
+        Kind("fail-pd-worker", PD, "fail_jobs", _FAILS, fatal=True, recovery="worker"),
+        Kind("drain-encode-worker", ENCODE, "drain", "the launcher drains one and starts another"),
+        Kind("drain-pd-worker", PD, "drain", "the launcher drains one and starts another"),
+        Kind("drain-processor", PROCESSOR, "drain", "the launcher drains one and starts another",
+             quick=1),
+        Kind("drain-frontend", FRONTEND, "terminate",
+             "SIGTERM: clients go on at the next one, as `going_away` tells them", fatal=True),
+        Kind("kill-frontend", FRONTEND, "kill", "SIGKILL", fatal=True,
+             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+    ]  # fmt: skip
+
+
+def _of_memory_and_records() -> list[Kind]:
+    return [
+        Kind("scribble-encoded", ENCODE, "scribble", "its slab of embeddings is overwritten",
+             quick=2),
+        Kind("scribble-landed", PD, "scribble", "the shared memory of its slab is overwritten",
+             quick=2),
+        Kind("stale-encode-worker", ENCODE, "stale_record",
+             "discovery lists one at an address where nobody listens", (8.0, 12.0), quick=1),
+        Kind("stale-pd-worker", PD, "stale_record",
+             "discovery lists one at an address where nobody listens", (8.0, 12.0), quick=1),
+        Kind("stale-processor", PROCESSOR, "stale_record",
+             "discovery lists one at an address where nobody listens", (8.0, 12.0)),
+        Kind("restart-nats", NATS, "restart_nats", "SIGKILL, and a start after some seconds",
+             _SHORT, quick=1),
+    ]  # fmt: skip
+
+
+def _of_the_network() -> list[Kind]:
+    of_client = [
+        Kind("client-delay", CLIENT, "delay", "every byte is late by 0.3 s", _SHORT, quick=1),
+        Kind("client-slow", CLIENT, "slow", "half of what the audio needs gets through", _SHORT,
+             quick=1),
+        Kind("client-stall", CLIENT, "stall", "nothing passes, then all of it", _SHORT, quick=2),
+        Kind("client-reorder", CLIENT, "reorder",
+             "its connection is made after one that came later", quick=1),
+        Kind("client-cut", CLIENT, "cut", "the connection is reset",
+             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+        Kind("client-half-open", CLIENT, "half_open",
+             "nothing passes, then the connection is reset", _SHORT,
+             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+    ]  # fmt: skip
+    between = []
+    for name, target in (("encode", ENCODE), ("pd", PD), ("processor", PROCESSOR)):
+        between += [
+            Kind(f"{name}-delay", target, "delay", "requests to it are late by 0.3 s", _SHORT),
+            Kind(f"{name}-slow", target, "slow", "requests to it pass at 16 kB/s", _SHORT),
+            Kind(f"{name}-cut", target, "cut", "connections to it are reset", quick=1),
+            Kind(f"{name}-half-open", target, "half_open",
+                 "requests to it vanish, then the connections are reset", _SHORT),
+            Kind(f"{name}-reorder", target, "reorder",
+                 "connections to it are reset, and made again in another order"),
+        ]  # fmt: skip
+    return of_client + between
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (*_of_processes(), *_of_memory_and_records(), *_of_the_network())
+}
+# A session that nothing is done to, to see what a transcript that differs means. Not a fault.
+CONTROL = Kind("none", NOTHING, "none", "nothing: a session beside the others", quick=2)
+# Of the actions, those that need the connections of a component to pass through a proxy.
+OF_CONNECTIONS = frozenset({"delay", "slow", "stall", "cut", "half_open", "reorder"})
+
+
+def enabled() -> tuple[Kind, ...]:
+    """Return the kinds that can be done."""
+    return tuple(kind for kind in KINDS.values() if not kind.disabled)

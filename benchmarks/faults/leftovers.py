@@ -1,0 +1,58 @@
+"""What a graph has left behind: leases and sessions while it runs, files and memory afterwards."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import httpx
+
+from benchmarks.faults.graph import Graph
+from tests.replicas import replicas
+
+# The default of a lease is 30 s; nothing else is held for longer once nobody speaks.
+_SETTLE_SECONDS = 45.0
+_HELD = {
+    "EncodeWorker": ("auricle_encode_worker_open_leases", "auricle_encode_worker_queued_windows"),
+    "PdWorker": ("auricle_pd_worker_requests_in_flight",),
+    "Processor": ("auricle_processor_sessions",),
+}
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+def held(graph: Graph) -> list[str]:
+    """Return what the replicas still hold 45 s after the last session, or none earlier."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while (found := _held_now(graph)) and time.monotonic() < deadline:
+        time.sleep(1.0)
+    return found
+
+
+def _held_now(graph: Graph) -> list[str]:
+    found = []
+    for component, names in _HELD.items():
+        for port in replicas(graph.server, component):
+            try:
+                text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10.0).text
+            except httpx.HTTPError as error:
+                found.append(f"{component} at {port} does not answer: {type(error).__name__}")
+                continue
+            for name in names:
+                values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+                if (amount := sum(map(float, values))) > 0:
+                    found.append(f"{component}: {name} {amount:g}")
+    return found
+
+
+def files(folder: Path) -> list[str]:
+    """Return the files below a graph's temporary folder."""
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
+
+
+def shared_memory() -> set[str]:
+    """Return what there is of shared memory with a name, on the whole machine."""
+    if not _SHARED_MEMORY.is_dir():
+        return set()
+    # Semaphores of Python's pools in other programs come and go.
+    return {p.name for p in _SHARED_MEMORY.iterdir() if not p.name.startswith("sem.mp-")}

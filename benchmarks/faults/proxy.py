@@ -1,0 +1,166 @@
+"""A TCP proxy that delays, slows down, stops, cuts and reorders the connections through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from auricle.tasks import cancelled
+
+_BLOCK = 16_384
+_IN_FLIGHT_BLOCKS = 256
+_CONNECT_SECONDS = 5.0
+# A connection that is to come second is made nevertheless if no other one comes.
+_SECOND_SECONDS = 3.0
+_END_SECONDS = 10.0
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One connection: the client's side and the server's."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter | None = None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def reset(self) -> None:
+        """Close both sides so that their peers see a reset."""
+        for writer in (self.client, self.server):
+            if writer is not None:
+                _linger_nothing(writer)
+                writer.transport.abort()
+
+
+class Proxy:
+    """Passes connections to (`host`, `port`) on. Use it on one event loop.
+
+    `delay_seconds` and `bytes_per_second` (None: no limit) hold for both directions and may be
+    set at any time. `bytes_passed` counts what clients have sent.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.delay_seconds = 0.0
+        self.bytes_per_second: float | None = None
+        self.bytes_passed = 0
+        self.connections_made = 0
+        self._passing = asyncio.Event()
+        self._passing.set()
+        self._live: set[_Connection] = set()
+        self._handling: set[asyncio.Task[None]] = set()
+        self._reordering = False
+        self._another = asyncio.Event()  # set when another connection is made
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[int]:
+        """Listen on a port of this machine until the block ends, and cut what is left then."""
+        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        try:
+            yield int(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+            self.go_on()
+            self.cut()
+            if self._handling:
+                await asyncio.wait(self._handling, timeout=_END_SECONDS)
+
+    def stall(self) -> None:
+        """Let nothing pass, in either direction, though connections stay and new ones are
+        accepted: both peers believe that the other is there."""
+        self._passing.clear()
+
+    def go_on(self) -> None:
+        """Let everything pass that was held."""
+        self._passing.set()
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        for connection in list(self._live):
+            connection.reset()
+
+    def reorder(self) -> None:
+        """Make the next connection after the one that comes after it."""
+        self._reordering = True
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handling.add(task)
+        connection = _Connection(writer)
+        self._live.add(connection)
+        try:
+            await self._in_order(connection, reader)
+        except OSError:
+            connection.reset()
+        finally:
+            await cancelled(connection.tasks)
+            connection.reset()
+            self._live.discard(connection)
+            self._handling.discard(task)
+
+    async def _in_order(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
+        if self._reordering:
+            self._reordering, self._another = False, asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SECOND_SECONDS):
+                    await self._another.wait()
+        await self._serve(connection, reader)
+
+    async def _serve(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            from_server, connection.server = await asyncio.open_connection(self.host, self.port)
+        self.connections_made += 1
+        self._another.set()
+        up = self._pass(reader, connection.server, counted=True)
+        down = self._pass(from_server, connection.client, counted=False)
+        connection.tasks = [asyncio.create_task(up), asyncio.create_task(down)]
+        # One side that has ended may still hear the other.
+        await asyncio.gather(*connection.tasks)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool
+    ) -> None:
+        """One direction, until its sender has ended it. Raises OSError if it breaks."""
+        loop = asyncio.get_running_loop()
+        blocks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_IN_FLIGHT_BLOCKS)
+
+        async def read() -> None:
+            block = b"-"
+            while block:
+                try:
+                    block = await reader.read(_BLOCK)
+                except OSError:  # the peer has reset it, so the other side is reset, too
+                    writer.transport.abort()
+                    block = b""
+                await blocks.put((loop.time() + self.delay_seconds, block))
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                due, block = await blocks.get()
+                await asyncio.sleep(due - loop.time())
+                await self._passing.wait()
+                if not block:
+                    break
+                writer.write(block)
+                await writer.drain()
+                if counted:
+                    self.bytes_passed += len(block)
+                if self.bytes_per_second is not None:
+                    await asyncio.sleep(len(block) / self.bytes_per_second)
+            if not writer.is_closing():
+                writer.write_eof()
+        finally:
+            await cancelled([reading])
+
+
+def _linger_nothing(writer: asyncio.StreamWriter) -> None:
+    """Have the connection reset, not ended in order, when it is closed."""
+    found = writer.get_extra_info("socket")
+    if found is not None:
+        with contextlib.suppress(OSError):
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")

@@ -1,0 +1,152 @@
+"""A run's rows as docs/RELIABILITY.md.
+
+python -m benchmarks.faults.report build/faults.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import generated
+from benchmarks.faults.figures import Row, figures, recoveries
+from benchmarks.faults.kinds import CONTROL, KINDS, Kind
+from benchmarks.faults.results import Results
+
+_DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
+_FULL = 1_000  # faults; a run of fewer says what holds, not how often
+# figure → (what it is, its bar)
+FIGURES: dict[str, tuple[str, str]] = {
+    "faults_injected": ("faults that were done", ""),
+    "kinds": ("kinds of faults", "≥ 15"),
+    "words_lost": ("words of the undisturbed transcripts that are missing", "0"),
+    "words_doubled": ("words that are there besides", "0"),
+    "words_changed": ("words in whose place there is another one", ""),
+    "transcripts_identical_share": ("transcripts that are the undisturbed ones", ""),
+    "sessions_failed": ("sessions that ended with an error", "0"),
+    "promises_broken": ("sessions in which committed text was taken back", "0"),
+    "recovery_p95_worker_s": ("text stands still, a worker lost: seconds", ""),
+    "recovery_p95_processor_s": ("text stands still, a processor killed: seconds", ""),
+    "recovery_p95_frozen_s": ("text stands still, a process frozen: seconds", ""),
+    "bus_lost": ("final texts that clients heard and the transcript bus does not have", "0"),
+    "bus_doubled": ("final texts on the transcript bus that no client heard, or twice", "0"),
+    "left_behind": ("processes, leases, shared memory, files", "0"),
+    "faults_not_injected": ("faults that could not be done", "0"),
+}
+_PROMISED = """\
+# Reliability
+
+What happens to live sessions when something fails under them, as measured: known audio, spoken in
+real time, while one fault after the other is done to a running graph. Every transcript is compared
+word by word with the one of the same audio when nothing happens.
+[METRICS.md](../benchmarks/METRICS.md#faults) defines the figures, and
+[one_chunk.md](one_chunk.md#when-something-fails) says what detects each fault and what is done.
+
+This page is generated: `python -m benchmarks.faults.report FILE`.
+"""
+_NOT_PROMISED = """\
+## What is not promised
+
+- A pool needs another replica that can take over: all of this holds with two of each. With one,
+  sessions wait until it has been started again, and end with an error after
+  `Frontend.processor_deadline_seconds` or when all attempts of a decode are used up.
+- A PD worker that answers every decode with an internal error fails the sessions that meet it,
+  until its load reports keep work away from it: such an error may be the request's own fault, so
+  it is not tried elsewhere (`fail-pd-worker`).
+- Faults at the same time in the same pool were not tried; in different pools they were.
+- Where a transcript differs, another word stands in the place of one that was heard wrongly
+  anyway: after a fault, grid points are skipped, and a decode begins from another hypothesis.
+- Loss of a whole machine, of its network, and of etcd or Kubernetes' discovery were not tried.
+- Recordings (`/v1/audio/transcriptions`) and `/v1/realtime` were not tried, only
+  `/v1/audio/stream`.
+"""
+
+
+def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]:
+    """Return lines of Markdown."""
+    run = next(row for row in rows if row["type"] == "run")
+    measured = figures(rows)
+    yield from _PROMISED.splitlines()
+    yield ""
+    yield from generated.heading("Figures", run["environment"], command, _seed(run))
+    if note:
+        yield note
+        yield ""
+    if measured["faults_injected"] < _FULL:
+        yield f"{measured['faults_injected']:g} faults: rare failures may not have come up."
+        yield ""
+    yield from generated.figures(FIGURES, measured)
+    yield "## By kind"
+    yield ""
+    yield "`recovery` is how long text stood still, in seconds: median and most of all sessions"
+    yield "that were live. The other columns are of the fault's own session."
+    yield ""
+    names = ["kind", "of", "what", "faults", "lost", "doubled", "identical", "recovery", "command"]
+    done = [kind for kind in (*KINDS.values(), CONTROL) if _of(kind, rows)]
+    yield from generated.table(names, [_cells(kind, rows) for kind in done])
+    if left := [item for row in rows if row["type"] == "left" for item in row["what"]]:
+        yield "Left behind:"
+        yield ""
+        yield from (f"- {item}" for item in left)
+        yield ""
+    yield from _NOT_PROMISED.splitlines()
+    yield from (f"- {why}: {kinds} left out." for why, kinds in _disabled())
+
+
+def _seed(run: Row) -> str:
+    return f", seed {run['arguments']['seed']}"
+
+
+def _of(kind: Kind, rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["type"] == "fault" and row["kind"] == kind.name]
+
+
+def _cells(kind: Kind, rows: Sequence[Row]) -> list[str]:
+    own = _of(kind, rows)
+    seconds = sorted(recoveries([r for r in rows if r["type"] == "fault"], {kind.name}))
+    shown = f"{_middle(seconds):.1f}, {seconds[-1]:.1f}" if seconds else ""
+    failed = sum(bool(row["error"]) for row in own)
+    command = f"`--only {kind.name}`" if kind is not CONTROL else ""
+    return [
+        f"`{kind.name}`",
+        kind.target,
+        kind.what,
+        f"{sum(row['injected'] for row in own)}" + (f" ({failed} failed)" if failed else ""),
+        f"{sum(row['lost'] for row in own)}",
+        f"{sum(row['doubled'] for row in own)}",
+        f"{sum(row['identical'] for row in own)} of {len(own)}",
+        shown,
+        command,
+    ]
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    return ordered[len(ordered) // 2]
+
+
+def _disabled() -> Iterator[tuple[str, str]]:
+    whys = sorted({kind.disabled for kind in KINDS.values() if kind.disabled})
+    for why in whys:
+        names = [f"`{kind.name}`" for kind in KINDS.values() if kind.disabled == why]
+        yield (
+            f"{why[0].upper()}{why[1:]}",
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}",
+        )
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--command", default="python -m benchmarks.faults --out build/faults.jsonl")
+    parser.add_argument("--note", default="", help="a sentence about the machine, as on a busy one")
+    parser.add_argument("--out", type=Path, default=_DOCUMENT)
+    arguments = parser.parse_args()
+    rows = Results(arguments.result).rows()
+    lines = document(rows, arguments.command, arguments.note)
+    arguments.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

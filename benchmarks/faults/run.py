@@ -1,0 +1,173 @@
+"""A run: every fault of a plan, each in a session of its own, two sessions at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.faults.compare import compared, on_the_bus
+from benchmarks.faults.figures import Heard, Row, recovery_seconds
+from benchmarks.faults.graph import Graph
+from benchmarks.faults.inject import Injection, NotDone
+from benchmarks.faults.kinds import CONTROL, FRONTEND
+from benchmarks.faults.plan import Fault, audios
+from benchmarks.faults.sessions import Session
+
+_LANES = 2
+_NEVER = 9_999.0  # JSON has no infinity
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a recording says, and when, if nothing happens."""
+
+    text: str
+    heard: tuple[Heard, ...]
+
+
+@dataclass
+class Run:
+    """Does faults to `graph`; `record` is called with every row as soon as it is known."""
+
+    graph: Graph
+    record: Callable[[Row], None]
+    references: dict[str, Reference] = field(default_factory=dict)
+    finals: list[str] = field(default_factory=list)  # that clients have heard
+    _live: list[Session] = field(default_factory=list)
+    _busy: set[str] = field(default_factory=set)
+    _freed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def all(self, plan: Sequence[Fault]) -> None:
+        """Do all faults. Raises AssertionError if the graph does not become whole again."""
+        await self._undisturbed(audios(plan))
+        todo = list(plan)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_LANES):
+                    group.create_task(self._lane(todo, group))
+        except* AssertionError as failed:
+            raise AssertionError(str(failed.exceptions[0])) from failed
+
+    async def bus(self) -> Row:
+        """Compare what is on the transcript bus with what clients have heard."""
+        messages = await self.graph.nats.stored()
+        texts = [message["text"] for message in messages if message["type"] == "final"]
+        missing, surplus = on_the_bus(self.finals, texts)
+        return {"type": "bus", "missing": missing, "surplus": surplus, "heard": len(self.finals)}
+
+    async def _undisturbed(self, names: Sequence[str]) -> None:
+        """Hear each recording once with nothing but another session beside it."""
+        left = list(names)
+        await self._say(Session(self.graph.url, left[0]))  # whatever is done once is done now
+
+        async def lane() -> None:
+            while left:
+                session = Session(self.graph.url, left.pop())
+                await self._say(session)
+                if session.error or session.broken:
+                    raise RuntimeError(f"an undisturbed session failed: {session.error}")
+                self.references[session.audio] = Reference(session.text, tuple(session.heard))
+                self.record({"type": "reference", "audio": session.audio, "text": session.text})
+
+        await asyncio.gather(*(lane() for _ in range(_LANES)))
+
+    async def _say(self, session: Session, share: float = 0.0) -> None:
+        self._live.append(session)
+        try:
+            await session.run(share)
+        finally:
+            self._live.remove(session)
+            self.finals += [e["text"] for e in session.events if e["type"] == "final"]
+
+    # ── faults ──────────────────────────────────────────────────────────────
+
+    async def _lane(self, todo: list[Fault], group: asyncio.TaskGroup) -> None:
+        while (fault := await self._next(todo)) is not None:
+            injection = Injection(self.graph, fault)
+            self.record(await self._trial(fault, injection))
+            group.create_task(self._free(fault, injection))
+
+    async def _next(self, todo: list[Fault]) -> Fault | None:
+        """Take the first fault whose target is whole; None if there is none left.
+
+        So the order may differ from the plan's where a restart takes long. What is done, to what,
+        when in which recording does not.
+        """
+        async with self._freed:
+            while todo:
+                for fault in todo:
+                    # Without a frontend no session can begin.
+                    if not self._busy & {fault.of.target, FRONTEND}:
+                        todo.remove(fault)
+                        if fault.kind != CONTROL.name:
+                            self._busy.add(fault.of.target)
+                        return fault
+                await self._freed.wait()
+        return None
+
+    async def _free(self, fault: Fault, injection: Injection) -> None:
+        await injection.end()
+        async with self._freed:
+            self._busy.discard(fault.of.target)
+            self._freed.notify_all()
+
+    async def _trial(self, fault: Fault, injection: Injection) -> Row:
+        session = Session(self.graph.url, fault.audio)
+        await injection.prepare()
+        began = time.monotonic()
+        share = 0.0 if injection.at_the_start else fault.share
+        saying = asyncio.create_task(self._say(session, share))
+        why = "the session had failed before"
+        try:
+            if await session.reached():
+                why = await self._inject(fault, injection)
+        finally:
+            await saying
+        row = self._row(fault, session)
+        row |= {"injected": not why, "detail": injection.detail, "why_not": why}
+        return row | {"seconds": round(time.monotonic() - began, 1)}
+
+    async def _inject(self, fault: Fault, injection: Injection) -> str:
+        """Do the fault, and note it with every live session; return why it could not be done."""
+        hit = [(live, (fault.kind, live.now)) for live in self._live if fault.kind != CONTROL.name]
+        for live, what in hit:
+            live.hits.append(what)
+        try:
+            await injection.begin()
+        except NotDone as error:
+            for live, what in hit:
+                live.hits.remove(what)
+            return str(error)
+        return ""
+
+    def _row(self, fault: Fault, session: Session) -> Row:
+        reference = self.references[fault.audio]
+        words = compared(reference.text, session.text)
+        return {
+            "type": "fault",
+            "number": fault.number,
+            "kind": fault.kind,
+            "target": fault.of.target,
+            "audio": fault.audio,
+            "share": fault.share,
+            "lasts": fault.seconds,
+            "lost": words.lost,
+            "doubled": words.doubled,
+            "changed": words.changed,
+            "identical": words.identical and not session.error,
+            "error": session.error,
+            "broken": session.broken,
+            "text": session.text,
+            "hits": [
+                {"kind": kind, "at": round(at, 3), "recovery": _recovery(reference, session, at)}
+                for kind, at in session.hits
+            ],
+        }
+
+
+def _recovery(reference: Reference, session: Session, at: float) -> float:
+    seconds = recovery_seconds(reference.heard, session.heard, at)
+    return round(seconds, 3) if math.isfinite(seconds) else _NEVER

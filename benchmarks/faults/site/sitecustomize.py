@@ -1,0 +1,54 @@
+"""Runs first in every Python process of a graph that the fault suite starts; see hooks.py.
+
+SIGUSR2 makes the process do to itself what nobody can do to it from outside: the signal's handler
+runs in the main thread, which is the event loop's. What it is to do is in a file that is named for
+the process. The graph's own code has no part in this.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+_FOLDER = os.environ.get("AURICLE_FAULTS", "")
+
+
+def _do(_number: int, _frame: FrameType | None) -> None:
+    order = pathlib.Path(_FOLDER) / str(os.getpid())
+    said = json.loads(order.read_text())
+    order.unlink()
+    {"block": _block, "break_nixl": _break_nixl, "fail_jobs": _fail_jobs}[said["action"]]()
+
+
+def _block() -> None:
+    time.sleep(3600)
+
+
+def _break_nixl() -> None:
+    def poll(*_: Any) -> None:
+        raise RuntimeError("the fault suite has broken it")
+
+    sys.modules["auricle.embeddings.nixl"].NixlEndpoint._poll_transfers = poll
+
+
+def _fail_jobs() -> None:
+    """As a device does that is lost, and an engine that refuses whatever it is given."""
+
+    def encode(*_: Any) -> None:
+        raise RuntimeError("the fault suite has broken the device")
+
+    async def generate(*_: Any, **__: Any) -> None:
+        raise sys.modules["auricle.errors"].AuricleError("the fault suite has broken the engine")
+
+    if (encoder := sys.modules.get("auricle.encode_worker.encoder")) is not None:
+        encoder.Encoder.attend = encoder.Encoder.convolve = encode
+    if (engine := sys.modules.get("auricle.pd_worker.vllm.engine")) is not None:
+        engine.Engine.generate = generate
+
+
+if _FOLDER:
+    signal.signal(signal.SIGUSR2, _do)
