@@ -30,6 +30,13 @@ class PoolLimits(BaseModel):
             raise ValueError(f"minimum {self.minimum} is more than maximum {self.maximum}")
         return self
 
+    def on_one_machine(self, cores: int) -> Self:
+        """Return the limits with at most a worker per core, but never less than the minimum.
+
+        A worker keeps a core busy, whatever else it has.
+        """
+        return self.model_copy(update={"maximum": min(self.maximum, max(self.minimum, cores))})
+
 
 def within_one_launcher(pools: Mapping[str, PoolLimits]) -> None:
     """Raise ValueError if a planner could request more replicas than a launcher starts."""

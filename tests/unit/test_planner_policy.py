@@ -26,7 +26,12 @@ class Pool:
     """A pool under a plan: what is decided is there at the next step."""
 
     def __init__(
-        self, replicas: int = 2, minimum: int = 1, maximum: int = 100, **settings: object
+        self,
+        replicas: int = 2,
+        minimum: int = 1,
+        maximum: int = 100,
+        cores: int | None = None,
+        **settings: object,
     ) -> None:
         limits = PoolLimits(minimum=minimum, maximum=maximum, gpus=1)
         plan = pool_plan(
@@ -36,7 +41,7 @@ class Pool:
             start_seconds=60,
             response_limit=0.1,
         )
-        self.plan = Plan([plan])
+        self.plan = Plan([plan], machine_cores=cores)
         self.replicas = replicas
         self.at = 0.0
         self.sizes: list[int] = []
@@ -110,6 +115,41 @@ def test_a_dip_shorter_than_it_takes_to_shrink_changes_nothing() -> None:
     for load in (5.0, 9.0, 5.0, 9.0, 5.0, 9.0):
         pool.step(load)
     assert pool.replicas == before
+
+
+@pytest.mark.parametrize("idle_steps", [0, 1, 3, 10, 720])
+def test_a_little_load_after_idle_orders_nobody(idle_steps: int) -> None:
+    pool = Pool(replicas=1, maximum=8)
+    pool.steps(0.0, idle_steps)
+    for load in (0.19, 0.25, 0.3, 0.3, 0.35, 0.35, 0.4, 0.4, 0.4, 0.4):
+        pool.step(load)
+    assert set(pool.sizes) == {1}
+
+
+def test_workers_that_share_too_few_cores_say_nothing_about_a_workers_capacity() -> None:
+    crowded, roomy = Pool(replicas=4, cores=2), Pool(replicas=4, cores=4)
+    for pool in (crowded, roomy):
+        for _ in range(4):
+            pool.step(3.3, response=0.5)
+    assert crowded.plan.knee("pd") == 1.0
+    assert roomy.plan.knee("pd") < 1.0
+
+
+def test_one_machine_gets_at_most_a_worker_per_core_but_the_minimum_in_any_case() -> None:
+    assert PoolLimits(maximum=8).on_one_machine(2).maximum == 2
+    assert PoolLimits(maximum=8).on_one_machine(16).maximum == 8
+    assert PoolLimits(minimum=3, maximum=8).on_one_machine(2).maximum == 3
+
+
+@given(st.lists(st.floats(0.0, 20.0), min_size=4, max_size=40))
+def test_a_pool_is_not_ordered_more_than_thrice_what_was_ever_asked_of_it(
+    loads: list[float],
+) -> None:
+    pool = Pool(replicas=1)
+    most = 0.0
+    for load in loads:
+        most = max(most, load)
+        assert pool.step(load).replicas <= math.ceil(3 * most) + 1
 
 
 @given(st.lists(st.floats(0.0, 50.0), min_size=30, max_size=80))

@@ -4,6 +4,10 @@ Two of river's Holt-Winters forecasters run side by side: one has level and tren
 a daily season as well; the one with the smaller recent error is used. A margin is applied,
 the rolling quantile of how far demand exceeded its forecasts, so that a noisy load gets more
 headroom than a steady one without any setting.
+
+Demand and forecasts are compared after half a worker was added to both: nobody can order less
+than a worker, and without it the first session after an idle hour would be a demand thousands
+of times its forecast.
 """
 
 from __future__ import annotations
@@ -19,8 +23,15 @@ _DAY_SECONDS = 86_400
 _LEAST = 1e-3  # workers
 # Weight of the latest error in a forecaster's mean error: about an hour of 30 s steps.
 _ERROR_FADING = 0.01
+_HALF_WORKER = 0.5
 # A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
+# A margin beyond this says that the forecasts are useless, not that more would help.
+_MOST_ROOM = 1.5
+
+
+def _ratio(demand: float, forecast: float) -> float:
+    return (demand + _HALF_WORKER) / (forecast + _HALF_WORKER)
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ class _Rated:
 
     def learn(self, demand: float) -> None:
         if len(self._made) == self._lead:
-            self._error.update(abs(demand / self._made[0] - 1.0))
+            self._error.update(abs(_ratio(demand, self._made[0]) - 1.0))
             self.rated += 1
         self._model.learn_one(demand)
         self._until_known -= 1
@@ -90,7 +101,7 @@ class Forecast:
         """Learn the demand of this step, in workers."""
         demand = max(demand, _LEAST)
         if len(self._promised) == self._settings.lead_steps:
-            self._excess.update(demand / self._promised[0])
+            self._excess.update(_ratio(demand, self._promised[0]))
         self._last = demand
         self._trend.learn(demand)
         self._daily.learn(demand)
@@ -105,15 +116,16 @@ class Forecast:
 
     @property
     def room(self) -> float:
-        """The margin: the factor by which forecasts are multiplied, at least 1."""
-        return max(1.0, float(self._excess.get() or 1.0))
+        """The margin: the factor by which forecasts, and half a worker, are multiplied."""
+        return min(max(1.0, float(self._excess.get() or 1.0)), _MOST_ROOM)
 
     def most(self, steps: int) -> float:
         """Return the highest demand forecast for the next `steps`, the present included."""
         if not self._trend.known:
             return self._last
         ahead = self._believed().ahead(max(steps, 1))
-        return self.room * max(self._bounded(max(ahead)), min(self._last, self._level()))
+        expected = max(self._bounded(max(ahead)), min(self._last, self._level()))
+        return self.room * (expected + _HALF_WORKER) - _HALF_WORKER
 
     def _level(self) -> float:
         """Return the present demand without its noise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from auricle.load.capacity_profile import CapacityProfile, read_profile
 from auricle.load.load_board import LoadBoard
@@ -37,7 +38,12 @@ async def run(settings: PlannerSettings) -> None:
     connector = _connector(settings, board)
     leadership = Leadership(_lease(settings))
     registry = Registry()
-    plan = Plan([_pool_plan(settings, profile, kind) for kind in COMPONENTS], settings.gpu_budget)
+    cores = os.cpu_count() if settings.connector == "local" else None
+    plan = Plan(
+        [_pool_plan(settings, profile, kind, cores) for kind in COMPONENTS],
+        settings.gpu_budget,
+        cores,
+    )
     service = PlannerService(
         plan,
         board,
@@ -63,8 +69,12 @@ async def run(settings: PlannerSettings) -> None:
         await connector.close()
 
 
-def _pool_plan(settings: PlannerSettings, profile: CapacityProfile, kind: WorkerKind) -> PoolPlan:
+def _pool_plan(
+    settings: PlannerSettings, profile: CapacityProfile, kind: WorkerKind, cores: int | None
+) -> PoolPlan:
     limits = settings.encode if kind == "encode_worker" else settings.pd
+    if cores is not None:
+        limits = limits.on_one_machine(cores)
     measured = profile.pool(kind)
     return pool_plan(
         settings,

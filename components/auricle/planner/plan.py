@@ -9,7 +9,7 @@ from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.budget import Share, within_budget
 from auricle.planner.decision import Decision
 from auricle.planner.forecast import Forecast, ForecastSettings
-from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of
+from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt
 
 _DAY_SECONDS = 86_400.0
 
@@ -40,16 +40,30 @@ class _Pool:
 class Plan:
     """Sizes every pool independently, then applies the GPU budget, if there is one."""
 
-    def __init__(self, pools: Sequence[PoolPlan], gpu_budget: float | None = None) -> None:
+    def __init__(
+        self,
+        pools: Sequence[PoolPlan],
+        gpu_budget: float | None = None,
+        machine_cores: int | None = None,
+    ) -> None:
+        """`machine_cores` are the cores that all workers share, None if each has its own.
+
+        More workers than that slow each other down, so what they carry then says nothing about
+        a worker.
+        """
         self._pools = {p.policy.name: _Pool(p, Forecast(p.forecast)) for p in pools}
         self._budget = gpu_budget
+        self._cores = machine_cores
 
     def decide(
         self, pools: Mapping[str, PoolObservation], service: ServiceObservation
     ) -> dict[str, Decision]:
         """Decide one step, by pool; call it every `step_seconds` of the forecasts."""
+        workers = sum(seen.replicas for seen in pools.values())
+        learning = self._cores is None or workers <= self._cores
         wanted = {
-            name: self._decide(self._pools[name], seen, service) for name, seen in pools.items()
+            name: self._decide(self._pools[name], seen, service, learning)
+            for name, seen in pools.items()
         }
         if self._budget is None:
             return wanted
@@ -70,10 +84,14 @@ class Plan:
         return found.forecast.most(found.plan.policy.lead_steps)
 
     @staticmethod
-    def _decide(pool: _Pool, seen: PoolObservation, service: ServiceObservation) -> Decision:
+    def _decide(
+        pool: _Pool, seen: PoolObservation, service: ServiceObservation, learning: bool
+    ) -> Decision:
         # Learn for unobserved steps too, so that the season stays aligned with the time of day.
         for _ in range(pool.steps_since(seen.at)):
             pool.forecast.learn(demand_of(seen, service))
         pool.seen_at = seen.at
+        if learning:
+            pool.memory = learnt(pool.plan.policy, pool.memory, seen)
         decision, pool.memory = decide(pool.plan.policy, pool.memory, seen, service, pool.forecast)
         return decision

@@ -55,6 +55,12 @@ def demand_of(seen: PoolObservation, service: ServiceObservation) -> float:
     return seen.load * service.unmet
 
 
+def learnt(policy: PoolPolicy, memory: Memory, seen: PoolObservation) -> Memory:
+    """Return the memory with what this observation says about a worker's capacity."""
+    knee = corrected(memory.knee, seen, policy.response_limit, policy.regain_seconds)
+    return replace(memory, knee=knee)
+
+
 def decide(
     policy: PoolPolicy,
     memory: Memory,
@@ -63,9 +69,7 @@ def decide(
     forecast: Forecast,
 ) -> tuple[Decision, Memory]:
     """Decide the pool's next size. `forecast` must have learnt the present demand already."""
-    knee = corrected(memory.knee, seen, policy.response_limit, policy.regain_seconds)
-    memory = replace(memory, knee=knee)
-    carried = policy.target * knee.share
+    carried = policy.target * memory.knee.share
     now = demand_of(seen, service)
     soon = forecast.most(policy.lead_steps)
     needed = _workers(max(soon, now), carried)
