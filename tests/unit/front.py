@@ -27,7 +27,9 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.main import _services
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.transcript_bus import NoBus
+from auricle.frontend.stream.resume_token import PURPOSE
 from auricle.process.metrics import Registry
+from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 
 Failure = Callable[[], Exception]
@@ -78,11 +80,14 @@ class Front:
         )
         self._timers: list[asyncio.TimerHandle] = []
         self.decoders = SimpleNamespace(outputs=unused)
+        self.tokens = Tokens(None, PURPOSE)
         self.url = ""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        services = _services(self.frontend, self.access, cast(Any, self.decoders), Registry())
+        services = _services(
+            self.frontend, self.access, cast(Any, self.decoders), Registry(), self.tokens
+        )
         app = create_app(services)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))

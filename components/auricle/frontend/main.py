@@ -31,6 +31,7 @@ from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
@@ -39,7 +40,7 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime
+from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
 
@@ -92,7 +93,7 @@ async def run(settings: FrontendSettings) -> None:
     front_door = FrontDoor(endpoints, settings.max_sessions)
     metrics.sessions.set_function(lambda: front_door.open)
     frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
-    services = _services(frontend, access, decoders, registry)
+    services = _services(frontend, access, decoders, registry, runtime.tokens(PURPOSE))
     rates = Rates(settings.max_handshakes_per_address, "requests")
     app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
     connections = _connections(settings, frontend)
@@ -165,6 +166,7 @@ def _services(
     access: Access,
     decoders: Decoders,
     registry: Registry,
+    tokens: Tokens,
 ) -> Services:
     async def processors() -> int:
         leaving = frontend.front_door.leaving
@@ -181,9 +183,10 @@ def _services(
         key_limits,
         settings.slow_reader_seconds,
     )
-    stream = StreamProtocol(frontend)
+    resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
+    stream = StreamProtocol(frontend, resuming)
     realtime = RealtimeProtocol(frontend)
-    stream_protocol = SocketProtocol("stream", stream.serve, stream.error)
+    stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     return Services(
         models=frontend.models,

@@ -34,6 +34,7 @@ from auricle.runtime.refusals import Refusals
 from auricle.runtime.remote import RemoteEndpoint, receiver
 from auricle.runtime.seals import Opener, Sealer
 from auricle.runtime.secrets import secrets_of
+from auricle.runtime.tokens import Tokens
 from auricle.settings import CommonSettings
 from auricle.tasks import TaskOwner, cancelled, unless, within
 
@@ -119,6 +120,10 @@ class Runtime:
     def _opener(self, component: str, endpoint: str) -> Opener:
         instance = self.instance(component, endpoint)
         return Opener(self._secrets, receiver(self._path(component, endpoint), instance))
+
+    def tokens(self, purpose: str) -> Tokens:
+        """Return a maker of tokens that every process of this deployment can open."""
+        return Tokens(self._secrets, purpose)
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""
