@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.voice_activity import Floats, VoiceState
 from auricle.errors import AuricleError
+from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.seats import Seat, Seats
@@ -32,6 +33,7 @@ from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.transcript_bus import NoBus
 from auricle.frontend.realtime.socket import RealtimeProtocol
+from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.messages import (
     Accepted,
@@ -46,6 +48,7 @@ from auricle.messages import (
     SessionReady,
     Usage,
 )
+from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.live import wire
 from benchmarks.live.inputs import LAST, STREAM
@@ -86,7 +89,7 @@ class _Owned:
     def __init__(self, opened: OpenSession) -> None:
         self.events: asyncio.Queue[SessionEvent] = asyncio.Queue()
         self._grid = opened.chunk_ms * SAMPLE_RATE // 1000
-        self._segment, self._start = 0, opened.resume.segment_start
+        self._segment, self._start = opened.resume.segment, opened.resume.segment_start
         self._received = self._start
         self.events.put_nowait(SessionReady(opened.session, self._grid))
 
@@ -96,15 +99,18 @@ class _Owned:
         points = (end - self._start) // self._grid - (self._received - self._start) // self._grid
         self._received = max(self._received, end)
         if message.boundary == "endpoint" or end - self._start >= _LONGEST_SEGMENT:
-            self._segment, self._start = self._segment + 1, end
-            self.events.put_nowait(Final(self._segment, "word", 0, 1, "English", self._resume))
+            ended, self._segment, self._start = self._segment, self._segment + 1, end
+            self.events.put_nowait(Final(ended, "word", 0, 1, "English", self._resume))
         elif points > 0:
-            self.events.put_nowait(Partial(self._segment, "a", " b", 1, "English", self._resume))
+            heard_ms = end * 1000 // SAMPLE_RATE
+            text = Partial(self._segment, "a", " b", heard_ms, "English", self._resume)
+            self.events.put_nowait(text)
         offset = self._received - self._start
         return Accepted(self._received, self._grid - offset % self._grid)
 
     def end(self) -> Accepted:
-        self.events.put_nowait(Final(self._segment, "word", 0, 1, "English", self._resume))
+        if self._received > self._start:
+            self.events.put_nowait(Final(self._segment, "word", 0, 1, "English", self._resume))
         self.events.put_nowait(Done(Usage()))
         return Accepted(self._received)
 
@@ -160,7 +166,8 @@ class _OpenDoor:
 class _Anyone:
     """In place of a client with limits."""
 
-    tenant = "default"
+    key = ANYONE
+    tenant = key.name
 
     async def charge(self, seconds: float) -> None:
         """Charge nothing."""
@@ -258,7 +265,10 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),
     )
-    kind: Any = StreamProtocol if path == STREAM else RealtimeProtocol
+    tokens = ResumeTokens(Tokens(None, PURPOSE), settings.resume_seconds, "model")
+    protocol: Any = (
+        StreamProtocol(frontend, tokens) if path == STREAM else RealtimeProtocol(frontend)
+    )
     ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     async def app(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
@@ -268,7 +278,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, "sess_1", cast(Seat, seat), 1)
         error: str | None = None
         try:
-            await kind(frontend).serve(client)
+            await protocol.serve(client)
         except ClientGone:
             pass
         except AuricleError as raised:

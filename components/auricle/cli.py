@@ -93,7 +93,11 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--live", is_flag=True, help="send the file in real time and show partial text")
-@click.option("--url", help="server; default: the one at http://127.0.0.1:8080, else a new one")
+@click.option(
+    "--url",
+    help="server, or several separated by commas, to resume at if one goes; "
+    "default: the one at http://127.0.0.1:8080, else a new one",
+)
 @click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")

@@ -110,6 +110,9 @@ class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
     realtime_idle_seconds: Seconds = Field(
         900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
     )
+    resume_seconds: Seconds = Field(
+        120.0, ge=0, le=3600, description="a client may resume a session for so long; 0: never"
+    )
     slow_reader_seconds: Seconds = Field(
         20.0, gt=0, description="a client's session ends if an event stays unread this long"
     )

@@ -15,6 +15,7 @@ FILE_NAME = 255
 EVENT_ID = 512
 API_KEY = 512
 QUERY = 2_048
+RESUME_TOKEN = 65_536  # a segment of 300 s needs about 30,000
 OFFERED_PROTOCOLS = 2_048  # the header Sec-WebSocket-Protocol
 
 

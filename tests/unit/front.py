@@ -27,7 +27,9 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.main import _services
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.transcript_bus import NoBus
+from auricle.frontend.stream.resume_token import PURPOSE
 from auricle.process.metrics import Registry
+from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 
 Failure = Callable[[], Exception]
@@ -79,6 +81,7 @@ class Front:
         self._timers: list[asyncio.TimerHandle] = []
         self.decoders = SimpleNamespace(outputs=unused)
         self.diagnostician = SimpleNamespace(diagnose=unused)
+        self.tokens = Tokens(None, PURPOSE)
         self.url = ""
 
     @asynccontextmanager
@@ -89,6 +92,7 @@ class Front:
             cast(Any, self.decoders),
             Registry(),
             cast(Any, self.diagnostician),
+            self.tokens,
         )
         app = create_app(services)
         with socket.socket() as listener:

@@ -48,7 +48,7 @@ class Processor:
 
     async def call(self, request: object, *_: object) -> object:
         if isinstance(request, AdmitSession):
-            self.admission.admit(request.admission, request.client)
+            self.admission.admit(request.admission, request.client, resumes=request.resumes)
             return Admitted(1)
         assert isinstance(request, WithdrawAdmission)
         await self.takes_back.wait()

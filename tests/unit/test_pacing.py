@@ -145,6 +145,17 @@ def test_a_refusal_says_why_and_when_to_come_again() -> None:
     assert refused.value.retry_after_seconds > 0
 
 
+def test_a_session_that_resumes_is_kept_out_by_a_lack_of_room_only() -> None:
+    loaded = Loaded()
+    admission = loaded.admission(live=1)
+    loaded.take(0.29)
+    with pytest.raises(Overloaded):
+        admission.admit(new_name())
+    with pytest.raises(Overloaded, match="sessions are in use"):
+        for _ in range(1_000):
+            admission.admit(new_name(), resumes=True)
+
+
 def test_the_more_are_refused_the_later_they_are_to_come_again() -> None:
     """Handshakes of those who wait cost those who are served."""
     loaded = Loaded()

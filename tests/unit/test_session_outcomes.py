@@ -10,10 +10,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.sockets import ClientGone
+from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.messages import Done, SessionReady, Usage
 from auricle.process.tracing import OFF
+from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -53,7 +56,8 @@ class Socket:
     session = "s"
     trace = ""
     chunk_multiple = 1
-    client = SimpleNamespace(tenant="default")
+    client = SimpleNamespace(key=ANYONE, tenant="default")
+    resumes = False
 
     def __init__(self, until: str, delivered: bool = True) -> None:
         self._messages = [START, '{"type": "end"}']
@@ -88,11 +92,12 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",
-        link=lambda opened, **_: Link(ends),
+        link=lambda opened, *_, **_named: Link(ends),
         lead=lambda: None,
     )
+    tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")
     async with asyncio.timeout(20):
-        await StreamProtocol(frontend).serve(socket)  # type: ignore[arg-type]
+        await StreamProtocol(frontend, tokens).serve(socket)  # type: ignore[arg-type]
 
 
 async def test_a_client_that_leaves_at_its_last_message_had_all_it_came_for() -> None:

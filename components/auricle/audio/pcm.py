@@ -26,9 +26,13 @@ class PcmStream:
     A sample may be split between packets. A stream that ends within a sample is an error.
     """
 
-    def __init__(self, sample_rate: int, encoding: str = "pcm_s16le") -> None:
-        """`sample_rate` is in Hz (BadRequest if unsupported); `encoding` is one of `ENCODINGS`."""
+    def __init__(self, sample_rate: int, encoding: str = "pcm_s16le", skip: int = 0) -> None:
+        """`sample_rate` is in Hz (BadRequest if unsupported); `encoding` is one of `ENCODINGS`.
+
+        The first `skip` 16 kHz samples are converted and left out.
+        """
         check_rate(sample_rate)
+        self._skip = skip
         self._odd = b""
         self._table = g711_table(_G711[encoding]) if encoding in _G711 else None
         self.sample_bytes = 2 if self._table is None else 1
@@ -56,10 +60,13 @@ class PcmStream:
         return self._convert(np.zeros(0, np.int16), last=True)
 
     def _convert(self, samples: Int16, *, last: bool) -> Int16:
-        if self._resampler is None:
+        if self._resampler is not None:
+            samples = self._resampler.resample_chunk(samples, last=last)
+        if not self._skip:
             return samples
-        resampled: Int16 = self._resampler.resample_chunk(samples, last=last)
-        return resampled
+        left_out = min(self._skip, len(samples))
+        self._skip -= left_out
+        return samples[left_out:]
 
 
 @lru_cache(maxsize=2)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ async def transcribe(
 ) -> None:
     """Print the transcript of `file`, or its events with `as_json`.
 
-    `url` of None selects the server at the default address, or starts one. Raises BadRequest
+    `url` names a server, or several separated by commas; None selects the server at the default
+    address, or starts one. Raises BadRequest
     for an unusable file, and AuricleError if the server cannot be started, refuses or fails.
     """
     samples = await asyncio.to_thread(_samples, file)
@@ -51,13 +53,14 @@ async def transcribe(
         with LiveText(console, len(samples) / SAMPLE_RATE) as display:
             last: Event = {}
             async for event in stream_file(
-                server,
+                [one.strip() for one in server.split(",")],
                 samples,
                 live=live,
                 language=language,
                 context=context,
                 api_key=api_key,
                 on_sent=display.sent,
+                on_lost=lambda line: print(f"auricle: {line}", file=sys.stderr),
             ):
                 last = event
                 if as_json:

@@ -57,9 +57,9 @@ class Frontend:
         if name is not None and name not in self.models:
             raise UnknownModel(name, self.models)
 
-    def lead(self) -> Lead:
-        """Return a new client's lead over real time."""
-        return Lead(self.settings.ahead_seconds)
+    def lead(self, late_seconds: float = 0.0) -> Lead:
+        """Return a client's lead over real time; it may be `late_seconds` further ahead."""
+        return Lead(self.settings.ahead_seconds + late_seconds)
 
     def link(
         self,

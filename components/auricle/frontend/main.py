@@ -34,6 +34,7 @@ from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
@@ -43,7 +44,7 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime
+from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
 
@@ -68,22 +69,7 @@ async def run(settings: FrontendSettings) -> None:
     port = listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
-    opening = runtime.client("processor", "open")
-    endpoints = ProcessorEndpoints(
-        runtime.client("processor", "admit"),
-        runtime.client("processor", "withdraw"),
-        opening,
-        runtime.client("processor", "push"),
-        runtime.client("processor", "end"),
-        runtime.pulses("processor", opening, PROCESSOR_PULSE),
-    )
-    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.heard)
-    report_status("waiting for a processor")
-    for endpoint in (
-        *(endpoints.admit, endpoints.withdraw),
-        *(endpoints.push, endpoints.end, endpoints.open),
-    ):
-        await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
+    endpoints = await _processors(runtime)
     metrics = FrontendMetrics(registry.registry, settings)
     detector = VoiceDetector()
     await detector.load()
@@ -100,7 +86,8 @@ async def run(settings: FrontendSettings) -> None:
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime), runtime.description.now, bus.state
     )
-    services = _services(frontend, access, decoders, registry, diagnostician)
+    tokens = runtime.tokens(PURPOSE)
+    services = _services(frontend, access, decoders, registry, diagnostician, tokens)
     rates = Rates(settings.max_handshakes_per_address, "requests")
     app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
     connections = _connections(settings, frontend)
@@ -175,12 +162,34 @@ def _server_config(
     )
 
 
+async def _processors(runtime: Runtime) -> ProcessorEndpoints:
+    """Return the processors' endpoints once there is a processor, or raise DeadlineExceeded."""
+    opening = runtime.client("processor", "open")
+    endpoints = ProcessorEndpoints(
+        runtime.client("processor", "admit"),
+        runtime.client("processor", "withdraw"),
+        opening,
+        runtime.client("processor", "push"),
+        runtime.client("processor", "end"),
+        runtime.pulses("processor", opening, PROCESSOR_PULSE),
+    )
+    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.heard)
+    report_status("waiting for a processor")
+    for endpoint in (
+        *(endpoints.admit, endpoints.withdraw),
+        *(endpoints.push, endpoints.end, endpoints.open),
+    ):
+        await endpoint.wait_for_instances(_PROCESSOR_SECONDS)
+    return endpoints
+
+
 def _services(
     frontend: Frontend,
     access: Access,
     decoders: Decoders,
     registry: Registry,
     diagnostician: Diagnostician,
+    tokens: Tokens,
 ) -> Services:
     async def processors() -> int:
         leaving = frontend.front_door.leaving
@@ -197,9 +206,10 @@ def _services(
         key_limits,
         settings.slow_reader_seconds,
     )
-    stream = StreamProtocol(frontend)
+    resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
+    stream = StreamProtocol(frontend, resuming)
     realtime = RealtimeProtocol(frontend)
-    stream_protocol = SocketProtocol("stream", stream.serve, stream.error)
+    stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     return Services(
         models=frontend.models,

@@ -49,6 +49,7 @@ class FrontendMetrics:
             "sessions ended, by result (done, client_gone or an error code)",
             "result",
         )
+        self._resumed = new.counter("sessions_resumed", "sessions that clients resumed here")
         self.connections = new.gauge("connections", "open connections")
         self.uploads = new.gauge("uploads", "uploads in progress")
         self.recordings = new.gauge("recordings", "complete uploads in work or waiting")
@@ -80,6 +81,10 @@ class FrontendMetrics:
     def bytes(self, transport: str, size: int) -> None:
         """Count bytes of audio over a transport: `websocket`, `http` or `request_plane`."""
         self._by_transport[transport].inc(size)
+
+    def resumed(self) -> None:
+        """Count a session that a client has resumed here."""
+        self._resumed.inc()
 
     def recording_ended(self, result: str) -> None:
         """Count a transcription request that ended with `result`."""

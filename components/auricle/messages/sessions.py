@@ -37,11 +37,13 @@ class AdmitSession(msgspec.Struct, frozen=True, tag=True):
     Refused as `overloaded` if the processor has no capacity. An admitted session counts as
     load for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
     stands for who asks: sessions of one client that have not begun keep hardly anybody else out.
+    A session that `resumes` was admitted before: only a processor without room refuses it.
     """
 
     tenant: str
     admission: str
     client: str = ""
+    resumes: bool = False
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True):

@@ -93,14 +93,20 @@ class Admission:
         """The session admitted as `name` is not expected any more, if it was."""
         self._admitted.pop(name, None)
 
-    def admit(self, name: str, client: str = "") -> None:
-        """Admit one more live session of `client`.
+    def admit(self, name: str, client: str = "", *, resumes: bool = False) -> None:
+        """Admit one more live session of `client`; one that `resumes` if only there is room.
 
         Raises Overloaded with the reason and a retry time.
         """
         now = self._clock()
         sessions = self._sessions(now, client)
         self.check_room(sessions)
+        if not resumes:
+            self._check_load(now, sessions, client)
+        self._admitted[name] = (now, client)
+
+    def _check_load(self, now: float, sessions: int, client: str) -> None:
+        """Raise Overloaded unless the load allows one more session of `client`."""
         level = self._level(now)
         if level >= _REFUSE:
             raise self._refused(
@@ -116,7 +122,6 @@ class Admission:
                 f"the load of {sessions - measured} of {sessions} sessions is not measured yet; "
                 "try again in a moment",
             )
-        self._admitted[name] = (now, client)
 
     def _refused(self, client: str, reason: str) -> Overloaded:
         """A refusal; the more clients were refused lately, the later it lets them try again.

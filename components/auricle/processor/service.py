@@ -98,7 +98,7 @@ class ProcessorService:
         """
         self._check_staying()
         try:
-            self._admission.admit(request.admission, request.client)
+            self._admission.admit(request.admission, request.client, resumes=request.resumes)
         except Overloaded:
             self._metrics.refused.inc()
             raise

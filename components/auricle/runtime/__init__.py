@@ -12,6 +12,7 @@ from auricle.runtime.process import Runtime
 from auricle.runtime.pulses import PROCESSOR_PULSE, WORKER_PULSE, Pulses, PulseTimes
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
+from auricle.runtime.tokens import Tokens
 
 __all__ = [
     "PROCESSOR_PULSE",
@@ -23,5 +24,6 @@ __all__ = [
     "RemoteEndpoint",
     "Route",
     "Runtime",
+    "Tokens",
     "dynamo_environment",
 ]

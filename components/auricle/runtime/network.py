@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
     sockets = event_sockets(settings)
     values = {
         "DYN_DISCOVERY_BACKEND": settings.discovery,
-        "DYNREQUEST_PLANE": REQUEST_PLANE,
+        "DYN_REQUEST_PLANE": REQUEST_PLANE,
         "DYN_EVENT_PLANE": settings.event_plane,
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,
@@ -85,3 +86,10 @@ def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
         "DYN_SYSTEM_PORT": str(settings.system_port or ""),
     }
     return {name: value for name, value in values.items() if value}
+
+
+def set_environment(settings: CommonSettings) -> None:
+    """Set the environment variables that Dynamo and the libraries below it read, once each."""
+    os.environ.update(dynamo_environment(settings))
+    for variable, value in internal_environment(settings).items():
+        os.environ.setdefault(variable, value)

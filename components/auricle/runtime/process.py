@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import signal
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -25,12 +24,7 @@ from auricle.runtime.events import EventPublisher, EventSubscriber
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.kv_plane import KvIndex, publish_kv_events
 from auricle.runtime.listing import Listing
-from auricle.runtime.network import (
-    REQUEST_PLANE,
-    dynamo_environment,
-    event_sockets,
-    internal_environment,
-)
+from auricle.runtime.network import REQUEST_PLANE, event_sockets, set_environment
 from auricle.runtime.pulses import Pulses, PulseTimes
 from auricle.runtime.realtime import (
     REALTIME_ENDPOINT,
@@ -42,6 +36,7 @@ from auricle.runtime.refusals import Refusals
 from auricle.runtime.remote import RemoteEndpoint, receiver
 from auricle.runtime.seals import Opener, Sealer, clock_of
 from auricle.runtime.secrets import secrets_of
+from auricle.runtime.tokens import Tokens
 from auricle.settings import CommonSettings
 from auricle.tasks import TaskOwner, cancelled, unless, within
 
@@ -73,9 +68,7 @@ class Runtime:
         self._secrets = secrets_of(settings)
         self._clock = clock_of(settings)
         self._refusals = Refusals(registry or CollectorRegistry())
-        os.environ.update(dynamo_environment(settings))
-        for variable, value in internal_environment(settings).items():
-            os.environ.setdefault(variable, value)
+        set_environment(settings)
         self._healthy_with = healthy_with
         from dynamo.runtime import DistributedRuntime
 
@@ -131,6 +124,10 @@ class Runtime:
     def _opener(self, component: str, endpoint: str) -> Opener:
         name = receiver(self._path(component, endpoint), self.instance(component, endpoint))
         return Opener(self._secrets, name, self._clock)
+
+    def tokens(self, purpose: str) -> Tokens:
+        """Return a maker of tokens that every process of this deployment can open."""
+        return Tokens(self._secrets, purpose)
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""

@@ -140,8 +140,12 @@ class FrontDoor:
             self._interrupts.discard(interrupt)
 
     @asynccontextmanager
-    async def admitted(self, tenant: str, name: str, seat: Seat) -> AsyncIterator[int]:
+    async def admitted(
+        self, tenant: str, name: str, seat: Seat, *, resumes: bool = False
+    ) -> AsyncIterator[int]:
         """Ask processors to admit the live session `name`, which lasts as long as the block.
+
+        One that `resumes` was admitted before; the load does not keep it out.
 
         Yields the factor for its `chunk_ms`. Raises Overloaded if a processor refused and none
         admitted the session. If none answers within its deadline, the session is admitted, and
@@ -149,7 +153,7 @@ class FrontDoor:
         ends: clients that come and go at once keep nobody out.
         """
         instance, chunk_multiple = await self._admitting(
-            AdmitSession(tenant, name, _opaque(seat.client))
+            AdmitSession(tenant, name, _opaque(seat.client), resumes)
         )
         expected_until = self._clock() + ADMISSION_SECONDS
         try:

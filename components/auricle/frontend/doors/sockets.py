@@ -11,7 +11,14 @@ from fastapi import WebSocket, WebSocketDisconnect
 from starlette.types import Message
 
 from auricle.audio.pcm import milliseconds
-from auricle.errors import UNFORESEEN, AuricleError, Overloaded, ProtocolError, TooLarge
+from auricle.errors import (
+    UNFORESEEN,
+    AuricleError,
+    BadRequest,
+    Overloaded,
+    ProtocolError,
+    TooLarge,
+)
 from auricle.frontend.doors.access.gate import Access, subprotocols
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
@@ -24,6 +31,7 @@ from auricle.frontend.doors.socket_protocol import FAILED
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
+from auricle.quoting import quoted
 from auricle.tasks import Patience, within
 from auricle.text_bounds import query_fields
 
@@ -56,6 +64,18 @@ def _check_connected(message: Message) -> None:
     raise ClientGone
 
 
+def _query(socket: WebSocket) -> dict[str, str]:
+    return query_fields(socket.scope["query_string"].decode("latin-1"))
+
+
+def _resumes(socket: WebSocket) -> bool:
+    """Whether a client says that it was admitted before. Raises BadRequest."""
+    value = _query(socket).get("resume", "false")
+    if value not in ("true", "false"):
+        raise BadRequest(f"resume is {quoted(value)}; it must be true or false")
+    return value == "true"
+
+
 def _seat_lost() -> Overloaded:
     return Overloaded("others wait for the session that you have not begun; try again")
 
@@ -75,16 +95,20 @@ class ClientSocket:
         session: str,
         seat: Seat,
         chunk_multiple: int,
+        *,
+        resumes: bool = False,
     ) -> None:
         """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
 
         The session named `session` decodes at `chunk_multiple` times the `chunk_ms` it asks for.
+        With `resumes` it was let in because its client said that it was admitted before.
         """
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
         self.client = client
         self.chunk_multiple = chunk_multiple
         self.session = session
+        self.resumes = resumes
         self.audio_seconds = 0.0
         self.trace = NO_TRACE
         self._patience = Patience()
@@ -95,7 +119,7 @@ class ClientSocket:
     @property
     def query(self) -> dict[str, str]:
         """The query parameters of the URL. Raises BadRequest if there are too many to read."""
-        return query_fields(self._socket.scope["query_string"].decode("latin-1"))
+        return _query(self._socket)
 
     async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
@@ -163,12 +187,16 @@ class ClientSocket:
 
 @dataclass(frozen=True)
 class SocketProtocol:
-    """`serve` runs a session until it is done; `error` returns the last message of a failed one."""
+    """`serve` runs a session until it is done; `error` returns the last message of a failed one.
+
+    With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
+    """
 
     name: str
     serve: Callable[[ClientSocket], Awaitable[None]]
     error: Callable[[AuricleError], str]
     subprotocols: Sequence[str] = ()
+    resumes: bool = False
 
 
 class SocketSessions:
@@ -201,10 +229,14 @@ class SocketSessions:
             client = self._access.client(socket.headers, "live")
             name = f"sess_{uuid.uuid4().hex}"
             sharer = client.counts_as(host_of(socket.client))
+            resumes = protocol.resumes and _resumes(socket)
             with self._key_limits.one(client), self._front_door.counted(sharer) as seat:
-                async with self._front_door.admitted(client.tenant, name, seat) as multiple:
+                async with self._front_door.admitted(
+                    client.tenant, name, seat, resumes=resumes
+                ) as multiple:
                     connection = ClientSocket(
-                        *(socket, client, self._slow_reader_seconds, name, seat, multiple)
+                        *(socket, client, self._slow_reader_seconds, name, seat, multiple),
+                        resumes=resumes,
                     )
                     await self._serve(socket, protocol, connection)
         except AuricleError as error:

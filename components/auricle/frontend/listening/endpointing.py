@@ -16,6 +16,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME
+from auricle.frontend.listening.point import GateMemory
 from auricle.messages import Boundary
 from auricle.settings import FrontendSettings
 
@@ -108,23 +109,27 @@ GateEvent = Piece | FeaturePiece | SpeechStarted | SpeechStopped
 class SpeechGate:
     """Passes on the speech of one session.
 
-    The result depends on the audio alone, not on how it was cut into packets. Calls must not
-    overlap.
+    The result depends on the audio alone, not on how it was cut into packets, nor on whether
+    another gate goes on from `memory` with the audio from `kept_from` on. Calls must not overlap.
     """
 
-    def __init__(self, options: EndpointingOptions) -> None:
+    def __init__(
+        self, options: EndpointingOptions, start: int = 0, memory: GateMemory | None = None
+    ) -> None:
+        """The audio begins at session sample `start`; `memory` is that of the gate before."""
         self._threshold = options.threshold
         self._low = max(options.threshold - _HYSTERESIS, 0.01)
         self._pre_roll = options.pre_roll_ms * SAMPLE_RATE // 1000
         self._min_silence = options.min_silence_ms * SAMPLE_RATE // 1000
         self._hangover = min(_HANGOVER, self._min_silence)
         self._audio = np.zeros(0, np.int16)
-        self._audio_start = 0  # session sample at which the kept audio begins
-        self._decided = 0  # session sample up to which probabilities are known
-        self._released = 0  # session sample up to which audio was passed on
-        self._onset: int | None = None  # where speech began that is not long enough yet
-        self._quiet_since: int | None = None
-        self._speaking = False
+        memory = memory or GateMemory(start, start, None, None, False)
+        self._audio_start = start  # session sample at which the kept audio begins
+        self._decided = memory.decided  # session sample up to which probabilities are known
+        self._released = memory.released  # session sample up to which audio was passed on
+        self._onset = memory.onset  # where speech began that is not long enough yet
+        self._quiet_since = memory.quiet_since
+        self._speaking = memory.speaking
 
     def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[GateEvent]:
         """Take audio, and the speech probabilities of the frames that it completes.
@@ -150,6 +155,23 @@ class SpeechGate:
             events += [*self._release(limit, "endpoint"), SpeechStopped(min(end, total))]
             self._speaking = False
         return _merged(events)
+
+    @property
+    def memory(self) -> GateMemory:
+        """What another gate needs to go on from here. Not after `finish`."""
+        return GateMemory(
+            self._decided, self._released, self._onset, self._quiet_since, self._speaking
+        )
+
+    @property
+    def kept_from(self) -> int:
+        """The session sample from which another gate needs the audio to go on."""
+        return self._audio_start
+
+    @property
+    def passed(self) -> int:
+        """The session sample up to which audio was passed on."""
+        return self._released
 
     @property
     def resting_at(self) -> int | None:
@@ -209,8 +231,8 @@ class SpeechGate:
 class OpenGate:
     """Passes on all audio, for a session without voice activity detection."""
 
-    def __init__(self) -> None:
-        self._next = 0
+    def __init__(self, start: int = 0) -> None:
+        self._next = start
 
     def push(self, pcm: Int16) -> list[GateEvent]:
         """Return the audio unchanged, as one piece."""

@@ -11,6 +11,7 @@ from auricle.audio.constants import HOP
 from auricle.audio.features import FeaturePacket, check_features, final_frames, unpack
 from auricle.errors import ProtocolError
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent
+from auricle.frontend.listening.point import BEGIN, ListeningPoint
 
 
 class FeatureIngest:
@@ -20,15 +21,20 @@ class FeatureIngest:
     on the event loop and must not overlap.
     """
 
-    def __init__(self, dtype: str, max_segment_seconds: float) -> None:
-        """`dtype` is that of the features, one of `audio.features.DTYPES`."""
+    def __init__(
+        self, dtype: str, max_segment_seconds: float, start: ListeningPoint = BEGIN
+    ) -> None:
+        """`dtype` is that of the features, one of `audio.features.DTYPES`.
+
+        The next segment begins at `start` or later.
+        """
         self._dtype = dtype
         self._max_segment_seconds = max_segment_seconds
         self._taken: deque[bytes] = deque()
         self._open: FeaturePacket | None = None  # the latest packet of the open segment
-        self.total_samples = 0
+        self.total_samples = start.sample
         # Samples that features came for. The silence in between is the client's word only.
-        self.heard_samples = 0
+        self.heard_samples = start.heard
 
     def take(self, data: bytes) -> None:
         """Take one packet, to be processed by `process`."""
@@ -54,6 +60,13 @@ class FeatureIngest:
     def resting_at(self) -> int | None:
         """The session sample from which a new session can continue; None within a segment."""
         return self.total_samples if self._open is None else None
+
+    @property
+    def point(self) -> ListeningPoint | None:
+        """Where another frontend can go on listening; None within a segment."""
+        if self._open is not None:
+            return None
+        return ListeningPoint(self.total_samples, self.total_samples, self.heard_samples)
 
     async def end(self) -> list[GateEvent]:
         """End the input. Raises ProtocolError within a segment."""

@@ -13,6 +13,7 @@ from auricle.frontend.listening.endpointing import (
     OpenGate,
     SpeechGate,
 )
+from auricle.frontend.listening.point import BEGIN, ListeningPoint, VoiceMemory
 from auricle.frontend.listening.voice import VoiceDetector
 
 # Packets of 20 ms would cost five times as many calls as packets of 100 ms. Bytes are therefore
@@ -41,22 +42,28 @@ class Ingest:
         encoding: str,
         detector: VoiceDetector,
         options: EndpointingOptions | None,
+        start: ListeningPoint = BEGIN,
+        skip: int = 0,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
-        Without `options` all audio is passed on.
+        Without `options` all audio is passed on. Listening goes on at `start`, before which the
+        client sends `skip` 16 kHz samples for the resampler.
         """
-        self._pcm = PcmStream(sample_rate, encoding)
+        self._pcm = PcmStream(sample_rate, encoding, skip)
         self._detector = detector
-        self._voice = VoiceState()
-        self._gate = None if options is None else SpeechGate(options)
-        self._open_gate = OpenGate()
+        self._voice = VoiceState() if start.voice is None else start.voice.state()
+        # Up to there voice activity is known: the audio is for the gate only.
+        self._decided = start.sample if start.gate is None else start.gate.decided
+        self._gate = None if options is None else SpeechGate(options, start.sample, start.gate)
+        self._open_gate = OpenGate(start.sample)
+        self._ended = False
         self._held = bytearray()
         held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
         per_second = sample_rate * self._pcm.sample_bytes
         self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
         self._slice_bytes = min(_SLICE_BYTES, int(_SLICE_SECONDS * per_second))
-        self.total_samples = 0
+        self.total_samples = start.sample
 
     def take(self, data: bytes) -> None:
         """Take any number of bytes, to be processed by `process`, or with later ones."""
@@ -75,6 +82,7 @@ class Ingest:
         """End the input, of which no slice is `ready`. Raises ProtocolError within a sample."""
         pcm = self._pcm.push(self._next_slice())
         events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
+        self._ended = True
         if self._gate is None:
             return events
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
@@ -93,6 +101,16 @@ class Ingest:
         """
         return None if self._gate is None else self._gate.resting_at
 
+    @property
+    def point(self) -> ListeningPoint:
+        """Where another frontend can go on listening, as if it had listened so far."""
+        if self._gate is None:
+            return ListeningPoint(self.total_samples, self.total_samples, self.total_samples)
+        if self._ended:
+            return ListeningPoint(self.total_samples, self._gate.passed, self.total_samples)
+        at, voice = self._gate.kept_from, VoiceMemory.of(self._voice)
+        return ListeningPoint(at, self._gate.passed, at, self._gate.memory, voice)
+
     def drop(self) -> None:
         """End the input and discard the bytes that are held; they count as processed."""
         self.total_samples += len(self._pcm.push(bytes(self._held)))
@@ -104,8 +122,9 @@ class Ingest:
         return taken
 
     async def _through_gate(self, pcm: Int16) -> list[GateEvent]:
+        known = max(0, self._decided - self.total_samples)
         self.total_samples += len(pcm)
         if self._gate is None:
             return self._open_gate.push(pcm) if len(pcm) else []
-        frames = self._voice.frames(pcm)
+        frames = self._voice.frames(pcm[known:])
         return self._gate.push(pcm, await self._detector.detect(self._voice, frames))

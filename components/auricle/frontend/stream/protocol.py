@@ -44,13 +44,26 @@ class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pre_roll_ms: int | None = None
 
 
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a session is resumed: the server sends it with its messages, and the client sends back
+    the last one, unchanged.
+
+    `token` is opaque. `from_sample` is the sample, counted at the client's sample rate from the
+    session's begin, from which audio must be kept, and sent again after `start`.
+    """
+
+    token: str
+    from_sample: int
+
+
 class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
     """The client's first message.
 
     `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
     `chunk_ms` None the server's default applies, with `language` None the language is
     detected. With `partials` false each segment is decoded once, when it is complete; that
-    costs less, and the text does not depend on load.
+    costs less, and the text does not depend on load. With `resume` an earlier session goes on,
+    whose `start` had the same other fields.
     """
 
     sample_rate: int
@@ -61,33 +74,43 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     chunk_ms: int | None = None
     partials: bool = True
     endpointing: Endpointing = Endpointing()
+    resume: Resume | None = None
 
 
 class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
     """The client's last message: the audio has ended."""
 
 
-class ReadyReply(msgspec.Struct, frozen=True, tag="ready"):
+class ReadyReply(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
     """The session is open; audio may be sent."""
 
     session: str
     model: str
     chunk_ms: int
+    resume: Resume | None = None
 
 
-class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started"):
+class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started", omit_defaults=True):
     """Speech began at `at_ms`, which does not include the pre-roll."""
 
     at_ms: int
+    resume: Resume | None = None
 
 
-class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped"):
+class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped", omit_defaults=True):
     """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`."""
 
     at_ms: int
+    resume: Resume | None = None
 
 
-class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
+class CheckpointReply(msgspec.Struct, frozen=True, tag="checkpoint", omit_defaults=True):
+    """Nothing new but `resume`; sent if nothing else was, for 10 s of audio."""
+
+    resume: Resume | None = None
+
+
+class PartialReply(msgspec.Struct, frozen=True, tag="partial", omit_defaults=True):
     """The text of the open segment. `committed` is append-only; `partial` may change."""
 
     segment: int
@@ -95,9 +118,10 @@ class PartialReply(msgspec.Struct, frozen=True, tag="partial"):
     partial: str
     audio_ms: int
     language: str
+    resume: Resume | None = None
 
 
-class FinalReply(msgspec.Struct, frozen=True, tag="final"):
+class FinalReply(msgspec.Struct, frozen=True, tag="final", omit_defaults=True):
     """The final text of one segment, which starts with the text committed before."""
 
     segment: int
@@ -105,24 +129,26 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final"):
     start_ms: int
     end_ms: int
     language: str
+    resume: Resume | None = None
 
 
 class DoneReply(msgspec.Struct, frozen=True, tag="done"):
-    """The last message of a session that succeeded: the finals, joined by spaces."""
+    """The last message of a session that succeeded: this connection's finals, joined by spaces."""
 
     text: str
     usage: Usage
 
 
-class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away"):
+class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away", omit_defaults=True):
     """The server is shutting down and ends the session before its audio has ended.
 
-    The client can continue in a new session, on any server, with `context` and the audio from
-    `resume_ms`. The text of all audio before that is final.
+    The client can resume it, or continue in a new session, on any server, with `context` and the
+    audio from `resume_ms`. The text of all audio before that is final.
     """
 
     resume_ms: int
     context: str
+    resume: Resume | None = None
 
 
 class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
@@ -136,16 +162,17 @@ class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
     retry_after_seconds: float = 0.0
 
 
-Reply = (
+# What a client can resume the session after.
+Resumable = (
     ReadyReply
     | SpeechStartedReply
     | SpeechStoppedReply
+    | CheckpointReply
     | PartialReply
     | FinalReply
-    | DoneReply
     | GoingAwayReply
-    | ErrorReply
 )
+Reply = Resumable | DoneReply | ErrorReply
 _FIRST = msgspec.json.Decoder(Start)
 _LATER = msgspec.json.Decoder(Start | End)
 _encode = msgspec.json.Encoder().encode

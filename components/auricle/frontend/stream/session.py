@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import aclosing, suppress
+
+from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
@@ -12,12 +15,11 @@ from auricle.errors import AuricleError, ProtocolError, from_code
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.sockets import ClientGone, ClientSocket
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
-from auricle.frontend.listening.feature_ingest import FeatureIngest
-from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.stream import protocol
-from auricle.messages import Done, Failed, Final, OpenSession, Partial, SessionReady
+from auricle.frontend.stream.beginning import Beginning, begin
+from auricle.frontend.stream.resume_token import ResumeTokens
+from auricle.messages import Done, Failed, Final, Partial, SessionReady
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
 
@@ -25,13 +27,24 @@ from auricle.text_bounds import CONTEXT
 class StreamProtocol:
     """Serves the sessions of `/v1/audio/stream`, on the frontend's event loop."""
 
-    def __init__(self, frontend: Frontend) -> None:
+    def __init__(self, frontend: Frontend, tokens: ResumeTokens) -> None:
         self._frontend = frontend
+        self._tokens = tokens
 
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
-        await _Session(self._frontend, socket).run()
+        text = await self._first(socket)
+        beginning = begin(self._frontend, self._tokens, socket, protocol.parse_start(text))
+        await _Session(self._frontend, socket, beginning).run()
+
+    async def _first(self, socket: ClientSocket) -> str | None:
+        seconds = self._frontend.settings.start_timeout_seconds
+        try:
+            text, _ = await socket.receive(seconds, "the start message")
+        except Interrupted:
+            raise about_to_go() from None
+        return text
 
     @staticmethod
     def error(error: AuricleError) -> str:
@@ -43,11 +56,15 @@ class StreamProtocol:
 class _Session:
     """The session of one connection, run by three tasks: reader, pump and writer."""
 
-    def __init__(self, frontend: Frontend, socket: ClientSocket) -> None:
+    def __init__(self, frontend: Frontend, socket: ClientSocket, beginning: Beginning) -> None:
         self._frontend = frontend
         self._settings = frontend.settings
         self._socket = socket
-        self._name = socket.session
+        self._begun = beginning
+        self._ingest, self._link = beginning.ingest, beginning.link
+        self._ledger = beginning.ledger
+        # Messages leave in the order in which the ledger knows of them.
+        self._sending = asyncio.Lock()
         self._texts: list[str] = []
         self._turn = LoopTurn()
         # Session sample at which the client resumes; set when draining ends this session.
@@ -56,43 +73,19 @@ class _Session:
 
     async def run(self) -> None:
         """Run the session until done; see `StreamProtocol.serve`."""
-        seconds = self._settings.start_timeout_seconds
-        try:
-            text, _ = await self._socket.receive(seconds, "the start message")
-        except Interrupted:
-            raise about_to_go() from None
-        start = protocol.parse_start(text)
-        opened = OpenSession(
-            session=self._name,
-            tenant=self._socket.client.tenant,
-            language=start.language,
-            context=start.context,
-            chunk_ms=self._frontend.chunk_ms(start.chunk_ms, self._socket.chunk_multiple),
-            partials=start.partials,
-            trace=self._socket.trace,
-            admission=self._name,
-        )
-        ingest = self._ingest(start)
-        link = self._frontend.link(opened, lead=self._frontend.lead())
-        writer = asyncio.create_task(self._write_events(link, opened.chunk_ms))
-        others = [asyncio.create_task(self._read(ingest, link)), asyncio.create_task(link.pump())]
+        writer = asyncio.create_task(self._write_events())
+        others = [asyncio.create_task(self._read()), asyncio.create_task(self._link.pump())]
         try:
             await first_failure_or(writer, others)
         except ClientGone:
             if not self._told_all:
                 raise
 
-    def _ingest(self, start: protocol.Start) -> Ingest | FeatureIngest:
-        if start.encoding == protocol.LOG_MEL:
-            return FeatureIngest(start.feature_dtype, self._settings.max_segment_seconds)
-        options = protocol.endpointing_options(start, self._settings)
-        return Ingest(start.sample_rate, start.encoding, self._frontend.detector, options)
-
-    async def _read(self, ingest: Ingest | FeatureIngest, link: ProcessorLink) -> None:
+    async def _read(self) -> None:
         """Read the client's messages up to `end`, and pass speech on to the link."""
         idle = self._settings.idle_timeout_seconds
         while True:
-            if self._frontend.front_door.leaving and await self._left(ingest, link):
+            if self._frontend.front_door.leaving and await self._left():
                 await self._ignored()
             try:
                 text, data = await self._socket.receive(idle, "the next audio packet")
@@ -101,49 +94,50 @@ class _Session:
             await self._turn.give_way()
             if text is None:
                 self._frontend.metrics.bytes("websocket", len(data))
-                await self._take(ingest, data, link)
+                await self._take(data)
             else:
                 protocol.parse_end(text)
-                await self._end(ingest, link)
+                await self._end()
                 break
         # After `end` the client may only listen. Detect if it leaves or sends more.
         await self._socket.gone()
         raise ProtocolError("nothing may follow the end message")
 
-    async def _take(self, ingest: Ingest | FeatureIngest, data: bytes, link: ProcessorLink) -> None:
+    async def _take(self, data: bytes) -> None:
         """Process a frame slice by slice, however large it is; others run in between."""
-        ingest.take(data)
-        while ingest.ready:
-            began, heard = time.monotonic(), ingest.heard_samples
-            events = await ingest.process()
+        self._ingest.take(data)
+        while self._ingest.ready:
+            began = time.monotonic()
+            events = await self._ingest.process()
             self._frontend.tracer.record(
                 "voice_activity", self._socket.trace, began, time.monotonic()
             )
-            await self._hand_over(events, link)
-            await self._heard(ingest.heard_samples - heard)
+            await self._hand_over(events)
+            await self._heard()
             await self._turn.give_way()
 
-    async def _end(self, ingest: Ingest | FeatureIngest, link: ProcessorLink) -> None:
-        heard = ingest.heard_samples
-        await self._hand_over(await ingest.end(), link)
-        link.finish(ingest.total_samples)
-        await self._heard(ingest.heard_samples - heard)
+    async def _end(self) -> None:
+        await self._hand_over(await self._ingest.end())
+        self._link.finish(self._ingest.total_samples)
+        await self._heard()
 
-    async def _left(self, ingest: Ingest | FeatureIngest, link: ProcessorLink) -> bool:
+    async def _left(self) -> bool:
         """End the session early, for draining; return whether it was ended.
 
         It ends between two segments, or at the drain's deadline even within one.
         """
+        ingest = self._ingest
         resume_at = ingest.resting_at
         if resume_at is None:
             if not self._frontend.front_door.last_call:
                 return False
             # Only the client can end a segment of features, so `end` raises ProtocolError here.
-            await self._hand_over(await ingest.end(), link)
+            await self._hand_over(await ingest.end())
             resume_at = ingest.total_samples
         self._resume_at = resume_at
+        self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
         self._socket.goes_at(resume_at)
-        link.finish(ingest.total_samples)
+        self._link.finish(ingest.total_samples)
         return True
 
     async def _ignored(self) -> None:
@@ -152,37 +146,37 @@ class _Session:
             with suppress(Interrupted):
                 await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
 
-    async def _heard(self, samples: int) -> None:
-        """Count processed audio (16 kHz samples); waits if the client exceeds its audio rate."""
-        if samples:
-            self._frontend.metrics.audio(received=samples / SAMPLE_RATE)
-            await self._socket.heard(samples / SAMPLE_RATE)
+    async def _heard(self) -> None:
+        """Count the audio processed now; waits if the client exceeds its audio rate."""
+        ingest = self._ingest
+        new = self._ledger.listened(ingest.heard_samples, lambda: ingest.point)
+        if self._ledger.due and self._begun.offer is not None:
+            await self._send(protocol.CheckpointReply())
+        if new:
+            self._frontend.metrics.audio(received=new / SAMPLE_RATE)
+            await self._socket.heard(new / SAMPLE_RATE)
 
-    async def _hand_over(self, events: list[GateEvent], link: ProcessorLink) -> None:
+    async def _hand_over(self, events: list[GateEvent]) -> None:
         """Send speech to the processor, and its start and stop to the client."""
         for event in events:
             if isinstance(event, Piece | FeaturePiece):
-                await link.add(event)
-            elif isinstance(event, SpeechStarted):
-                await self._send(protocol.SpeechStartedReply(milliseconds(event.at)))
-            else:
-                await self._send(protocol.SpeechStoppedReply(milliseconds(event.at)))
+                if (piece := self._begun.without_text(event)) is not None:
+                    await self._link.add(piece)
+            elif self._ledger.found_mark():
+                at_ms = milliseconds(event.at)
+                started = isinstance(event, SpeechStarted)
+                kind = protocol.SpeechStartedReply if started else protocol.SpeechStoppedReply
+                await self._send(kind(at_ms), self._ledger.told_mark)
 
-    async def _write_events(self, link: ProcessorLink, chunk_ms: int) -> None:
+    async def _write_events(self) -> None:
         """Send the processor's events to the client, until Done. Raises the error of Failed."""
-        async with aclosing(link.events()) as events:
+        async with aclosing(self._link.events()) as events:
             async for event in events:
                 if isinstance(event, SessionReady):
-                    await self._send(
-                        protocol.ReadyReply(self._name, self._frontend.model, chunk_ms)
-                    )
-                elif isinstance(event, Partial):
-                    with self._frontend.tracer.span("send", self._socket.trace):
-                        await self._send(protocol.partial_reply(event))
-                elif isinstance(event, Final):
-                    if event.text:
-                        self._texts.append(event.text)
-                    await self._send(protocol.final_reply(event))
+                    name, chunk_ms = self._begun.name, self._begun.chunk_ms
+                    await self._send(protocol.ReadyReply(name, self._frontend.model, chunk_ms))
+                elif isinstance(event, Partial | Final):
+                    await self._tell(event)
                 elif isinstance(event, Done) and self._resume_at is not None:
                     context = " ".join(self._texts)[-CONTEXT:]
                     # Rounded up, so that no audio of the last segment is transcribed twice.
@@ -193,14 +187,42 @@ class _Session:
                 elif isinstance(event, Failed):
                     raise from_code(event.code, event.message)
 
-    async def _send(self, reply: protocol.Reply) -> None:
-        await self._socket.send(protocol.encode(reply))
+    async def _tell(self, event: Partial | Final) -> None:
+        """Send text, unless the client was told it on a connection before."""
+        if not self._ledger.new(event):
+            return
+        if isinstance(event, Partial):
+            with self._frontend.tracer.span("send", self._socket.trace):
+                await self._send(protocol.partial_reply(event), lambda: self._ledger.told(event))
+            return
+        if event.text:
+            self._texts.append(event.text)
+        await self._send(protocol.final_reply(event), lambda: self._ledger.told(event))
 
-    async def _send_last(self, reply: protocol.Reply) -> None:
+    async def _send(
+        self, reply: protocol.Resumable, noted: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send a message, with the token of the session after it; `noted` tells the ledger."""
+        async with self._sending:
+            if self._told_all:
+                return
+            noted()
+            await self._socket.send(self._resumable(reply))
+
+    async def _send_last(self, reply: protocol.DoneReply | protocol.GoingAwayReply) -> None:
         """Send the last message: a client that leaves once it has it has not left early."""
-        self._told_all = True
-        try:
-            await self._send(reply)
-        except ClientGone:
-            self._told_all = False
-            raise
+        async with self._sending:
+            self._told_all = True
+            try:
+                if isinstance(reply, protocol.DoneReply):
+                    await self._socket.send(protocol.encode(reply))
+                else:
+                    await self._socket.send(self._resumable(reply))
+            except ClientGone:
+                self._told_all = False
+                raise
+
+    def _resumable(self, reply: protocol.Resumable) -> str:
+        if self._begun.offer is not None:
+            reply = replace(reply, resume=self._begun.offer())
+        return protocol.encode(reply)

@@ -1,0 +1,260 @@
+"""One session over as many connections as it takes: events once each, no audio lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import websockets
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.client.connection import connect
+from auricle.client.kept_audio import KeptAudio
+from auricle.errors import (
+    AuricleError,
+    Overloaded,
+    RateLimited,
+    WorkerUnavailable,
+    from_code,
+)
+from auricle.tasks import cancelled
+
+Event = dict[str, Any]
+_EVENT_SECONDS = 120.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 3.0
+_TIMES = ("at_ms", "start_ms", "end_ms", "audio_ms")
+_LATER = (Overloaded, RateLimited, WorkerUnavailable)
+
+
+class _Lost(Exception):
+    """The connection ended, but not the session."""
+
+
+@dataclass
+class _Progress:
+    """What is known of the session, over all connections. Positions are in samples.
+
+    `resume` is the last one received. `offset` and `segments` are those of sessions that could not
+    be resumed, so that another one followed, with `context`.
+    """
+
+    context: str
+    resume: Event | None = None
+    offset: int = 0
+    segments: int = 0
+    texts: list[str] = field(default_factory=list)
+    connections: int = 0
+    _finals: int = 0
+
+    @property
+    def position(self) -> int:
+        """Where the audio that the server needs next begins."""
+        return self.offset + (self.resume["from_sample"] if self.resume else 0)
+
+    def heard(self, event: Event) -> Event | None:
+        """Take an event; return it as the caller sees it, None if it is not for the caller."""
+        self.resume = event.pop("resume", self.resume)
+        kind = event["type"]
+        if kind == "ready":
+            self.connections += 1
+            return event if self.connections == 1 else None
+        if kind == "going_away" and self.resume is None:
+            self._follow(event)
+        if kind in ("checkpoint", "going_away"):
+            return None
+        return self._shown(event)
+
+    def _shown(self, event: Event) -> Event:
+        """Return the event with times and segment numbers counted from the first session."""
+        for name in _TIMES:
+            if name in event:
+                event[name] += self.offset * 1000 // SAMPLE_RATE
+        if "segment" in event:
+            event["segment"] += self.segments
+        if event["type"] == "final":
+            self._finals += 1
+            if event["text"]:
+                self.texts.append(event["text"])
+        if event["type"] == "done":
+            event["text"] = " ".join(self.texts)
+        return event
+
+    def _follow(self, left: Event) -> None:
+        """The server gives no tokens: go on in a new session."""
+        self.context = left["context"]
+        self.offset += left["resume_ms"] * SAMPLE_RATE // 1000
+        self.segments += self._finals
+        self._finals = 0
+
+
+class ReconnectingSession:
+    """A session that outlives its connections. Iterate over `events` once, on one event loop."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        start: Event,
+        kept: KeptAudio,
+        *,
+        live: bool,
+        api_key: str | None,
+        resume_seconds: float,
+        on_sent: Callable[[float], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """After a loss, `urls` are tried in turn for `resume_seconds`. `on_lost` gets a line."""
+        self._urls = urls
+        self._next_url = 0
+        self._start = start
+        self._kept = kept
+        self._live = live
+        self._api_key = api_key
+        self._resume_seconds = resume_seconds
+        self._on_sent = on_sent
+        self._on_lost = on_lost
+        self._progress = _Progress(start.get("context", ""))
+        self._give_up: float | None = None  # on the loop's clock, while the session is not served
+        self._pause = 0.0
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield the session's events, each once; the first is `ready`, the last `done`.
+
+        Raises WorkerUnavailable if no server can be reached, or none serves the session in time,
+        and another AuricleError if one refuses or fails, or sends nothing for 120 s.
+        """
+        while True:
+            try:
+                async with await self._connected() as socket, aclosing(self._of(socket)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except _Lost as lost:
+                self._on_lost(f"{lost}; resuming")
+            except _LATER as error:
+                if self._give_up is None or self._now() > self._give_up:
+                    raise
+                await self._wait(error)
+
+    async def _of(self, socket: websockets.ClientConnection) -> AsyncGenerator[Event, None]:
+        """Yield one connection's events, until `done`. Raises _Lost if the session can go on."""
+        progress = self._progress
+        sending: asyncio.Task[None] | None = None
+        try:
+            await socket.send(json.dumps(self._first()))
+            while True:
+                event = json.loads(await _receive(socket, sending))
+                kind = event["type"]
+                if kind == "error":
+                    raise from_code(
+                        event["code"],
+                        event["message"],
+                        retry_after_seconds=event.get("retry_after_seconds", 0.0),
+                    )
+                shown = progress.heard(event)
+                if kind == "ready":
+                    sending = asyncio.create_task(self._send(socket, progress.position))
+                else:
+                    self._give_up, self._pause = None, 0.0
+                self._kept.forget_before(progress.position)
+                if kind == "going_away":
+                    self._lost("the server is shutting down")
+                if shown is not None:
+                    yield shown
+                if kind == "done":
+                    return
+        except websockets.ConnectionClosed as error:
+            if progress.resume is None:
+                raise WorkerUnavailable(f"the server closed the connection: {error}") from None
+            self._lost(f"the connection was lost ({error})")
+        except TimeoutError:
+            raise AuricleError(f"the server sent nothing for {_EVENT_SECONDS:g} s") from None
+        finally:
+            if sending is not None:
+                await cancelled([sending])
+
+    def _first(self) -> Event:
+        start = self._start | {"context": self._progress.context}
+        resume = self._progress.resume
+        return start if resume is None else start | {"resume": resume}
+
+    def _lost(self, why: str) -> None:
+        """Note that the session must go on elsewhere. Raises _Lost."""
+        if self._give_up is None:
+            self._give_up = self._now() + self._resume_seconds
+        self._next_url += 1
+        raise _Lost(f"{self._urls[(self._next_url - 1) % len(self._urls)]}: {why}")
+
+    async def _connected(self) -> websockets.ClientConnection:
+        """Connect to the next server that can be reached. The first time, each is tried once."""
+        for left in reversed(range(len(self._urls))):
+            url = self._urls[self._next_url % len(self._urls)]
+            try:
+                return await connect(
+                    url,
+                    self._api_key,
+                    live=self._live,
+                    resumes=self._progress.resume is not None,
+                )
+            except _LATER:
+                self._next_url += 1
+                if not left:
+                    raise
+        raise AssertionError("there is no server to connect to")
+
+    async def _wait(self, error: AuricleError) -> None:
+        """Wait before the next attempt: longer each time, or as long as the server asks for."""
+        longer = max(_FIRST_PAUSE_SECONDS, 2 * self._pause)
+        self._pause = min(longer, _LONGEST_PAUSE_SECONDS)
+        said = not isinstance(error, WorkerUnavailable)  # a server that is not there says nothing
+        asked = min(error.retry_after_seconds, _LONGEST_PAUSE_SECONDS) if said else 0.0
+        # Clients that were lost together do not come back together.
+        spread = random.uniform(0.5, 1.0)
+        await asyncio.sleep(max(asked, self._pause) * spread)
+
+    async def _send(self, socket: websockets.ClientConnection, position: int) -> None:
+        """Send the audio from `position` on, and the end message."""
+        while (packet := await self._kept.packet(position)) is not None:
+            await socket.send(packet)
+            position += len(packet) // 2
+            self._kept.sent(position)
+            self._on_sent(position / SAMPLE_RATE)
+        await socket.send(json.dumps({"type": "end"}))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:
+    """Return the next event. Raises TimeoutError after 120 s, but not while audio is sent.
+
+    Raises what `sending` raises, unless the connection has ended.
+    """
+    receiving = asyncio.ensure_future(socket.recv())
+    try:
+        while True:
+            waiting: set[asyncio.Future[Any]] = {receiving}
+            if sending is not None and not sending.done():
+                waiting.add(sending)
+            done, _ = await asyncio.wait(
+                waiting, timeout=_EVENT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if receiving in done:
+                return str(receiving.result())
+            if sending is not None and sending.done():
+                _check(sending)
+            if not done and (sending is None or sending.done()):
+                raise TimeoutError
+    finally:
+        await cancelled([receiving])
+
+
+def _check(sending: asyncio.Task[None]) -> None:
+    """Raise the error of a sender that has failed; a closed connection is the receiver's."""
+    error = sending.exception()
+    if error is not None and not isinstance(error, websockets.ConnectionClosed):
+        raise error

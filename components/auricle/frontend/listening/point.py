@@ -1,0 +1,87 @@
+"""Where listening to a session can go on: what voice activity and endpointing remember, as data.
+
+From such a point, and with the audio from its `sample` on, another frontend finds the same speech
+and the same pauses as the first one would have.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.voice_activity import VoiceState
+
+# 16 kHz samples that a resampler needs before its output is as if it had begun earlier.
+_WARM_UP = SAMPLE_RATE // 10
+
+
+class GateMemory(msgspec.Struct, frozen=True, array_like=True):
+    """What a `SpeechGate` remembers beside the audio it keeps; see there. All session samples."""
+
+    decided: int
+    released: int
+    onset: int | None
+    quiet_since: int | None
+    speaking: bool = False
+
+
+class VoiceMemory(msgspec.Struct, frozen=True, array_like=True):
+    """A `VoiceState` after its last whole frame: both arrays as float32, little-endian."""
+
+    recurrent: bytes
+    context: bytes
+
+    @classmethod
+    def of(cls, state: VoiceState) -> VoiceMemory:
+        """Return the memory of `state`; its samples that fill no frame yet are left out."""
+        return cls(
+            *(part.astype("<f4", copy=False).tobytes() for part in (state.recurrent, state.context))
+        )
+
+    def state(self) -> VoiceState:
+        """Return a state that goes on from here."""
+        fresh = VoiceState()
+        return VoiceState(
+            np.frombuffer(self.recurrent, "<f4").reshape(fresh.recurrent.shape),
+            np.frombuffer(self.context, "<f4").reshape(fresh.context.shape),
+        )
+
+
+class ListeningPoint(msgspec.Struct, frozen=True, array_like=True):
+    """Where listening can go on, given the audio from session sample `sample` (16 kHz) on.
+
+    Speech up to session sample `passed` was passed on before. The client had sent `heard` samples
+    before `sample`; with features that is less, because silence is not sent. `gate` and `voice`
+    are None where there is nothing to remember.
+    """
+
+    sample: int = 0
+    passed: int = 0
+    heard: int = 0
+    gate: GateMemory | None = None
+    voice: VoiceMemory | None = None
+
+
+BEGIN = ListeningPoint()
+
+
+def client_sample(sample: int, rate: int) -> int:
+    """Return from which of its samples a client of `rate` Hz must send again for `sample`.
+
+    With another rate than 16 kHz that is at least 0.1 s earlier, and where a 16 kHz sample falls
+    on one of the client's: a resampler that begins there gives the same as the one before.
+    """
+    return _periods(sample, rate) * (rate // math.gcd(rate, SAMPLE_RATE))
+
+
+def left_out(sample: int, rate: int) -> int:
+    """Return how many 16 kHz samples lie between `client_sample` and `sample`."""
+    return sample - _periods(sample, rate) * (SAMPLE_RATE // math.gcd(rate, SAMPLE_RATE))
+
+
+def _periods(sample: int, rate: int) -> int:
+    warm_up = 0 if rate == SAMPLE_RATE else _WARM_UP
+    return max(0, sample - warm_up) // (SAMPLE_RATE // math.gcd(rate, SAMPLE_RATE))

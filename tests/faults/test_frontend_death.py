@@ -1,0 +1,61 @@
+"""A frontend that is killed costs its clients a moment: no word, and no event twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from auricle.client.stream import Event, stream_file
+from tests import recordings
+from tests.faults.sessions import SECONDS, check_words, heard, replaced, until
+from tests.server import Server, eventually, frontend_beside
+
+pytestmark = pytest.mark.end_to_end
+
+
+async def spoken(
+    urls: list[str], reached: asyncio.Event, told: Callable[[str], None]
+) -> list[Event]:
+    samples = recordings.samples("kitchen")
+    events: list[Event] = []
+    async with asyncio.timeout(SECONDS):
+        async for event in stream_file(urls, samples, live=True, on_lost=told):
+            events.append(event)
+            if event["type"] == "partial" and event["audio_ms"] > 4_000:
+                reached.set()
+    return events
+
+
+async def test_a_client_goes_on_at_the_frontend_that_is_started_in_its_place(
+    server: Server, undisturbed: str
+) -> None:
+    reached, lines = asyncio.Event(), list[str]()
+    session = asyncio.create_task(spoken([server.url], reached, lines.append))
+    await until(reached, session)
+    frontend = server.component("Frontend")
+    frontend.send_signal(signal.SIGKILL)
+    check_words(undisturbed, heard(await session))
+    assert len(lines) == 1 and lines[0].endswith("resuming")
+    await eventually(lambda: replaced(server, "Frontend", frontend.pid), seconds=60)
+
+
+async def test_a_client_goes_on_at_another_frontend(server: Server, undisturbed: str) -> None:
+    reached, lines = asyncio.Event(), list[str]()
+    # It was killed, and `frontend_beside` says so at its end.
+    with (
+        pytest.raises(AssertionError, match="did not end cleanly"),
+        frontend_beside(server) as other,
+    ):
+        urls = [other.url, server.url]
+        session = asyncio.create_task(spoken(urls, reached, lines.append))
+        await until(reached, session)
+        psutil.Process(other.process.pid).send_signal(signal.SIGKILL)
+        other.process.wait(30)
+        events = await session
+    check_words(undisturbed, heard(events))
+    assert lines and other.url in lines[0]
+    assert server.metric("Frontend", "auricle_frontend_sessions_resumed_total") >= 1
