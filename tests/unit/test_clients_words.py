@@ -48,7 +48,7 @@ def test_errors_of_the_inside_are_told_in_general_words() -> None:
     assert ours == {
         *("bad_request", "protocol", "unknown_session", "unsupported_value", "model_not_found"),
         *("undecodable_audio", "audio_too_long", "too_large", "too_costly", "too_slow"),
-        *("invalid_api_key", "forbidden", "rate_limited", "overloaded", "deadline"),
+        *("invalid_api_key", "forbidden", "rate_limited", "overloaded", "deadline", "storage_full"),
     }
     for code in _classes().keys() - ours:
         assert "secret" not in from_code(code, DETAIL).for_client

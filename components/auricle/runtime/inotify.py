@@ -15,7 +15,7 @@ from pathlib import Path
 from auricle.errors import SettingsError
 
 _LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
-# Measured: a frontend takes 12, a processor 8, workers 1 to 3.
+# Measured: a frontend takes 12, a processor 6, a worker 2.
 INSTANCES_PER_PROCESS = 7
 _AT_ONCE = 2  # Dynamo takes two to follow an endpoint, and gives one back
 _TOO_MANY = "Too many open files"
