@@ -85,6 +85,7 @@ def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]
     names = ["kind", "of", "what", "faults", "lost", "doubled", "identical", "recovery", "command"]
     done = [kind for kind in (*KINDS.values(), CONTROL) if _of(kind, rows)]
     yield from generated.table(names, [_cells(kind, rows) for kind in done])
+    yield from _failed(rows)
     if left := [item for row in rows if row["type"] == "left" for item in row["what"]]:
         yield "Left behind:"
         yield ""
@@ -92,6 +93,19 @@ def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]
         yield ""
     yield from _NOT_PROMISED.splitlines()
     yield from (f"- {why}: {kinds} left out." for why, kinds in _disabled())
+
+
+def _failed(rows: Sequence[Row]) -> Iterator[str]:
+    """Return a list of the sessions that failed: a fault may outlast its own session."""
+    failed = [row for row in rows if row["type"] == "fault" and row["error"]]
+    if not failed:
+        return
+    yield "Sessions that failed:"
+    yield ""
+    for row in failed:
+        came = " and ".join(f"`{hit['kind']}`" for hit in row["hits"]) or "no fault"
+        yield f"- that of `{row['kind']}`, in which came {came}: {row['error']}"
+    yield ""
 
 
 def _seed(run: Row) -> str:
