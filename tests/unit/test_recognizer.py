@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle.errors import WindowsMissing, WindowsSpoiled
-from auricle.messages import DecodeRequest, Done, EncodeRequest, SpoiledSlot
+from auricle.errors import AuricleError, WindowsMissing, WindowsSpoiled
+from auricle.messages import DecodeRequest, Done, EncodeRequest, Failed, SpoiledSlot
 from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
@@ -74,3 +74,34 @@ async def test_windows_that_cannot_be_read_at_all_are_encoded_elsewhere() -> Non
     await feed(session(workers), GRID)
     assert workers.encoders[0] != workers.encoders[1]
     assert not any(request.spoiled for request in workers.encodes)
+
+
+class Unforeseen(ScriptedWorkers):
+    """PD workers whose first calls end with an error that nobody foresaw."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__(counting)
+        self.failures = failures
+        self.decoders: list[int] = []
+
+    async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
+        if isinstance(message, DecodeRequest):
+            self.decoders.append(instance)
+            if len(self.decoders) <= self.failures:
+                raise AuricleError("division by zero")
+        return await super().call(message, reply, instance, seconds)
+
+
+async def test_an_error_that_nobody_foresaw_is_tried_once_on_another_worker() -> None:
+    """It may be a worker that fails whatever it is given."""
+    workers = Unforeseen(failures=1)
+    events = await feed(session(workers), GRID)
+    assert isinstance(events[-1], Done)
+    assert workers.decoders[0] != workers.decoders[1]
+
+
+async def test_a_request_that_fails_on_two_workers_is_not_tried_on_a_third() -> None:
+    workers = Unforeseen(failures=1_000)
+    events = await feed(session(workers), GRID)
+    assert events[-1] == Failed("internal", "division by zero")
+    assert len(workers.decoders) == 2

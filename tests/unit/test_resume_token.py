@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import string
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_what_goes_in_comes_out(told: Told, options: EndpointingOptions | None, 
 def test_no_character_of_a_token_can_be_changed() -> None:
     frontend = Frontend()
     resume = frontend.issue()
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
     for at, letter in enumerate(resume.token):
         other = letters[letters.index(letter) ^ 1]
         token = resume.token[:at] + other + resume.token[at + 1 :]

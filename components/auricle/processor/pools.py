@@ -13,7 +13,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from auricle.errors import AuricleError, FeaturesMissing, Overloaded, WindowsMissing
+from auricle.errors import (
+    AuricleError,
+    FeaturesMissing,
+    Overloaded,
+    WindowsMissing,
+    WorkerUnavailable,
+)
 from auricle.load.worker_loads import WorkerLoads
 from auricle.messages import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
 from auricle.runtime import KvIndex, Pulses, RemoteEndpoint
@@ -120,6 +126,8 @@ class Placement:
 
     def __init__(self, pool: Pool) -> None:
         self.failures = 0  # calls that failed, except with Overloaded
+        # The last call failed in a way that nobody foresaw, by the worker's fault or the request's.
+        self.doubtful = False
         self._pool = pool
         self._instance: int | None = None
         self._failed: set[int] = set()
@@ -163,19 +171,27 @@ async def _call_placed(
 ) -> Any:
     """Call the placed worker once; release a worker that fails or is full.
 
-    With `stay_when_full` a full worker is kept.
+    With `stay_when_full` a full worker is kept. An error that nobody foresaw becomes
+    WorkerUnavailable, unless the call before ended so too: then it is the request's fault.
     """
     instance = await placement.instance(held)
     try:
-        return await pool.call(instance, request, reply)
+        answer = await pool.call(instance, request, reply)
     except (WindowsMissing, FeaturesMissing):  # the worker has not failed
         raise
     except AuricleError as error:
+        if error.code == AuricleError.code and not placement.doubtful:
+            placement.doubtful = True
+            placement.failures += 1
+            placement.move()
+            raise WorkerUnavailable(f"instance {instance:x} failed: {error}") from error
         full = isinstance(error, Overloaded)
         if error.retryable and not (stay_when_full and full):
             placement.failures += not full
             placement.move()
         raise
+    placement.doubtful = False
+    return answer
 
 
 class EncodePool(Pool):
