@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.faults import leftovers
 from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running, temporary
-from benchmarks.faults.kinds import enabled
+from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.plan import Fault, planned
 from benchmarks.faults.results import Results
 from benchmarks.faults.run import Run
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="about 35 faults in five minutes")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="KIND", nargs="+", choices=[k.name for k in enabled()])
+    parser.add_argument("--only", metavar="KIND", nargs="+", choices=[*KINDS])
     parser.add_argument("--count", type=int, help="how many faults; by default what is planned")
     parser.add_argument("--resume", action="store_true", help="go on with FILE")
     chosen = parser.parse_args()

@@ -9,10 +9,6 @@ COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
 # What a fault is done to, besides a component: only one fault at a time is done to each.
 CLIENT, NATS, NOTHING = "the client's connection", "NATS", "nothing"
 
-# A client whose connection or frontend is gone cannot go on with its session yet.
-CLIENTS_RESUME = False
-_NO_RESUME = "a client cannot resume its session on another connection yet"
-
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
 # Seconds that a fault lasts which ends by itself.
 _SHORT = (3.0, 6.0)
@@ -26,7 +22,7 @@ class Kind:
     `seconds`: it lasts so long (least, most); None: until the graph, or the suite, ends it.
     `fatal`: the process must be gone in the end, and another one in its place.
     `recovery` is the figure that its recovery counts in; empty for none.
-    `quick` is how often it comes in `--quick`. `disabled` says why it is left out.
+    `quick` is how often it comes in `--quick`.
     """
 
     name: str
@@ -37,7 +33,6 @@ class Kind:
     fatal: bool = False
     recovery: str = ""
     quick: int = 0
-    disabled: str = ""
 
 
 def _of_processes() -> list[Kind]:
@@ -82,8 +77,7 @@ def _of_processes() -> list[Kind]:
              quick=1),
         Kind("drain-frontend", FRONTEND, "terminate",
              "SIGTERM: clients go on at the next one, as `going_away` tells them", fatal=True),
-        Kind("kill-frontend", FRONTEND, "kill", "SIGKILL", fatal=True,
-             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+        Kind("kill-frontend", FRONTEND, "kill", "SIGKILL", fatal=True, quick=1),
     ]  # fmt: skip
 
 
@@ -112,11 +106,10 @@ def _of_the_network() -> list[Kind]:
         Kind("client-stall", CLIENT, "stall", "nothing passes, then all of it", _SHORT, quick=2),
         Kind("client-reorder", CLIENT, "reorder",
              "its connection is made after one that came later", quick=1),
-        Kind("client-cut", CLIENT, "cut", "the connection is reset",
-             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+        Kind("client-cut", CLIENT, "cut", "the connection is reset", quick=2),
         Kind("client-half-open", CLIENT, "half_open",
              "nothing passes, then the connection is reset", _SHORT,
-             disabled="" if CLIENTS_RESUME else _NO_RESUME),
+             quick=1),
     ]  # fmt: skip
     between = []
     for name, target in (("encode", ENCODE), ("pd", PD), ("processor", PROCESSOR)):
@@ -139,8 +132,3 @@ KINDS: dict[str, Kind] = {
 CONTROL = Kind("none", NOTHING, "none", "nothing: a session beside the others", quick=2)
 # Of the actions, those that need the connections of a component to pass through a proxy.
 OF_CONNECTIONS = frozenset({"delay", "slow", "stall", "cut", "half_open", "reorder"})
-
-
-def enabled() -> tuple[Kind, ...]:
-    """Return the kinds that can be done."""
-    return tuple(kind for kind in KINDS.values() if not kind.disabled)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from benchmarks.faults.kinds import CONTROL, KINDS, Kind, enabled
+from benchmarks.faults.kinds import CONTROL, KINDS, Kind
 
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8
@@ -42,7 +42,7 @@ def planned(
 ) -> list[Fault]:
     """Return the faults of a run; the same arguments give the same list.
 
-    `only` are names of kinds; without it all enabled ones are taken, with `quick` those that
+    `only` are names of kinds; without it all are taken, with `quick` those that
     need little time. `count` is how many faults there are; by default as many as the kinds say.
     """
     dice = random.Random(seed)
@@ -70,10 +70,10 @@ def _kinds(quick: bool, only: Sequence[str], count: int | None) -> list[Kind]:
     if only:
         chosen = [KINDS[name] for name in only]
         return list(islice(cycle(chosen), count or len(chosen)))
-    times = {kind.name: kind.quick if quick else _FULL_ROUNDS for kind in enabled()}
+    times = {kind.name: kind.quick if quick else _FULL_ROUNDS for kind in KINDS.values()}
     # Round by round, so that a smaller `count` has as many kinds as it can.
     rounds = max(times.values())
-    chosen = [kind for n in range(rounds) for kind in enabled() if times[kind.name] > n]
+    chosen = [kind for n in range(rounds) for kind in KINDS.values() if times[kind.name] > n]
     if count is not None:
         chosen = list(islice(cycle(chosen), count))
     return chosen + [CONTROL] * max(1, len(chosen) // _CONTROL_EVERY)

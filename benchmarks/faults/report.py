@@ -51,9 +51,6 @@ _NOT_PROMISED = """\
 - A pool needs another replica that can take over: all of this holds with two of each. With one,
   sessions wait until it has been started again, and end with an error after
   `Frontend.processor_deadline_seconds` or when all attempts of a decode are used up.
-- A PD worker that answers every decode with an internal error fails the sessions that meet it,
-  until its load reports keep work away from it: such an error may be the request's own fault, so
-  it is not tried elsewhere (`fail-pd-worker`).
 - Faults at the same time in the same pool were not tried; in different pools they were.
 - Where a transcript differs, another word stands in the place of one that was heard wrongly
   anyway: after a fault, grid points are skipped, and a decode begins from another hypothesis.
@@ -92,7 +89,6 @@ def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]
         yield from (f"- {item}" for item in left)
         yield ""
     yield from _NOT_PROMISED.splitlines()
-    yield from (f"- {why}: {kinds} left out." for why, kinds in _disabled())
 
 
 def _failed(rows: Sequence[Row]) -> Iterator[str]:
@@ -137,16 +133,6 @@ def _cells(kind: Kind, rows: Sequence[Row]) -> list[str]:
 
 def _middle(ordered: Sequence[float]) -> float:
     return ordered[len(ordered) // 2]
-
-
-def _disabled() -> Iterator[tuple[str, str]]:
-    whys = sorted({kind.disabled for kind in KINDS.values() if kind.disabled})
-    for why in whys:
-        names = [f"`{kind.name}`" for kind in KINDS.values() if kind.disabled == why]
-        yield (
-            f"{why[0].upper()}{why[1:]}",
-            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}",
-        )
 
 
 def main() -> None:
