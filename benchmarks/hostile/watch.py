@@ -82,12 +82,17 @@ def _held(processes: list[psutil.Process]) -> Held:
 
 
 def ports(server: Server) -> tuple[Port, ...]:
-    """Every TCP port on which a process of the graph listens, but the frontend's own."""
+    """Every TCP port of the graph that takes connections, but the frontend's own.
+
+    Those of vLLM's engine take none: `pd_worker/vllm/listeners.py`.
+    """
     public = httpx.URL(server.url).port
     systems = set(server.system_ports.values())
     found = {}
     for process in server.processes():
         with contextlib.suppress(psutil.Error):
+            if "EngineCore" in process.name():
+                continue
             for one in process.net_connections("tcp"):
                 if one.status == psutil.CONN_LISTEN and one.laddr.port != public:
                     bound, number = one.laddr.ip, one.laddr.port

@@ -12,5 +12,5 @@ from tests.server import Server, serving
 @pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     """The default graph with the bundled model."""
-    with serving("--PdWorker.max_model_len=2048") as running:
+    with serving() as running:
         yield running
