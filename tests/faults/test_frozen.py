@@ -50,7 +50,7 @@ async def test_a_session_leaves_workers_that_are_frozen(server: Server, undistur
     check_words(undisturbed, heard(await one.session))
     # Nobody continues them: the launcher ends them.
     await eventually(lambda: not any(v.is_running() for v in victims), seconds=60)
-    assert "\n".join(server.log[logged:]).count("has not answered for") == 2
+    await eventually(lambda: said(server, logged).count("has not answered for") == 2, seconds=30)
 
 
 async def test_a_session_leaves_a_processor_that_is_frozen(
@@ -63,7 +63,7 @@ async def test_a_session_leaves_a_processor_that_is_frozen(
     victim = one.replica("Processor")
     victim.send_signal(signal.SIGSTOP)
     check_words(undisturbed, heard(await one.session))
-    assert "moves to another processor" in "\n".join(disturbed.log[logged:])
+    await eventually(lambda: "moves to another processor" in said(disturbed, logged), seconds=30)
     await eventually(lambda: not victim.is_running(), seconds=60)
 
 
@@ -79,14 +79,14 @@ async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: s
     engines[0].kill()
     check_words(undisturbed, heard(await one.session))
     await eventually(lambda: not victim.is_running(), seconds=60)
-
-    def said() -> str:
-        return "\n".join(disturbed.log[logged:])
-
-    # What it says last may be on its way through the launcher still.
     last_words = re.compile(r"auricle: \S+ died: .*[Ee]ngine")
-    await eventually(lambda: last_words.search(said()) is not None, seconds=30)
-    assert "Traceback" not in said().split("auricle: ")[-1]
+    await eventually(lambda: last_words.search(said(disturbed, logged)) is not None, seconds=30)
+    assert "Traceback" not in said(disturbed, logged).split("auricle: ")[-1]
+
+
+def said(server: Server, since: int) -> str:
+    """The log since then; the last words of a process may still be on their way."""
+    return "\n".join(server.log[since:])
 
 
 def _name(process: psutil.Process) -> str:
