@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -41,6 +42,12 @@ class Nats:
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+    def freeze(self) -> None:
+        """Return once all of its threads have stopped; on a busy machine that takes a while."""
+        assert self._process is not None
+        self.signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def end(self, number: signal.Signals) -> None:
         if self._process is not None:

@@ -120,7 +120,7 @@ async def test_a_frozen_nats_delays_messages_and_doubles_none(
         bus.say()
         await bus.all_published()
         for _ in range(3):
-            server.signal(signal.SIGSTOP)
+            server.freeze()
             bus.say()
             bus.say()
             await eventually(bus.down, seconds=30)
