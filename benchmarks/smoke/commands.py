@@ -99,7 +99,10 @@ SHORT = (
     Short(
         "benchmarks.hostile --quick --out {out}/hostile.json",
         600,
-        ("python -m benchmarks.hostile --out build/hostile.json [--quick]",),
+        (
+            "python -m benchmarks.hostile --out build/hostile.json [--quick]",
+            "python -m benchmarks.hostile --out build/hostile.json --quick",
+        ),
     ),
     Short(
         "benchmarks.faults --quick --count 4 --out {out}/faults.jsonl",
