@@ -15,7 +15,7 @@ import uvloop
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.process.descriptors import raise_limit
 from auricle.process.logs import configure_logging
-from auricle.runtime.network import internal_environment
+from auricle.runtime.network import set_environment
 from auricle.settings import CommonSettings
 
 _MAINS = {
@@ -50,8 +50,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     check_discovery(settings)
     check_inotify({name: settings.model_copy(update={"replicas": 1})})
     configure_logging(name, settings)
-    for variable, value in internal_environment(settings).items():
-        os.environ.setdefault(variable, value)
+    set_environment(settings)  # here, because libraries read it when they are imported
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
