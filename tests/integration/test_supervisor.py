@@ -141,6 +141,14 @@ def _dead(process: psutil.Process) -> bool:
     return True
 
 
+async def told_of(run: Run) -> psutil.Process:
+    """The process that a script says it has left."""
+    await eventually(lambda: "left" in run.output.getvalue(), seconds=30)
+    found = re.search(r"left (\d+)", run.output.getvalue())
+    assert found is not None
+    return psutil.Process(int(found.group(1)))
+
+
 async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
     """As vLLM's EngineCore, which does not notice that its parent was killed."""
     script = """
@@ -152,10 +160,7 @@ async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
     """
     run = Run(process("parent", script))
     async with run.ready():
-        await eventually(lambda: "left" in run.output.getvalue(), seconds=30)
-        found = re.search(r"left (\d+)", run.output.getvalue())
-        assert found is not None
-        left = psutil.Process(int(found.group(1)))
+        left = await told_of(run)
         parent = left.parent()
         assert parent is not None
         parent.kill()
@@ -180,10 +185,7 @@ async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
     """
     run = Run(process("parent", script))
     async with run.ready():
-        await eventually(lambda: "left" in run.output.getvalue(), seconds=30)
-        found = re.search(r"left (\d+)", run.output.getvalue())
-        assert found is not None
-        left = psutil.Process(int(found.group(1)))
+        left = await told_of(run)
     assert _dead(left)
     said = run.output.getvalue()
     assert f"left processes that did not end within 0.5 s: killed {left.pid} (python" in said

@@ -109,16 +109,22 @@ def link(processors: Processors) -> ProcessorLink:
     return ProcessorLink(endpoints, OPENED, deadline_seconds=5, patience_seconds=5)
 
 
+async def heard(processors: Processors, *pieces: Piece) -> list[SessionEvent]:
+    """All events of a session that has these pieces and then ends."""
+    subject = link(processors)
+    pump = asyncio.create_task(subject.pump())
+    for one in pieces:
+        await subject.add(one)
+    subject.finish(pieces[-1].end)
+    events = [event async for event in subject.events()]
+    await cancelled([pump])
+    return events
+
+
 async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -> None:
     processors = Processors()
     processors.dies_after_samples = 30_000
-    subject = link(processors)
-    pump = asyncio.create_task(subject.pump())
-    await subject.add(piece(0, 30_000))
-    await subject.add(piece(30_000, 10_000))
-    subject.finish(40_000)
-    events = [event async for event in subject.events()]
-    await cancelled([pump])
+    events = await heard(processors, piece(0, 30_000), piece(30_000, 10_000))
     assert [type(e) for e in events] == [SessionReady, Final, Partial, Final, Done]
     (first, _), (second, reopened) = processors.opened
     assert (first, second) == (1, 2)
@@ -192,12 +198,7 @@ async def test_a_push_that_fails_once_is_made_again() -> None:
             return await super().call(*arguments)  # type: ignore[arg-type]
 
     processors = Flaky()
-    subject = link(processors)
-    pump = asyncio.create_task(subject.pump())
-    await subject.add(piece(0, 100))
-    subject.finish(100)
-    kinds = [type(event) async for event in subject.events()]
-    await cancelled([pump])
+    kinds = [type(event) for event in await heard(processors, piece(0, 100))]
     assert kinds[-1] is Done
     assert processors.received[1] == [(0, 100)]
 
@@ -247,12 +248,7 @@ class HandingOver(Processors):
 
 async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
     processors = HandingOver(times=1)
-    subject = link(processors)
-    pump = asyncio.create_task(subject.pump())
-    await subject.add(piece(0, 30_000))
-    subject.finish(30_000)
-    kinds = [type(event) async for event in subject.events()]
-    await cancelled([pump])
+    kinds = [type(event) for event in await heard(processors, piece(0, 30_000))]
     assert kinds == [SessionReady, Done]  # its client hears nothing of it
     (first, _), (second, reopened) = processors.opened
     assert first != second
@@ -262,12 +258,7 @@ async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
 
 async def test_a_session_may_be_handed_over_more_often_than_processors_may_die() -> None:
     processors = HandingOver(times=8)
-    subject = link(processors)
-    pump = asyncio.create_task(subject.pump())
-    await subject.add(piece(0, 30_000))
-    subject.finish(30_000)
-    kinds = [type(event) async for event in subject.events()]
-    await cancelled([pump])
+    kinds = [type(event) for event in await heard(processors, piece(0, 30_000))]
     assert kinds == [SessionReady, Done]
     assert len(processors.opened) == 9
 
@@ -307,12 +298,7 @@ async def test_a_processor_that_answers_but_takes_no_audio_is_left() -> None:
             return await super().call(*arguments)  # type: ignore[arg-type]
 
     processors = Stuck()
-    subject = link(processors)
-    pump = asyncio.create_task(subject.pump())
-    await subject.add(piece(0, 30_000))
-    subject.finish(30_000)
-    kinds = [type(event) async for event in subject.events()]
-    await cancelled([pump])
+    kinds = [type(event) for event in await heard(processors, piece(0, 30_000))]
     assert kinds == [SessionReady, Final, Done]
     assert [instance for instance, _ in processors.opened] == [1, 2]
 
