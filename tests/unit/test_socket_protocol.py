@@ -80,6 +80,8 @@ async def read_frames(reader: asyncio.StreamReader) -> list[tuple[int, bytes]]:
         size = head[1] & 127
         if size == 126:
             (size,) = struct.unpack("!H", await reader.readexactly(2))
+        elif size == 127:
+            (size,) = struct.unpack("!Q", await reader.readexactly(8))
         found.append((head[0] & 15, await reader.readexactly(size)))
     return found
 
@@ -277,8 +279,8 @@ async def test_a_handshake_that_cannot_be_read_is_answered(header: bytes) -> Non
     assert b"this is no valid WebSocket handshake" in answer
 
 
-async def test_a_connection_that_cannot_be_closed_is_cut() -> None:
-    """Its client reads nothing, so what is left to be sent never is."""
+def never_silent() -> FastAPI:
+    """Sends 20 MB, then closes with 1008."""
     app = FastAPI()
 
     @app.websocket("/")
@@ -286,14 +288,34 @@ async def test_a_connection_that_cannot_be_closed_is_cut() -> None:
         await websocket.accept()
         for _ in range(200):
             await websocket.send_bytes(os.urandom(100_000))
+        await websocket.close(1008, "too slow")
 
+    return app
+
+
+async def test_a_client_that_did_not_read_is_told_why_its_session_ends() -> None:
+    """The session notices it after `reader_seconds`: the connection must outlive that."""
     door = Door(ConnectionLimits(reader_seconds=5.0))
-    async with door.serving(app):
+    async with door.serving(never_silent()):
         reader, writer = await handshake(door)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         (connection,) = door.connections._open
         await until(lambda: connection._watch._stalled_at is not None)  # type: ignore[attr-defined]
-        door.after(4.9)
+        door.after(2 * 5.0 + 5.0)  # the session's error, unread too, and its close
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        assert (await read_frames(reader))[-1] == (8, struct.pack("!H", 1008) + b"too slow")
+        writer.close()
+
+
+async def test_a_connection_that_cannot_be_closed_is_cut() -> None:
+    """Its client reads nothing, so what is left to be sent never is."""
+    door = Door(ConnectionLimits(reader_seconds=5.0))
+    async with door.serving(never_silent()):
+        reader, writer = await handshake(door)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        (connection,) = door.connections._open
+        await until(lambda: connection._watch._stalled_at is not None)  # type: ignore[attr-defined]
+        door.after(19.9)
         assert len(door.connections) == 1
         door.after(0.2)
         await until(lambda: not len(door.connections))

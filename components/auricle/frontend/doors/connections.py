@@ -24,8 +24,8 @@ class ConnectionLimits:
     """Bounds of connections, and deadlines in seconds; a `per_address` of 0 is no limit.
 
     `head_seconds`: a request's line and headers; `keep_alive_seconds`: the next request;
-    `reader_seconds`: a client may leave what was sent unread so long. Addresses in
-    `trusted_proxies` are not counted.
+    `reader_seconds`: a client may leave what was sent unread so long; a WebSocket session has
+    as long again to say why it ends. Addresses in `trusted_proxies` are not counted.
     """
 
     most: int = 8192

@@ -21,6 +21,8 @@ _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisec
 # A connection that failed is closed once nothing was received for so long, at the latest after
 # so long in all. Closing at once would reset it, and the client might lose the close frame.
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
+# Of a session that ends itself: more than its close frame may take to be sent.
+_FAREWELL_SECONDS = 10.0
 # Key of the disconnect message of a connection that failed: a client may send any close code.
 FAILED = "auricle.failed"
 
@@ -63,7 +65,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, *arguments, **options)
         assert isinstance(config, DoorConfig)
         self._connections = config.connections
-        self._watch = ClosingWatch(self._connections.limits.reader_seconds)
+        # The session ends itself after `reader_seconds` and may say why for as long again.
+        self._watch = ClosingWatch(2 * self._connections.limits.reader_seconds + _FAREWELL_SECONDS)
         self._messages = self.conn = _Messages(
             config.ws_max_size, extensions=self.conn.available_extensions, logger=self.logger
         )
