@@ -1,0 +1,36 @@
+"""Runs what failed in the last test run once more, alone: tells a race from a defect."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
+
+
+def last_failed(file: Path = LAST_FAILED) -> list[str]:
+    """Names of the tests that failed in the last run, as pytest's cache has them."""
+    return list(json.loads(file.read_text())) if file.exists() else []
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return 0 if some tests had failed, `--most` at most, and all of them pass now."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=3, help="with more failures none is run again")
+    most = parser.parse_args(arguments).most
+    names = last_failed()
+    if not 0 < len(names) <= most:
+        print(f"{len(names)} tests failed; between 1 and {most} are run again")
+        return 1
+    if subprocess.call([sys.executable, "-m", "pytest", "-n", "0", *names]) != 0:
+        return 1
+    for name in names:
+        print(f"RACE: {name} failed once, and passed when it ran alone. Please mend it.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
