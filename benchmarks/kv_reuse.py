@@ -22,6 +22,7 @@ import numpy as np
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
@@ -32,6 +33,7 @@ _CHUNK_FRAMES, _SEGMENT_FRAMES, _WINDOW_FRAMES = 64, 3_000, 800
 _TOKENS_PER_SECOND, _ROLLBACK = 2.5, 5
 _SLOTS = 5  # per session: windows of a segment, and the growing one
 _SCARCE = 1.2
+_TENANT = "benchmark"
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Bench:
         began = time.perf_counter()
         decoded = await self._engine.generate(
             f"r{self._requests}", head, windows, tail, self._prompt.stop_tokens,
-            _ROLLBACK + 2, priority=1, tenant="benchmark", reusable_windows=finished,
+            _ROLLBACK + 2, priority=1, tenant=_TENANT, reusable_windows=finished,
         )  # fmt: skip
         total.seconds.append(time.perf_counter() - began)
         total.prompt += decoded.prompt_tokens
@@ -95,8 +97,9 @@ class Bench:
         placed = []
         for index, start in enumerate(range(0, session.frames, _WINDOW_FRAMES)):
             frames = min(_WINDOW_FRAMES, session.frames - start)
-            # What a key is made of: session, segment, window and how far it has grown.
-            key = f"{session.number:08x}{session.segment:08x}{index:08x}{frames:08x}"
+            # What the content of a key stands for: session, segment, window, how far it has grown.
+            content = f"{session.number:08x}{session.segment:08x}{index:08x}{frames:08x}"
+            key = content + tenant_mark(_TENANT)
             placed.append(self._put(session.number * _SLOTS + index, key, frames))
         return placed
 

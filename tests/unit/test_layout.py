@@ -54,6 +54,13 @@ def test_a_payload_that_does_not_fit_is_refused(slot: np.ndarray) -> None:
             LAYOUT.write(slot, KEY, 1, np.zeros(size, np.uint8))
 
 
+@pytest.mark.parametrize("size", [16, 25])
+def test_a_key_of_another_size_is_refused(slot: np.ndarray, size: int) -> None:
+    """Padded or cut, it would be one that no reader finds."""
+    with pytest.raises(ValueError, match=f"a key of {size} bytes is not one of 24"):
+        LAYOUT.write(slot, "ab" * size, 1, np.zeros(32, np.uint8))
+
+
 def test_a_shared_slab_is_the_same_memory_and_leaves_no_name() -> None:
     owner = HostSlab.create_shared(LAYOUT, 2)
     assert owner.name is not None

@@ -53,15 +53,19 @@ class SlabLayout:
         """Write header and payload into the slot `memory`.
 
         The payload is written first and the header last, so a torn slot never verifies. `key`
-        is one of `keys.py`. Raises ValueError unless `payload` is 1 to `max_length` embeddings.
+        is one of `keys.py`. Raises ValueError unless it has the size of those, and `payload` is
+        1 to `max_length` embeddings.
         """
         length, rest = divmod(len(payload), self.row_bytes)
         if rest or not 0 < length <= self.max_length:
             raise ValueError(f"{len(payload)} bytes are not 1 to {self.max_length} embeddings")
+        key_bytes = bytes.fromhex(key)
+        if len(key_bytes) != KEY_BYTES:  # struct would pad it, and no reader would find it
+            raise ValueError(f"a key of {len(key_bytes)} bytes is not one of {KEY_BYTES}")
         memory[:HEADER_BYTES] = 0
         memory[HEADER_BYTES : HEADER_BYTES + len(payload)] = payload
         header = _HEADER.pack(
-            _MAGIC, _VERSION, bytes.fromhex(key), generation,
+            _MAGIC, _VERSION, key_bytes, generation,
             length, self.width, self.item_bytes, zlib.crc32(payload.data),
         )  # fmt: skip
         memory[:HEADER_BYTES] = np.frombuffer(header, np.uint8)
