@@ -71,7 +71,7 @@ def server_options(model: Path, segment_seconds: float) -> list[str]:
         f"--Processor.target_chunk_ms={_NO_TARGET_MS}",
         "--Processor.decode_deadline_seconds=300",  # after a hurry one decode is long
         "--Frontend.idle_timeout_seconds=600",  # the feeder's own deadline is shorter
-        f"--PdWorker.max_model_len={1024 if segment_seconds <= _SEGMENT_SECONDS else 8192}",
+        f"--PdWorker.max_model_len={2048 if segment_seconds <= _SEGMENT_SECONDS else 8192}",
     ]
 
 
