@@ -56,6 +56,10 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
         "promises_broken": sum(bool(row["broken"]) for row in tried),
         "bus_lost": sum(row["missing"] for row in rows if row["type"] == "bus"),
         "bus_doubled": sum(row["surplus"] for row in rows if row["type"] == "bus"),
+        "resumes": sum(row["resumes"] for row in tried),
+        "resume_events_lost_or_doubled": sum(
+            row["events_lost"] + row["events_doubled"] for row in tried if row["resumes"]
+        ),
         "left_behind": sum(len(row["what"]) for row in left),
         "faults_not_injected": sum(not row["injected"] for row in faults),
     }
