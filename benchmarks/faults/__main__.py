@@ -107,7 +107,7 @@ def _line(row: Row) -> str:
         return f"bus: {row['missing']} of {row['heard']} missing, {row['surplus']} too many"
     if row["type"] == "left":
         return f"left behind: {', '.join(row['what']) or 'nothing'}"
-    worst = max((hit["recovery"] for hit in row["hits"]), default=0.0)
+    worst = max((hit["recovery"] or 0.0 for hit in row["hits"]), default=0.0)
     verdict = "identical" if row["identical"] else (
         f"{row['lost']} lost, {row['doubled']} doubled, {row['changed']} changed"
     )  # fmt: skip

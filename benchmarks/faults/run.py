@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from auricle.client.stream import Event
@@ -173,13 +173,14 @@ class Run:
             "resumes": len(session.losses),
             "events_lost": lost,
             "events_doubled": doubled,
-            "hits": [
-                {"kind": kind, "at": round(at, 3), "recovery": _recovery(reference, session, at)}
-                for kind, at in session.hits
-            ],
+            "hits": list(_hits(reference, session)),
         }
 
 
-def _recovery(reference: Reference, session: Session, at: float) -> float:
-    seconds = recovery_seconds(reference.heard, session.heard, at)
-    return round(seconds, 3) if math.isfinite(seconds) else _NEVER
+def _hits(reference: Reference, session: Session) -> Iterator[Row]:
+    hits = sorted(session.hits, key=lambda hit: hit[1])
+    for (kind, at), until in zip(hits, [*(at for _, at in hits[1:]), math.inf], strict=True):
+        seconds = recovery_seconds(reference.heard, session.heard, at, until)
+        if seconds is not None:
+            seconds = round(seconds, 3) if math.isfinite(seconds) else _NEVER
+        yield {"kind": kind, "at": round(at, 3), "recovery": seconds}

@@ -184,6 +184,24 @@ def test_text_that_never_comes_never_recovers() -> None:
     assert math.isinf(recovery_seconds(UNDISTURBED, UNDISTURBED[:4], at_seconds=4.2))
 
 
+def test_text_that_was_due_after_the_next_fault_is_that_ones() -> None:
+    # Nothing came of a fault at 2.2 s; one at 5.2 s made text stand still until 9.3 s.
+    found = [(at if ms <= 5000 else max(at, 9.3), ms) for at, ms in UNDISTURBED]
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=2.2, until_seconds=5.2) == 0.0
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=5.2) == pytest.approx(3.0)
+
+
+def test_text_that_was_due_before_the_next_fault_and_did_not_come_counts_in_full() -> None:
+    found = [(at if ms <= 2000 else max(at, 9.3), ms) for at, ms in UNDISTURBED]
+    seconds = recovery_seconds(UNDISTURBED, found, at_seconds=2.2, until_seconds=5.2)
+    assert seconds == pytest.approx(6.0)
+
+
+def test_two_faults_between_two_texts_are_the_second_ones() -> None:
+    found = [(at + 1.0, ms) for at, ms in UNDISTURBED]
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=4.4, until_seconds=4.6) is None
+
+
 def test_after_the_last_text_there_is_nothing_to_recover() -> None:
     assert recovery_seconds(UNDISTURBED, UNDISTURBED, at_seconds=10.5) == 0.0
 
@@ -242,6 +260,11 @@ def test_a_session_beside_a_fault_counts_in_its_recovery() -> None:
         {"kind": "freeze-processor", "at": 3.0, "recovery": 4.0},
     ]
     assert figures([row("pd-cut", hits=hits)])["recovery_p95_frozen_s"] == 4.0
+
+
+def test_a_fault_of_which_nothing_can_be_said_has_no_recovery() -> None:
+    hits = [{"kind": "freeze-processor", "at": 3.0, "recovery": None}]
+    assert "recovery_p95_frozen_s" not in figures([row("freeze-processor", hits=hits)])
 
 
 # ── files ───────────────────────────────────────────────────────────────────
