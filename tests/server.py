@@ -81,6 +81,17 @@ class Server:
                     return process
         raise LookupError(f"no process of {name}")
 
+    def listening(self, name: str, port: int) -> psutil.Process:
+        """The process of a component that listens on a port."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                if name in process.cmdline() and any(
+                    c.laddr.port == port and c.status == psutil.CONN_LISTEN
+                    for c in process.net_connections("tcp")
+                ):
+                    return process
+        raise LookupError(f"no process of {name} listens on port {port}")
+
 
 @contextlib.contextmanager
 def serving(

@@ -3,11 +3,11 @@
     python -m benchmarks.faults --out FILE [--quick] [--seed N] [--only KIND …] [--count N]
                                 [--resume]
 
-Starts a graph with two of each worker and processor, hears each recording undisturbed, and then
+Starts a graph with two of each process, hears each recording undisturbed, and then
 does one fault after the other at random moments of live sessions, two sessions at a time. Every
 transcript is compared word by word with the undisturbed one. Rows are appended to FILE as they
 are known (`--resume` goes on with them); the graph's log lies beside it. Ends with 1 if a word was
-lost or doubled, a session failed, or something was left behind.
+or an event was lost or doubled, a session failed, or something was left behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.streaming.environment import environment
 
 _MUST_BE_NONE = (
     "words_lost", "words_doubled", "sessions_failed", "promises_broken", "bus_lost", "bus_doubled",
-    "left_behind", "faults_not_injected",
+    "resume_events_lost_or_doubled", "left_behind", "faults_not_injected",
 )  # fmt: skip
 
 
@@ -107,11 +107,15 @@ def _line(row: Row) -> str:
         return f"bus: {row['missing']} of {row['heard']} missing, {row['surplus']} too many"
     if row["type"] == "left":
         return f"left behind: {', '.join(row['what']) or 'nothing'}"
-    worst = max((hit["recovery"] for hit in row["hits"]), default=0.0)
+    worst = max((hit["recovery"] or 0.0 for hit in row["hits"]), default=0.0)
     verdict = "identical" if row["identical"] else (
         f"{row['lost']} lost, {row['doubled']} doubled, {row['changed']} changed"
     )  # fmt: skip
     said = [f"{row['number']:3} {row['kind']:22} {row['audio']:8} {verdict}, {worst:.1f} s"]
+    if row["resumes"]:
+        said.append(f"{row['resumes']} resumed")
+        events = row["events_lost"], row["events_doubled"]
+        said += ["{} events lost, {} doubled".format(*events)] if any(events) else []
     said += [row[name] for name in ("error", "broken", "why_not") if row[name]]
     return "  ".join(said)
 

@@ -19,15 +19,22 @@ _SHARE = 95
 
 
 def recovery_seconds(
-    undisturbed: Sequence[Heard], found: Sequence[Heard], at_seconds: float
-) -> float:
+    undisturbed: Sequence[Heard],
+    found: Sequence[Heard],
+    at_seconds: float,
+    until_seconds: float = math.inf,
+) -> float | None:
     """Return how long text stood still because of a fault `at_seconds` after the session began.
 
     It is by how much the text of what was spoken in the 5 s from then came later than in the
     undisturbed run, at most. Events that were on their way at that moment thus do not count.
-    Infinite if the text never came.
+    Infinite if the text never came. The next fault came at `until_seconds`: text that was due only
+    after it is no longer this one's; None if there was no other.
     """
     later = [(at, ms) for at, ms in undisturbed if ms > 1_000 * at_seconds]
+    if later and later[0][0] >= until_seconds:
+        return None
+    later = [(at, ms) for at, ms in later if at < until_seconds]
     # At the end of the audio, or before a pause, the next text is what the fault delays.
     near = [heard for heard in later if heard[1] <= 1_000 * at_seconds + _SPOKEN_AFTER_MS]
     delays = [_first_after(found, ms) - at for at, ms in near or later[:1]]
@@ -56,6 +63,10 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
         "promises_broken": sum(bool(row["broken"]) for row in tried),
         "bus_lost": sum(row["missing"] for row in rows if row["type"] == "bus"),
         "bus_doubled": sum(row["surplus"] for row in rows if row["type"] == "bus"),
+        "resumes": sum(row["resumes"] for row in tried),
+        "resume_events_lost_or_doubled": sum(
+            row["events_lost"] + row["events_doubled"] for row in tried if row["resumes"]
+        ),
         "left_behind": sum(len(row["what"]) for row in left),
         "faults_not_injected": sum(not row["injected"] for row in faults),
     }
@@ -68,7 +79,8 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
 
 def recoveries(rows: Iterable[Row], kinds: set[str]) -> list[float]:
     """Return the recovery of every session that was live when a fault of these kinds came."""
-    return [hit["recovery"] for row in rows for hit in row["hits"] if hit["kind"] in kinds]
+    hits = [hit for row in rows for hit in row["hits"] if hit["kind"] in kinds]
+    return [hit["recovery"] for hit in hits if hit["recovery"] is not None]
 
 
 def percentile(seconds: Sequence[float]) -> float:

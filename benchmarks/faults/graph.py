@@ -1,4 +1,4 @@
-"""The graph that faults are done to: two of each worker and processor, NATS, and proxies."""
+"""The graph that faults are done to: two of each process, NATS, and proxies."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.faults import hooks
+from benchmarks.faults.door import Door
 from benchmarks.faults.kinds import ENCODE, FRONTEND, PD, PROCESSOR
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.records import Records
 from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, free_port, serving
+from tests.server import READY_SECONDS, Server, serving
 from tests.services import Nats
 
 _POLL_SECONDS = 0.3
-_REPLICAS = {ENCODE: 2, PD: 2, PROCESSOR: 2, FRONTEND: 1}
+_REPLICAS = {ENCODE: 2, PD: 2, PROCESSOR: 2, FRONTEND: 2}
 
 
 @dataclass
 class Graph:
-    """A running graph. `url` passes the proxy `client`; `folder` is its TMPDIR."""
+    """A running graph; `folder` is its TMPDIR."""
 
     server: Server
     nats: Nats
@@ -33,8 +34,6 @@ class Graph:
     orders: Path
     launcher: Launcher
     records: Records
-    client: Proxy
-    url: str = ""
     # By component and instance: the proxies that calls to it pass, where they pass one.
     between: dict[tuple[str, str], Proxy] = field(default_factory=dict)
     _proxies: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
@@ -42,10 +41,16 @@ class Graph:
     @contextlib.asynccontextmanager
     async def proxied(self) -> AsyncIterator[None]:
         """Open the proxies until the block ends, and wait until the graph is whole."""
-        async with self._proxies, self.client.listening() as port:
-            self.url = f"http://127.0.0.1:{port}"
+        async with self._proxies:
             await asyncio.gather(*(self.whole(component) for component in _REPLICAS))
             yield
+
+    async def door(self, first: int) -> Door:
+        """Open a door whose clients begin at frontend number `first`, counted from 0."""
+        names = [f"{FRONTEND}-{number}" for number in range(1, _REPLICAS[FRONTEND] + 1)]
+        first %= len(names)
+        door = Door(self.server, names[first:] + names[:first])
+        return await self._proxies.enter_async_context(door.open())
 
     async def whole(self, component: str) -> None:
         """Wait until all replicas of a component are ready. Raises AssertionError after 300 s."""
@@ -78,17 +83,14 @@ def running(folder: Path) -> Iterator[Graph]:
     try:
         with serving(
             *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
-            # A frontend that is replaced is found again where it was.
-            f"--Frontend.port={free_port()}",
             f"--Common.nats_server={nats.address}",
             "--Common.load_report_seconds=0.5",
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",
             environment={"TMPDIR": str(temporary)} | hooks.environment(orders),
         ) as server:
-            host, port = server.url.removeprefix("http://").rsplit(":", 1)
-            records, client = Records(server.discovery), Proxy(host, int(port))
-            yield Graph(server, nats, temporary, orders, Launcher(server), records, client)
+            records = Records(server.discovery)
+            yield Graph(server, nats, temporary, orders, Launcher(server), records)
     finally:
         nats.end(signal.SIGKILL)
 

@@ -12,6 +12,7 @@ import httpx
 import psutil
 
 from benchmarks.faults import hooks
+from benchmarks.faults.door import Door
 from benchmarks.faults.graph import Graph, until
 from benchmarks.faults.kinds import CLIENT, COMPONENTS, FRONTEND, OF_CONNECTIONS
 from benchmarks.faults.memory import scribble
@@ -20,7 +21,8 @@ from benchmarks.faults.proxy import Proxy
 from tests.replicas import InUse
 from tests.server import READY_SECONDS, free_port
 
-_COUNTED = tuple(name for name in COMPONENTS if name != FRONTEND)  # there is one frontend only
+# Which frontend a session uses is known by its connection.
+_COUNTED = tuple(name for name in COMPONENTS if name != FRONTEND)
 _DELAY_SECONDS = 0.3
 _SLOW_BYTES = 16_000.0  # a second: half of 16 kHz PCM
 _SECOND_CONNECTION_SECONDS = 0.5
@@ -39,6 +41,7 @@ class Injection:
 
     graph: Graph
     fault: Fault
+    door: Door  # of the fault's own session
     detail: str = ""
     _in_use: InUse | None = None
     _proxies: list[tuple[Proxy, int]] = field(default_factory=list)
@@ -54,12 +57,12 @@ class Injection:
         """See where the target stands now, so that it is known later what the session uses."""
         kind = self.fault.of
         if kind.action in OF_CONNECTIONS:
-            of_target = [self.graph.client]
+            of_target = self.door.proxies
             if kind.target != CLIENT:
                 of_target = await self.graph.route(kind.target)
             self._proxies = [(proxy, proxy.bytes_passed) for proxy in of_target]
             if self.at_the_start:
-                self.graph.client.reorder()
+                self.door.proxies[0].reorder()
                 self._other = asyncio.create_task(self._connect_later())
         elif kind.target in _COUNTED and kind.action not in ("drain", "stale_record"):
             self._in_use = await asyncio.to_thread(InUse, self.graph.server, kind.target)
@@ -80,7 +83,8 @@ class Injection:
             if kind.action == "fail_jobs":  # it may get no job any more by which it would notice
                 with contextlib.suppress(psutil.NoSuchProcess):
                     victim.kill()
-            await until(lambda: not _runs(victim), READY_SECONDS)
+            # Until the launcher has reaped it, that counts it as ready.
+            await until(lambda: not victim.is_running(), READY_SECONDS)
         if kind.target in COMPONENTS:
             await self.graph.whole(kind.target)
 
@@ -88,7 +92,8 @@ class Injection:
 
     async def _of_target(self) -> psutil.Process:
         if self._in_use is None:
-            self._victim = self.graph.server.component(self.fault.of.target)
+            port = self.door.in_use.address()[1]
+            self._victim = await asyncio.to_thread(self.graph.server.listening, FRONTEND, port)
         else:
             self._victim = await asyncio.to_thread(self._in_use.replica)
         self.detail = f"process {self._victim.pid}"
@@ -169,8 +174,12 @@ class Injection:
     # ── connections ─────────────────────────────────────────────────────────
 
     def _proxy(self) -> Proxy:
-        """The one that passed most since the session began."""
-        proxy, before = max(self._proxies, key=lambda one: one[0].bytes_passed - one[1])
+        """The session's own, or else the one that passed most since the session began."""
+        if self.fault.of.target == CLIENT:
+            proxy = self.door.in_use
+            before = next(bytes_passed for one, bytes_passed in self._proxies if one is proxy)
+        else:
+            proxy, before = max(self._proxies, key=lambda one: one[0].bytes_passed - one[1])
         passed = proxy.bytes_passed - before
         self.detail = f"{passed} bytes had passed"
         if not passed:
@@ -224,11 +233,5 @@ class Injection:
     async def _connect_later(self) -> None:
         """Open a connection after the session has opened its own, which waits for this one."""
         await asyncio.sleep(_SECOND_CONNECTION_SECONDS)
-        async with httpx.AsyncClient(base_url=self.graph.url, timeout=10.0) as client:
+        async with httpx.AsyncClient(base_url=self.door.urls[0], timeout=10.0) as client:
             (await client.get("/live")).raise_for_status()
-
-
-def _runs(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False

@@ -34,6 +34,11 @@ class Kind:
     recovery: str = ""
     quick: int = 0
 
+    @property
+    def shared(self) -> bool:
+        """Whether it is done to something that other sessions use as well."""
+        return self.target not in (CLIENT, NOTHING)
+
 
 def _of_processes() -> list[Kind]:
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -48,12 +49,17 @@ class Proxy:
         self.bytes_per_second: float | None = None
         self.bytes_passed = 0
         self.connections_made = 0
+        self.connected_at = -math.inf  # on the event loop's clock: the newest connection
         self._passing = asyncio.Event()
         self._passing.set()
         self._live: set[_Connection] = set()
         self._handling: set[asyncio.Task[None]] = set()
         self._reordering = False
         self._another = asyncio.Event()  # set when another connection is made
+
+    def address(self) -> tuple[str, int]:
+        """Return where the next connection goes. Raises OSError if that is not known."""
+        return self.host, self.port
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
@@ -112,8 +118,9 @@ class Proxy:
 
     async def _serve(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            from_server, connection.server = await asyncio.open_connection(self.host, self.port)
+            from_server, connection.server = await asyncio.open_connection(*self.address())
         self.connections_made += 1
+        self.connected_at = asyncio.get_running_loop().time()
         self._another.set()
         up = self._pass(reader, connection.server, counted=True)
         down = self._pass(from_server, connection.client, counted=False)

@@ -31,6 +31,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     "recovery_p95_frozen_s": ("text stands still, a process frozen: seconds", "≤ 5"),
     "bus_lost": ("final texts that clients heard and the transcript bus does not have", "0"),
     "bus_doubled": ("final texts on the transcript bus that no client heard, or twice", "0"),
+    "resumes": ("lost connections after which the session was resumed", ""),
+    "resume_events_lost_or_doubled": ("events of resumed sessions lost, or told twice", "0"),
     "left_behind": ("processes, leases, shared memory, files", "0"),
     "faults_not_injected": ("faults that could not be done", "0"),
 }

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.faults.compare import compared, on_the_bus
+from auricle.client.stream import Event
+from benchmarks.faults.compare import compared, events_compared, on_the_bus
+from benchmarks.faults.door import Door
 from benchmarks.faults.figures import Heard, Row, recovery_seconds
 from benchmarks.faults.graph import Graph
 from benchmarks.faults.inject import Injection, NotDone
-from benchmarks.faults.kinds import CONTROL, FRONTEND
+from benchmarks.faults.kinds import CONTROL
 from benchmarks.faults.plan import Fault, audios
 from benchmarks.faults.sessions import Session
 
@@ -26,6 +28,7 @@ class Reference:
 
     text: str
     heard: tuple[Heard, ...]
+    events: tuple[Event, ...]
 
 
 @dataclass
@@ -42,12 +45,13 @@ class Run:
 
     async def all(self, plan: Sequence[Fault]) -> None:
         """Do all faults. Raises AssertionError if the graph does not become whole again."""
-        await self._undisturbed(audios(plan))
+        doors = [await self.graph.door(number) for number in range(_LANES)]
+        await self._undisturbed(audios(plan), doors)
         todo = list(plan)
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(_LANES):
-                    group.create_task(self._lane(todo, group))
+                for door in doors:
+                    group.create_task(self._lane(todo, group, door))
         except* AssertionError as failed:
             raise AssertionError(str(failed.exceptions[0])) from failed
 
@@ -58,21 +62,24 @@ class Run:
         missing, surplus = on_the_bus(self.finals, texts)
         return {"type": "bus", "missing": missing, "surplus": surplus, "heard": len(self.finals)}
 
-    async def _undisturbed(self, names: Sequence[str]) -> None:
+    async def _undisturbed(self, names: Sequence[str], doors: Sequence[Door]) -> None:
         """Hear each recording once with nothing but another session beside it."""
         left = list(names)
-        await self._say(Session(self.graph.url, left[0]))  # whatever is done once is done now
+        # Whatever is done once is done now.
+        await asyncio.gather(*(self._say(Session(door.urls, left[0])) for door in doors))
 
-        async def lane() -> None:
+        async def lane(door: Door) -> None:
             while left:
-                session = Session(self.graph.url, left.pop())
+                session = Session(door.urls, left.pop())
                 await self._say(session)
                 if session.error or session.broken:
                     raise RuntimeError(f"an undisturbed session failed: {session.error}")
-                self.references[session.audio] = Reference(session.text, tuple(session.heard))
+                self.references[session.audio] = Reference(
+                    session.text, tuple(session.heard), tuple(session.events)
+                )
                 self.record({"type": "reference", "audio": session.audio, "text": session.text})
 
-        await asyncio.gather(*(lane() for _ in range(_LANES)))
+        await asyncio.gather(*map(lane, doors))
 
     async def _say(self, session: Session, share: float = 0.0) -> None:
         self._live.append(session)
@@ -84,9 +91,9 @@ class Run:
 
     # ── faults ──────────────────────────────────────────────────────────────
 
-    async def _lane(self, todo: list[Fault], group: asyncio.TaskGroup) -> None:
+    async def _lane(self, todo: list[Fault], group: asyncio.TaskGroup, door: Door) -> None:
         while (fault := await self._next(todo)) is not None:
-            injection = Injection(self.graph, fault)
+            injection = Injection(self.graph, fault, door)
             self.record(await self._trial(fault, injection))
             group.create_task(self._free(fault, injection))
 
@@ -99,10 +106,9 @@ class Run:
         async with self._freed:
             while todo:
                 for fault in todo:
-                    # Without a frontend no session can begin.
-                    if not self._busy & {fault.of.target, FRONTEND}:
+                    if fault.of.target not in self._busy:
                         todo.remove(fault)
-                        if fault.kind != CONTROL.name:
+                        if fault.of.shared:
                             self._busy.add(fault.of.target)
                         return fault
                 await self._freed.wait()
@@ -115,7 +121,7 @@ class Run:
             self._freed.notify_all()
 
     async def _trial(self, fault: Fault, injection: Injection) -> Row:
-        session = Session(self.graph.url, fault.audio)
+        session = Session(injection.door.urls, fault.audio)
         await injection.prepare()
         began = time.monotonic()
         share = 0.0 if injection.at_the_start else fault.share
@@ -123,16 +129,18 @@ class Run:
         why = "the session had failed before"
         try:
             if await session.reached():
-                why = await self._inject(fault, injection)
+                why = await self._inject(fault, injection, session)
         finally:
             await saying
         row = self._row(fault, session)
         row |= {"injected": not why, "detail": injection.detail, "why_not": why}
         return row | {"seconds": round(time.monotonic() - began, 1)}
 
-    async def _inject(self, fault: Fault, injection: Injection) -> str:
-        """Do the fault, and note it with every live session; return why it could not be done."""
-        hit = [(live, (fault.kind, live.now)) for live in self._live if fault.kind != CONTROL.name]
+    async def _inject(self, fault: Fault, injection: Injection, session: Session) -> str:
+        """Do the fault, and note it with every live session that it may disturb; return why it
+        could not be done."""
+        disturbed = self._live if fault.of.shared else [session]
+        hit = [(live, (fault.kind, live.now)) for live in disturbed if fault.kind != CONTROL.name]
         for live, what in hit:
             live.hits.append(what)
         try:
@@ -146,6 +154,7 @@ class Run:
     def _row(self, fault: Fault, session: Session) -> Row:
         reference = self.references[fault.audio]
         words = compared(reference.text, session.text)
+        lost, doubled = events_compared(reference.events, session.events)
         return {
             "type": "fault",
             "number": fault.number,
@@ -161,13 +170,17 @@ class Run:
             "error": session.error,
             "broken": session.broken,
             "text": session.text,
-            "hits": [
-                {"kind": kind, "at": round(at, 3), "recovery": _recovery(reference, session, at)}
-                for kind, at in session.hits
-            ],
+            "resumes": len(session.losses),
+            "events_lost": lost,
+            "events_doubled": doubled,
+            "hits": list(_hits(reference, session)),
         }
 
 
-def _recovery(reference: Reference, session: Session, at: float) -> float:
-    seconds = recovery_seconds(reference.heard, session.heard, at)
-    return round(seconds, 3) if math.isfinite(seconds) else _NEVER
+def _hits(reference: Reference, session: Session) -> Iterator[Row]:
+    hits = sorted(session.hits, key=lambda hit: hit[1])
+    for (kind, at), until in zip(hits, [*(at for _, at in hits[1:]), math.inf], strict=True):
+        seconds = recovery_seconds(reference.heard, session.heard, at, until)
+        if seconds is not None:
+            seconds = round(seconds, 3) if math.isfinite(seconds) else _NEVER
+        yield {"kind": kind, "at": round(at, 3), "recovery": seconds}

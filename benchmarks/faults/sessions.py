@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import websockets
@@ -22,16 +23,18 @@ class Session:
     """The session of one recording. Times are seconds since its first sample was due.
 
     `error` says why it failed, `broken` which promise of the protocol was broken; both are empty
-    if all was well. `hits` are the faults that came while it was live: (kind, when).
+    if all was well. `hits` are the faults that came while it was live: (kind, when). `losses` are
+    lines about connections that it lost, after each of which it was resumed at the next of `urls`.
     """
 
-    url: str
+    urls: Sequence[str]
     audio: str
     events: list[Event] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
     hits: list[tuple[str, float]] = field(default_factory=list)
     error: str = ""
     broken: str = ""
+    losses: list[str] = field(default_factory=list)
     _began: float | None = None
     _reached: asyncio.Event = field(default_factory=asyncio.Event)
     _until_seconds: float = 0.0
@@ -56,7 +59,11 @@ class Session:
         try:
             async with asyncio.timeout(seconds + _LAST_SECONDS):
                 async for event in stream_file(
-                    self.url, samples, live=True, on_sent=self._has_sent
+                    self.urls,
+                    samples,
+                    live=True,
+                    on_sent=self._has_sent,
+                    on_lost=self.losses.append,
                 ):
                     self._take(event)
         except TimeoutError:

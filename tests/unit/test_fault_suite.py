@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults.compare import Compared, compared, on_the_bus
+from benchmarks.faults.compare import Compared, compared, events_compared, on_the_bus
+from benchmarks.faults.door import listening_at
 from benchmarks.faults.figures import Row, figures, recovery_seconds
 from benchmarks.faults.inject import Injection
 from benchmarks.faults.kinds import CONTROL, KINDS
@@ -100,6 +101,64 @@ def test_the_bus_must_have_each_text_as_often_as_clients_heard_it() -> None:
     assert on_the_bus(["a", "a"], ["a", "b"]) == (1, 1)
 
 
+def told(kind: str, ms: float, segment: int = 0) -> dict[str, object]:
+    time = {"partial": "audio_ms", "final": "end_ms"}.get(kind, "at_ms")
+    return {"type": kind, time: ms, "segment": segment}
+
+
+WHOLE = [
+    told("speech_started", 300),
+    told("partial", 940),
+    told("partial", 1_580),
+    told("speech_stopped", 2_000),
+    told("final", 2_000),
+    told("speech_started", 3_100),
+    told("partial", 4_000, segment=1),
+    told("speech_stopped", 5_000),
+    told("final", 5_000, segment=1),
+]
+
+
+def test_the_same_events_are_neither_lost_nor_doubled() -> None:
+    assert events_compared(WHOLE, WHOLE) == (0, 0)
+
+
+def test_a_partial_may_be_left_out_and_a_cut_lie_a_frame_or_two_elsewhere() -> None:
+    found = [event for event in WHOLE if event != told("partial", 940)]
+    found[found.index(told("final", 2_000))] = told("final", 1_980)
+    assert events_compared(WHOLE, found) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["speech_started", "speech_stopped", "final"])
+def test_a_mark_or_a_final_that_is_missing_is_lost_and_one_told_twice_is_doubled(kind: str) -> None:
+    at = next(n for n, event in enumerate(WHOLE) if event["type"] == kind)
+    assert events_compared(WHOLE, WHOLE[:at] + WHOLE[at + 1 :]) == (1, 0)
+    assert events_compared(WHOLE, WHOLE[: at + 1] + WHOLE[at:]) == (0, 1)
+
+
+@pytest.mark.parametrize("again", [told("partial", 940), told("partial", 1_580)])
+def test_a_partial_that_says_no_more_than_one_before_is_doubled(again: dict[str, object]) -> None:
+    assert events_compared(WHOLE, [*WHOLE[:3], again, *WHOLE[3:]]) == (0, 1)
+
+
+def test_a_partial_after_its_final_is_doubled() -> None:
+    assert events_compared(WHOLE, [*WHOLE[:5], told("partial", 2_500), *WHOLE[5:]]) == (0, 1)
+
+
+def test_a_frontend_is_where_it_said_last_that_it_listens() -> None:
+    log = [
+        "Frontend-1     listening at http://127.0.0.1:27402",
+        "Frontend-2     listening at http://127.0.0.1:27403",
+        "Frontend-1     ended by signal 9 (SIGKILL); starting again at once",
+        "Frontend-1     listening at http://127.0.0.1:31000",
+        "Frontend-1     ready",
+    ]
+    assert listening_at("Frontend-1", log) == ("127.0.0.1", 31000)
+    assert listening_at("Frontend-2", log) == ("127.0.0.1", 27403)
+    with pytest.raises(ConnectionError):
+        listening_at("Frontend-3", log)
+
+
 # ── recovery ────────────────────────────────────────────────────────────────
 
 # Text of every second of audio, 0.3 s after it was spoken.
@@ -125,6 +184,24 @@ def test_text_that_never_comes_never_recovers() -> None:
     assert math.isinf(recovery_seconds(UNDISTURBED, UNDISTURBED[:4], at_seconds=4.2))
 
 
+def test_text_that_was_due_after_the_next_fault_is_that_ones() -> None:
+    # Nothing came of a fault at 2.2 s; one at 5.2 s made text stand still until 9.3 s.
+    found = [(at if ms <= 5000 else max(at, 9.3), ms) for at, ms in UNDISTURBED]
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=2.2, until_seconds=5.2) == 0.0
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=5.2) == pytest.approx(3.0)
+
+
+def test_text_that_was_due_before_the_next_fault_and_did_not_come_counts_in_full() -> None:
+    found = [(at if ms <= 2000 else max(at, 9.3), ms) for at, ms in UNDISTURBED]
+    seconds = recovery_seconds(UNDISTURBED, found, at_seconds=2.2, until_seconds=5.2)
+    assert seconds == pytest.approx(6.0)
+
+
+def test_two_faults_between_two_texts_are_the_second_ones() -> None:
+    found = [(at + 1.0, ms) for at, ms in UNDISTURBED]
+    assert recovery_seconds(UNDISTURBED, found, at_seconds=4.4, until_seconds=4.6) is None
+
+
 def test_after_the_last_text_there_is_nothing_to_recover() -> None:
     assert recovery_seconds(UNDISTURBED, UNDISTURBED, at_seconds=10.5) == 0.0
 
@@ -135,6 +212,7 @@ def test_after_the_last_text_there_is_nothing_to_recover() -> None:
 def row(kind: str, **values: object) -> Row:
     fixed = {"type": "fault", "kind": kind, "injected": True, "lost": 0, "doubled": 0}
     fixed |= {"changed": 0, "identical": True, "error": "", "broken": "", "hits": []}
+    fixed |= {"resumes": 0, "events_lost": 0, "events_doubled": 0}
     return fixed | values
 
 
@@ -165,12 +243,28 @@ def test_a_control_is_no_fault_but_its_words_count() -> None:
     assert found["transcripts_identical_share"] == 1.0
 
 
+def test_events_count_in_sessions_that_were_resumed() -> None:
+    found = figures(
+        [
+            row("client-cut", resumes=1, events_lost=1),
+            row("kill-frontend", resumes=2, events_doubled=3),
+            row("freeze-processor", events_lost=5),
+        ]
+    )
+    assert (found["resumes"], found["resume_events_lost_or_doubled"]) == (3, 4)
+
+
 def test_a_session_beside_a_fault_counts_in_its_recovery() -> None:
     hits = [
         {"kind": "pd-cut", "at": 1.0, "recovery": 0.2},
         {"kind": "freeze-processor", "at": 3.0, "recovery": 4.0},
     ]
     assert figures([row("pd-cut", hits=hits)])["recovery_p95_frozen_s"] == 4.0
+
+
+def test_a_fault_of_which_nothing_can_be_said_has_no_recovery() -> None:
+    hits = [{"kind": "freeze-processor", "at": 3.0, "recovery": None}]
+    assert "recovery_p95_frozen_s" not in figures([row("freeze-processor", hits=hits)])
 
 
 # ── files ───────────────────────────────────────────────────────────────────

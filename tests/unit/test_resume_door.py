@@ -7,10 +7,15 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import websockets
 
+from auricle.frontend.doors.access.keys import ApiKey, new_key
 from auricle.frontend.doors.seats import Seat
+from auricle.frontend.stream.ledger import NOTHING
+from auricle.frontend.stream.protocol import Resume, Start
+from auricle.frontend.stream.resume_token import ResumeTokens
 from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
@@ -84,3 +89,56 @@ async def test_another_value_is_refused_at_the_handshake() -> None:
             await front.connect(f"{STREAM}?resume=1")
     assert refused.value.response.status_code == 400
     assert b"it must be true or false" in (refused.value.response.body or b"")
+
+
+# ── keys ────────────────────────────────────────────────────────────────────
+
+
+def resumed(front: Front, key: ApiKey) -> str:
+    """The start message with which the holder of the key goes on."""
+    tokens = ResumeTokens(front.tokens, 120.0, "demo")
+    start = msgspec.json.decode(START, type=Start)
+    told: Resume = tokens.issue(
+        *(tokens.binding(key, start), start.sample_rate, "sess_before", 640, None, NOTHING)
+    )
+    return json.dumps(json.loads(START) | {"resume": msgspec.to_builtins(told)})
+
+
+@asynccontextmanager
+async def goes_on(front: Front, secret: str) -> AsyncIterator[websockets.ClientConnection]:
+    """A connection of the holder of a key, to resume a session."""
+    async with front.connect(f"{STREAM}?resume=true", secret) as socket:
+        yield socket
+
+
+async def test_whose_key_still_holds_goes_on() -> None:
+    secret, key = new_key("acme", scopes=("live",))
+    front = Front([key])
+    async with asyncio.timeout(20), front.serving(), goes_on(front, secret) as socket:
+        await socket.send(resumed(front, key))
+        await front.processors.opened.acquire()
+
+
+async def test_whose_key_was_withdrawn_meanwhile_is_refused_at_the_door() -> None:
+    (secret, _), (_, other) = new_key("acme", scopes=("live",)), new_key("globex", scopes=("live",))
+    front = Front([other])
+    async with asyncio.timeout(20), front.serving():
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with goes_on(front, secret):
+                pass
+    answer = refused.value.response
+    assert answer.status_code == 401
+    assert "API key" in json.loads(answer.body)["error"]["message"]
+    assert front.processors.opened.locked()
+
+
+async def test_another_key_of_the_same_client_does_not_go_on_with_its_session() -> None:
+    _, old = new_key("acme", scopes=("live",))
+    secret, new = new_key("acme", scopes=("live",))
+    front = Front([new])
+    async with asyncio.timeout(20), front.serving(), goes_on(front, secret) as socket:
+        await socket.send(resumed(front, old))
+        said, close_code, _ = await last_words(socket)
+    assert (json.loads(said)["code"], close_code) == ("resume_other_client", 1008)
+    assert "use the key that began it" in said
+    assert front.processors.opened.locked()

@@ -15,9 +15,16 @@ from auricle.errors import AuricleError
 from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.sockets import ClientGone
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.link import LinkObserver
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.transcript_bus import NoBus
+from auricle.frontend.observers.transcript_bus import (
+    NoBus,
+    Spoken,
+    TranscriptBus,
+    TranscriptListener,
+    TranscriptMessage,
+)
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.runtime import Tokens
@@ -88,10 +95,26 @@ class Client:
         self.events.append(json.loads(text))
 
 
+class Bus(NoBus):
+    """Keeps what is published."""
+
+    def __init__(self) -> None:
+        self.messages: list[TranscriptMessage] = []
+
+    def listener(self, spoken: Spoken) -> LinkObserver:
+        return TranscriptListener(spoken, self.messages.append)
+
+    def finals(self) -> set[tuple[str, str, int, str]]:
+        """What is left of the final texts once those of one segment are there once, as NATS has it:
+        it drops a message with the identity of another."""
+        return {(m.session, m.part, m.segment, m.text) for m in self.messages if m.type == "final"}
+
+
 class House:
     """A frontend, and others of its deployment."""
 
-    def __init__(self, seconds: float = 120.0) -> None:
+    def __init__(self, seconds: float = 120.0, bus: TranscriptBus | None = None) -> None:
+        self._bus = bus or NoBus()
         self.settings = FrontendSettings()
         self._processor = cast(Any, Processor())
         self._tokens = Tokens(None, PURPOSE)
@@ -110,7 +133,7 @@ class House:
             ProcessorEndpoints(*[self._processor] * 5, cast(Any, _Steady())),
             cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
             InstantDetector(),
-            NoBus(),
+            self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),
         )
         tokens = ResumeTokens(self._tokens, self._seconds, "demo")
@@ -170,6 +193,19 @@ async def test_cut_after_every_message_it_still_comes_to_its_end() -> None:
             resume, position = events[-1]["resume"], events[-1]["resume"]["from_sample"]
         assert len(events) < 500
     assert once(events) == once(undisturbed)
+
+
+async def test_the_bus_has_each_final_once_however_the_session_was_cut() -> None:
+    """Those that the client did not get any more are published by both frontends, alike."""
+    whole = Bus()
+    undisturbed = (await House(bus=whole).connection(START, PCM)).events
+    assert len(whole.finals()) > 1
+    for most in range(1, len(undisturbed)):
+        house = House(bus=(bus := Bus()))
+        before = await house.connection(START, PCM, most)
+        resume = before.events[-1]["resume"]
+        await house.connection(START | {"resume": resume}, at(resume))
+        assert bus.finals() == whole.finals(), most
 
 
 async def test_what_is_sent_again_is_not_charged_again() -> None:

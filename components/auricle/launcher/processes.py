@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from auricle.launcher.back_off import BackOff
 from auricle.settings import CommonSettings
 
 # A process that hangs but is not frozen ends itself, and says where it hung.
@@ -34,9 +35,11 @@ class Process:
     statuses: list[str] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     leaving: bool = False
-    failures: int = 0
+    back_off: BackOff = field(default_factory=BackOff)
     started_at: float = 0.0
     start_seconds: float = 0.0  # from the last start until it was ready
+    ready_at: float | None = None  # since its last start; None: not yet
+    hung_at: float | None = None  # its last answer, if it is ended because it hangs
     start_again_at: float | None = None
     alive_at: float | None = None  # when it last said that it answers; None: never yet
     exit_code: int | None = None  # of the last exit; a signal's number negated
@@ -46,6 +49,12 @@ class Process:
         if self.alive_at is None:
             return False
         return now - self.alive_at > self.liveness_seconds + _OWN_END_SECONDS
+
+    def healthy_seconds(self, now: float) -> float:
+        """For how long it was ready, and answered, until it ended."""
+        if self.ready_at is None:
+            return 0.0
+        return max(0.0, (now if self.hung_at is None else self.hung_at) - self.ready_at)
 
     @property
     def end(self) -> str:

@@ -34,9 +34,7 @@ from auricle.tasks import TaskOwner, cancelled, first_of
 
 _POLL_SECONDS = 0.25
 _READY_SECONDS = 300.0
-_BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
 _OWN_LAG_SECONDS = 3.0
-_STABLE_SECONDS = 60.0  # after this long a process's back-off is reset
 
 
 class StartFailed(AuricleError):
@@ -102,7 +100,8 @@ class Supervisor:
         self._board.set(process.name, status)
         self._on_status(process, status)
         if status == "ready":
-            process.start_seconds = time.monotonic() - process.started_at
+            process.ready_at = time.monotonic()
+            process.start_seconds = process.ready_at - process.started_at
             process.ready.set()
 
     # ── start and stop ──────────────────────────────────────────────────────
@@ -219,6 +218,7 @@ class Supervisor:
     async def _start(self, process: Process) -> None:
         process.ready.clear()
         process.start_again_at = process.exit_code = process.alive_at = None
+        process.ready_at = process.hung_at = None
         process.started_at = time.monotonic()
         self._board.set(process.name, "starting")
         await self._watchers[process.name]._start()
@@ -243,7 +243,7 @@ class Supervisor:
         self._board.log(
             process.name, f"has not answered for {process.liveness_seconds:g} s: killed"
         )
-        process.alive_at = None
+        process.hung_at, process.alive_at = process.alive_at, None
         for pid in list(self._watchers[process.name].processes):
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
@@ -254,19 +254,17 @@ class Supervisor:
             return
         if process.start_again_at is None:
             self._watchers[process.name].output.catch_up()
-            if not process.ready.is_set() and process.failures == 0 and not self._running:
+            if not process.ready.is_set() and not process.back_off.deaths and not self._running:
                 # It has never been ready: a restart would repeat the same error.
                 raise StartFailed(
                     f"{process.name} {process.end} before it was ready; see its log above"
                 )
-            if now - process.started_at > _STABLE_SECONDS:
-                process.failures = 0
-            delay = _BACK_OFF_SECONDS[min(process.failures, len(_BACK_OFF_SECONDS) - 1)]
-            process.failures += 1
-            process.start_again_at = now + delay
+            pause = process.back_off.pause(process.healthy_seconds(now), process.start_seconds)
+            process.start_again_at = now + pause
             process.ready.clear()
-            self._board.set(process.name, f"{process.end}; starting again in {delay:g} s")
-        elif now >= process.start_again_at:
+            when = f"in {pause:g} s" if pause else "at once"
+            self._board.set(process.name, f"{process.end}; starting again {when}")
+        if now >= process.start_again_at:
             await self._start(process)
 
     async def _stop_in(self, order: Sequence[Sequence[str]]) -> None:

@@ -33,7 +33,8 @@ from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
 
-_HEALTH_SECONDS = 2.0
+# vLLM notes at once that its engine has died; looking costs nothing.
+_HEALTH_SECONDS = 0.2
 
 
 async def run(settings: PdWorkerSettings) -> None:

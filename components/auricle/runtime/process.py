@@ -77,6 +77,7 @@ class Runtime:
         self._dynamo = DistributedRuntime(
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
+        self._asking: dict[str, RemoteEndpoint] = {}  # by component
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
         self._closing: list[Callable[[], None]] = []
@@ -112,10 +113,10 @@ class Runtime:
 
     def client(self, component: str, endpoint: str) -> RemoteEndpoint:
         """Return a client of another component's endpoint."""
+        alive = None if endpoint == _ALIVE else self.asking(component)
         return RemoteEndpoint(
-            self._endpoint(component, endpoint),
-            self._path(component, endpoint),
-            self._sealer(),
+            *(self._endpoint(component, endpoint), self._path(component, endpoint)),
+            *(self._sealer(), alive),
         )
 
     def _sealer(self) -> Sealer:
@@ -135,7 +136,9 @@ class Runtime:
 
     def asking(self, component: str) -> RemoteEndpoint:
         """Return a client of the processes of a component, for questions about themselves."""
-        return self.client(component, _ALIVE)
+        if component not in self._asking:
+            self._asking[component] = self.client(component, _ALIVE)
+        return self._asking[component]
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""

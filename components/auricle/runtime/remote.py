@@ -12,16 +12,17 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
-from auricle.messages import Refusal
+from auricle.messages import Alive, AskAlive, Refusal
 from auricle.runtime.inotify import explained
+from auricle.runtime.quarantine import Quarantine
 from auricle.runtime.seals import Sealer
 from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
-# A dead worker's record stays in discovery for 11.6 s (file) to Common.etcd_lease_seconds. Calling
-# it again costs milliseconds, but avoiding the only worker for longer would cost sessions.
-_QUARANTINE_SECONDS = 12.0
+# An instance is avoided for so long if it hangs or fails requests.
+_SUSPECT_SECONDS = 12.0
+_ANSWER_SECONDS = 1.0
 _INSTANCE_POLL_SECONDS = 0.1
 # Discovery tells a new client of the instances one by one.
 _FOLLOWING_SECONDS, _FIRST_SECONDS, _FURTHER_SECONDS = 5.0, 2.0, 0.5
@@ -40,18 +41,22 @@ class RemoteEndpoint:
     All methods must be called on the event loop of the `Runtime`.
     """
 
-    def __init__(self, endpoint: Any, path: str, sealer: Sealer) -> None:
-        """`path` is the endpoint's name; `sealer` seals the requests."""
+    def __init__(
+        self, endpoint: Any, path: str, sealer: Sealer, alive: RemoteEndpoint | None = None
+    ) -> None:
+        """`path` is the endpoint's name; `sealer` seals the requests. `alive` is the endpoint of
+        the same component that answers AskAlive."""
         self._endpoint = endpoint
         self._path = path
         self._sealer = sealer
         self._client: Any = None
-        self._quarantined: dict[int, float] = {}
+        self._alive = alive
+        self._quarantine = Quarantine()
         self._suspected: dict[int, float] = {}
 
     def suspect(self, instance: int) -> None:
         """Use the instance only if there is no other, for 12 s: it hangs, or fails requests."""
-        self._suspected[instance] = time.monotonic() + _QUARANTINE_SECONDS
+        self._suspected[instance] = time.monotonic() + _SUSPECT_SECONDS
 
     def suspected(self, instance: int) -> bool:
         """Whether `suspect` was called in the last 12 s."""
@@ -74,6 +79,17 @@ class RemoteEndpoint:
         client = await self._connected()
         await within(seconds, client.wait_for_instances(), "an instance")
 
+    async def wait_for(self, instance: int, seconds: float) -> None:
+        """Wait until discovery lists the instance, of which a new client hears in a moment.
+
+        Raises WorkerUnavailable after `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while not await self.lists(instance):
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"instance {instance:x} is not listed")
+            await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+
     async def lists(self, instance: int) -> bool:
         """Whether discovery lists the instance, as far as this process has heard."""
         client = await self._connected()
@@ -82,9 +98,7 @@ class RemoteEndpoint:
     async def instances(self) -> list[int]:
         """Return the instances in discovery, except those whose calls failed in the last 12 s."""
         client = await self._connected()
-        now = time.monotonic()
-        self._quarantined = {i: t for i, t in self._quarantined.items() if t > now}
-        return [i for i in client.instance_ids() if i not in self._quarantined]
+        return self._quarantine.free(client.instance_ids(), time.monotonic())
 
     async def listed(self) -> list[int]:
         """Return all instances in discovery, also those whose calls failed.
@@ -113,7 +127,8 @@ class RemoteEndpoint:
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         """Return the instances that can be called.
 
-        Those in `avoid`, and suspected ones, are left out unless there are no others.
+        Those in `avoid`, and suspected ones, are left out unless there are no others. So are
+        those whose calls failed, until they have answered a question or 12 s have passed.
 
         Waits up to `seconds` for an instance, as a worker may be restarting; then raises
         WorkerUnavailable. The result is never empty.
@@ -122,9 +137,32 @@ class RemoteEndpoint:
         while not (usable := await self.instances()):
             if time.monotonic() > deadline:
                 raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
-            await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+            if not await self._asked_again():
+                await asyncio.sleep(_INSTANCE_POLL_SECONDS)
         self._suspected = {i: t for i, t in self._suspected.items() if self.suspected(i)}
         return [i for i in usable if i not in avoid and i not in self._suspected] or usable
+
+    async def _asked_again(self) -> bool:
+        """Ask instances in quarantine whether they answer, each at most once a second.
+
+        Those that do are released: only the connections to them were lost. Returns whether any
+        was.
+        """
+        if self._alive is None:
+            return False
+        listed = (await self._connected()).instance_ids()
+        due = self._quarantine.to_ask(listed, time.monotonic())
+        return any(await asyncio.gather(*(self._asked(self._alive, one) for one in due)))
+
+    async def _asked(self, alive: RemoteEndpoint, instance: int) -> bool:
+        try:
+            await alive.wait_for(instance, _ANSWER_SECONDS)
+            await alive.call(AskAlive(), Alive, instance, _ANSWER_SECONDS)
+        except AuricleError:
+            return False
+        log.warning("instance %x answers: it is called again", instance)
+        self._quarantine.release(instance)
+        return True
 
     async def call(self, message: msgspec.Struct, reply: Any, instance: int, seconds: float) -> Any:
         """Send one request and return its reply, decoded as `reply`.
@@ -221,7 +259,7 @@ class RemoteEndpoint:
         """
         session = getattr(message, "session", "")
         log.warning("call to instance %x failed, session %s: %s", instance, session, error)
-        self._quarantined[instance] = time.monotonic() + _QUARANTINE_SECONDS
+        self._quarantine.add(instance, time.monotonic())
         return WorkerUnavailable(f"instance {instance:x} cannot be reached")
 
 
