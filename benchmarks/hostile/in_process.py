@@ -33,6 +33,8 @@ from auricle.frontend.transcriptions.form import parse_form
 from auricle.frontend.transcriptions.upload import Uploads, take_upload
 from auricle.messages import (
     AdmitSession,
+    AskAlive,
+    AskDescription,
     DecodeRequest,
     EncodeRequest,
     EndAudio,
@@ -44,9 +46,10 @@ from auricle.messages import (
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.hostile.case import Case
+from benchmarks.hostile.generators.inside import COMPONENTS
 from benchmarks.hostile.generators.resumes import ANOTHERS, FRESH, STARTS, Resumption
 
-_REQUESTS: dict[tuple[str, str], type[msgspec.Struct]] = {
+_REQUESTS: dict[tuple[str, str], Any] = {
     ("processor", "admit"): AdmitSession,
     ("processor", "withdraw"): WithdrawAdmission,
     ("processor", "open"): OpenSession,
@@ -54,6 +57,7 @@ _REQUESTS: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("processor", "end"): EndAudio,
     ("encode_worker", "generate"): EncodeRequest,
     ("pd_worker", "generate"): DecodeRequest,
+    **{(name, "alive"): AskAlive | AskDescription for name in COMPONENTS},
 }
 _MAX_SEGMENT_SECONDS, _RECORDING_SECONDS = 20.0, 3_600.0
 _APP = FastAPI()
