@@ -83,7 +83,7 @@ AREAS: dict[str, Area] = {
         Area("handshakes", handshakes.handshake, _each(sockets.handshakes), 10_000, 700),
         Area("frames", websocket.frames, _each(sockets.frames), 8_000, 200),
         Area("starts", messages.start, _each(sockets.starts), 8_000, 400),
-        Area("resumes", resumes.resumption, _on(Resumes), 3_000, 150),
+        Area("resumes", resumes.resumption, _on(Resumes), 3_000, 150, concurrent=2),
         Area("events", messages.event, _on(sockets.Realtime), 30_000, 2_400),
         Area("queries", requests.query, _on(http.Queries), 15_000, 1_200),
         Area("forms", requests.form, _each(http.forms), 6_000, 300),

@@ -58,7 +58,10 @@ async def test_some_cases_of_each_area(server: Server, target: Target, area: str
     tally = await attacked(AREAS[area], target, made, lambda _: None, seconds=60)
     wrong = [(case.id, outcome) for case, outcome in tally.remarkable]
     assert not [one for one in wrong if one[1].verdict in UNEXPECTED]
-    assert sum(tally.verdicts[verdict] for verdict in TRIED) == COUNTS[area], tally.verdicts
+    assert sum(tally.verdicts[verdict] for verdict in TRIED) == COUNTS[area], (
+        tally.verdicts,
+        wrong,
+    )
     assert failures(server.log[before:]) == []
     assert server.component("Frontend").pid == pid
 
