@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from benchmarks.hostile.attackers import http, inside, sockets
 from benchmarks.hostile.attackers.inside import Liar
+from benchmarks.hostile.attackers.resumes import Resumes
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.case import Case, Generate, Outcome
 from benchmarks.hostile.generators import (
@@ -17,6 +18,7 @@ from benchmarks.hostile.generators import (
     containers,
     handshakes,
     messages,
+    resumes,
     websocket,
 )
 from benchmarks.hostile.generators import http as requests
@@ -51,8 +53,8 @@ def _each(attack: Callable[[Target, Case], Awaitable[Outcome]]) -> Opened:
     return sends
 
 
-def _on(kind: type[sockets.Realtime] | type[http.Queries]) -> Opened:
-    """An attacker whose connection lasts over several cases."""
+def _on(kind: type[sockets.Realtime] | type[http.Queries] | type[Resumes]) -> Opened:
+    """An attacker whose connection, or what it was given, lasts over several cases."""
 
     async def sends(target: Target) -> AsyncGenerator[Attack, None]:
         attacker = kind(target)
@@ -81,6 +83,7 @@ AREAS: dict[str, Area] = {
         Area("handshakes", handshakes.handshake, _each(sockets.handshakes), 10_000, 700),
         Area("frames", websocket.frames, _each(sockets.frames), 8_000, 200),
         Area("starts", messages.start, _each(sockets.starts), 8_000, 400),
+        Area("resumes", resumes.resumption, _on(Resumes), 3_000, 150, concurrent=2),
         Area("events", messages.event, _on(sockets.Realtime), 30_000, 2_400),
         Area("queries", requests.query, _on(http.Queries), 15_000, 1_200),
         Area("forms", requests.form, _each(http.forms), 6_000, 300),

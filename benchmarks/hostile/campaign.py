@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attacks import inside, live, recordings
+from benchmarks.hostile.attacks import inside, live, recordings, resumes
 from benchmarks.hostile.attacks.newcomer import Held
 
 
@@ -29,6 +29,8 @@ _ATTACKS = (
     live.feature_offsets,
     live.feature_extremes,
     live.echo,
+    resumes.false_tokens,
+    resumes.one_token_many_times,
     recordings.tiny_packets,
     recordings.hours_of_silence,
     recordings.many_channels,

@@ -8,6 +8,7 @@ exception but an AuricleError is a defect.
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -19,27 +20,36 @@ from starlette.types import Message, Scope
 from auricle.audio.pcm import PcmStream
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.errors import AuricleError, BadRequest
-from auricle.frontend.doors.access.keys import ANYONE
+from auricle.frontend.doors.access.keys import ANYONE, ApiKey
 from auricle.frontend.doors.access.limits import Clients
 from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.stream.ledger import Told
 from auricle.frontend.stream.protocol import parse_end, parse_start
+from auricle.frontend.stream.refusals import ResumeMissing
+from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.transcriptions.form import parse_form
 from auricle.frontend.transcriptions.upload import Uploads, take_upload
 from auricle.messages import (
     AdmitSession,
+    AskAlive,
+    AskDescription,
     DecodeRequest,
     EncodeRequest,
     EndAudio,
     OpenSession,
     PushAudio,
+    ResumePoint,
     WithdrawAdmission,
 )
+from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.hostile.case import Case
+from benchmarks.hostile.generators.inside import COMPONENTS
+from benchmarks.hostile.generators.resumes import ANOTHERS, FRESH, STARTS, Resumption
 
-_REQUESTS: dict[tuple[str, str], type[msgspec.Struct]] = {
+_REQUESTS: dict[tuple[str, str], Any] = {
     ("processor", "admit"): AdmitSession,
     ("processor", "withdraw"): WithdrawAdmission,
     ("processor", "open"): OpenSession,
@@ -47,6 +57,7 @@ _REQUESTS: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("processor", "end"): EndAudio,
     ("encode_worker", "generate"): EncodeRequest,
     ("pd_worker", "generate"): DecodeRequest,
+    **{(name, "alive"): AskAlive | AskDescription for name in COMPONENTS},
 }
 _MAX_SEGMENT_SECONDS, _RECORDING_SECONDS = 20.0, 3_600.0
 _APP = FastAPI()
@@ -74,6 +85,22 @@ def _starts(messages: list[bytes]) -> None:
     parse_start(_text(messages[0]))
     for message in messages[1:]:
         parse_end(_text(message))
+
+
+_OTHER = ApiKey(name="other", sha256="0" * 64)
+_SPOKEN = Told(ResumePoint(1, 9_000, (7, 8, 9), "what was said", 4_000), 1_000, heard=30_000)
+
+
+def _resumes(how: Resumption) -> None:
+    tokens = ResumeTokens(Tokens(None, PURPOSE), seconds=120.0, model="demo")
+    began = parse_start(json.dumps(STARTS[how.token]))
+    binding = tokens.binding(_OTHER if how.token == ANOTHERS else ANYONE, began)
+    told = Told() if how.token == FRESH else _SPOKEN
+    given = tokens.issue(binding, began.sample_rate, "sess_1", 640, None, told)
+    start = parse_start(_text(how.first(given.token, given.from_sample)))
+    if start.resume is None:
+        raise ResumeMissing
+    tokens.open(start.resume, tokens.binding(ANYONE, start), start.sample_rate)
 
 
 def _event(message: bytes) -> None:
@@ -155,6 +182,7 @@ def _request(lie: Any) -> None:
 
 _PARSERS: dict[str, Callable[[Any], None]] = {
     "starts": _starts,
+    "resumes": _resumes,
     "events": _event,
     "forms": _form,
     "features": _features,

@@ -110,6 +110,12 @@ def _wide_update(fields: int) -> bytes:
     return _event("session.update", session={f"field{n}": n for n in range(fields)})
 
 
+def _token(characters: int) -> bytes:
+    """A session that is resumed with a token of that size, which looks good until it is opened."""
+    resume = {"token": "AQ".ljust(characters, "A"), "from_sample": 0}
+    return wire.message({"type": "start", "sample_rate": 16_000, "resume": resume})
+
+
 _MU_LAW = {"encoding": "pcm_mulaw", "sample_rate": 8_000}
 _CYCLE = 19_200  # samples of speech and silence at 16 kHz, see `speech_like`
 STREAM_INPUTS: tuple[tuple[str, int, Callable[[int], bytes], dict[str, Any]], ...] = (
@@ -173,7 +179,11 @@ REALTIME_INPUTS = (
     ("an update with many fields", 400, _wide_update),
     ("events of no known type", 60, lambda n: n * wire.message({"type": "x" * 100})),
 )
-INPUTS = tuple(
-    Input(name, STREAM, size, _session(frames, **start))
-    for name, size, frames, start in STREAM_INPUTS
-) + tuple(Input(name, REALTIME, size, _answered(data)) for name, size, data in REALTIME_INPUTS)
+INPUTS = (
+    *(
+        Input(name, STREAM, size, _session(frames, **start))
+        for name, size, frames, start in STREAM_INPUTS
+    ),
+    Input("a resume token", STREAM, 4_000, _token),
+    *(Input(name, REALTIME, size, _answered(data)) for name, size, data in REALTIME_INPUTS),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_no_input_meets_anything_but_an_error_of_ours(area: str) -> None:
     if area != "requests":  # among themselves processes may speak of types
         shown = {str(error): leak(str(error).encode(errors="replace")) for error in refused}
         assert not {error[:200]: what for error, what in shown.items() if what}
+
+
+def test_nobody_resumes_a_session_that_is_not_theirs_as_it_was() -> None:
+    made = list(cases("resumes", SEED, 1_500, AREAS["resumes"].generate))
+    answers = {case.id: told(case) for case in made if case.data.refused}
+    assert len(answers) > 0.5 * len(made)
+    assert not [case for case, error in answers.items() if error is None]
+    codes = Counter(error.code for error in answers.values() if error is not None)
+    assert set(codes) == {
+        *("protocol", "resume_malformed", "resume_forged", "resume_other_client"),
+        *("resume_other_options", "resume_position", "resume_missing"),
+    }
 
 
 def test_ci_tries_thousands_of_cases_without_a_graph() -> None:

@@ -196,6 +196,14 @@ def test_the_audio_must_begin_where_the_token_says(sent: int) -> None:
         frontend.open(Resume(resume.token, sent))
 
 
+def test_a_position_of_thousands_of_digits_is_not_repeated() -> None:
+    frontend = Frontend()
+    resume = frontend.issue()
+    with pytest.raises(ResumePosition, match="a number of that size") as refused:
+        frontend.open(Resume(resume.token, 10**4_000))
+    assert len(str(refused.value)) < 200
+
+
 def test_two_tokens_of_the_same_state_share_no_key_stream() -> None:
     frontend = Frontend()
     one, two = (frontend.issue().token for _ in range(2))

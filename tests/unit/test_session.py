@@ -10,13 +10,14 @@ import pytest
 
 from auricle.errors import DeadlineExceeded, WindowsMissing, WorkerUnavailable
 from auricle.load.chunk_load import Chunk, ChunkLoad
-from auricle.messages import Done, Failed, Final, Partial, SessionReady
+from auricle.messages import Boundary, Done, Failed, Final, Partial, ResumePoint, SessionReady
 from tests.unit.scripted import (
     GRID,
     PROMPT,
     ScriptedWorkers,
     counting,
     feed,
+    ids,
     noise,
     session,
 )
@@ -175,6 +176,23 @@ async def test_a_session_goes_on_elsewhere_from_its_resume_point() -> None:
     assert isinstance(event, Partial)
     assert event.committed.startswith(last.committed)
     await stream.aclose()
+
+
+@pytest.mark.parametrize("boundary", ["none", "endpoint"])
+@pytest.mark.parametrize("samples", [0, 200, 1_599])
+async def test_a_client_that_resumes_with_hardly_any_audio_gets_the_text_it_knows(
+    samples: int, boundary: Boundary
+) -> None:
+    workers = ScriptedWorkers(counting)
+    point = ResumePoint(2, GRID, ids("language English<asr_text>one two"), "", 4 * GRID)
+    subject = session(workers, resume=point)
+    await subject.push(GRID, noise(samples), 1.0, boundary)
+    subject.end(GRID + samples)
+    events = [event async for event in subject.events()]
+    assert [type(event) for event in events] == [SessionReady, Final, Done]
+    assert isinstance(events[1], Final)
+    assert (events[1].segment, events[1].text) == (2, "one two")
+    assert workers.decodes == []
 
 
 async def test_without_partials_a_segment_is_decoded_once() -> None:

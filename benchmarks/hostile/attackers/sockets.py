@@ -14,7 +14,8 @@ from benchmarks.hostile.attackers.wire import Address, AttackerFailed, Hung, Wir
 from benchmarks.hostile.case import Case, Outcome, Verdict, leak, of_close, of_http
 from benchmarks.hostile.generators.websocket import frame, request
 
-_CLOSE = frame(8, struct.pack(">H", 1000))
+CLOSE = frame(8, struct.pack(">H", 1000))
+END = frame(1, b'{"type": "end"}')
 # How long a session is given to complain before its end is sent.
 _PATIENCE = 0.15
 _AGAIN_SECONDS = 0.5
@@ -99,7 +100,7 @@ async def frames(target: Target, case: Case) -> Outcome:
     wire = await opened(target, case.data["path"], case.data["extensions"])
     if isinstance(wire, Outcome):
         return wire
-    return await _conversed(wire, [*case.data["sent"], _CLOSE])
+    return await _conversed(wire, [*case.data["sent"], CLOSE])
 
 
 async def session(target: Target, case: Case) -> Outcome:
@@ -139,7 +140,7 @@ async def _conversed(wire: Wire, sent: list[bytes], until_closed: bool = False) 
         for part in sent:
             await wire.send(part)
         if until_closed and not await _ended(wire, ending, _PATIENCE):
-            await wire.send(_CLOSE)
+            await wire.send(CLOSE)
         if not await _ended(wire, ending, _PATIENCE):
             waited = True
             await wire.hears_end(_PATIENCE)

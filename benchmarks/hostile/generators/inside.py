@@ -16,6 +16,8 @@ from auricle.audio.features import FeaturePacket
 from auricle.load.reports import ProcessorLoad, WorkerLoad
 from auricle.messages import (
     AdmitSession,
+    AskAlive,
+    AskDescription,
     BlockFeatures,
     DecodeRequest,
     DecodeWindow,
@@ -46,6 +48,7 @@ _REF = WindowRef(
     generation=1,
     lease=1,
 )
+COMPONENTS = ("processor", "encode_worker", "pd_worker")
 _PACKET = FeaturePacket(0, 0, 160, True, bytes(128 * 4))
 _FEATURES = WindowFeatures(_KEY, -10.0, (BlockFeatures(_KEY, 100, True, _SECOND),), True)
 WITNESS, STRANGER = "@witness", "made-up"
@@ -96,7 +99,10 @@ def _good(rng: random.Random) -> Lie:
     session, tenant = (rng.choice((WITNESS, STRANGER)) for _ in range(2))
     # The witness's own names on both would be the witness: whoever knows the deployment's secret.
     tenant = STRANGER if session == WITNESS else tenant
-    what = rng.randrange(8)
+    what = rng.randrange(9)
+    if what == 8:
+        asked = rng.choice((AskAlive(), AskDescription()))
+        return Lie(rng.choice(COMPONENTS), "alive", _plain(asked))
     if what < 5:
         endpoint = ("admit", "withdraw", "open", "push", "end")[what]
         return session_request(endpoint, session, tenant)
@@ -153,7 +159,7 @@ def _sendable(message: Any) -> Any:
 
 def report(rng: random.Random) -> tuple[str, dict[str, Any]]:
     """A load report of a process that does not exist, or bytes that are none; and its topic."""
-    component = rng.choice(("processor", "encode_worker", "pd_worker"))
+    component = rng.choice(COMPONENTS)
     instance = rng.choice((0, 1, 2**63 - 1, rng.getrandbits(63)))
     if component == "processor":
         good: msgspec.Struct = ProcessorLoad(instance, 2.0, 1, 1, 0.0, 0.1)

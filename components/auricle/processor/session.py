@@ -175,7 +175,7 @@ class Session:
 
     # ── work ────────────────────────────────────────────────────────────────
 
-    def _next_work(self, stride: int) -> Decode | EncodeAhead | Finish | None:
+    def _next_work(self, stride: int) -> Send | Decode | EncodeAhead | Finish | None:
         while True:
             self._take_audio()
             segment, ended = self.segment, self.inbox.total is not None
@@ -196,8 +196,11 @@ class Session:
                 return self._decode(step.offset, final=False)
             else:
                 return self._encode_ahead()
-            if end >= _SHORTEST_SEGMENT or segment.stability.committed:
+            if end >= _SHORTEST_SEGMENT:
                 return self._decode(end, final=True)
+            if segment.stability.committed:
+                # The session was resumed with less audio than it has text for.
+                return Send(self._end_segment(end))
             self._open_next(end, number=segment.number)
             if step is None or not step.ends_segment:
                 self._over = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auricle.errors import BadRequest, Forbidden
+from auricle.quoting import quoted
 
 
 class ResumeOff(BadRequest):
@@ -89,6 +90,6 @@ class ResumePosition(BadRequest):
     def __init__(self, sent: int, expected: int) -> None:
         where = "ahead of" if sent > expected else "before"
         super().__init__(
-            f"resume.from_sample {sent} is {where} the token's, {expected}; "
+            f"resume.from_sample {quoted(sent)} is {where} the token's, {expected}; "
             f"the audio must be sent again from sample {expected}"
         )

@@ -1,0 +1,133 @@
+"""Each environment variable that we set is one that its library reads.
+
+Nothing else would notice a misspelt name: a library ignores what it does not know, and where we
+tell it the same in another way, the graph works all the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import mmap
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")
+_SETTERS = {"setdefault", "putenv"}
+# Whose names cannot be looked up in a file of an installed package: ours, the C library's,
+# Python's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
+_OTHERS = {
+    *("AURICLE_SUPERVISED", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
+    *("PYTHONUNBUFFERED", "PYTHONWARNINGS"),
+    *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
+    *("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE"),
+}
+
+
+def names_set_in(source: str) -> set[str]:
+    """Names in the places where variables are set: keys of a dict, `setdefault`, `environ[…] =`."""
+    found: list[ast.expr | None] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            found += node.keys
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found += node.args[:1] if node.func.attr in _SETTERS else []
+        elif isinstance(node, ast.Assign):
+            subscripts = [t for t in node.targets if isinstance(t, ast.Subscript)]
+            found += [target.slice for target in subscripts]
+    texts = {node.value for node in found if isinstance(node, ast.Constant)}
+    return {text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text)}
+
+
+def names_set() -> set[str]:
+    files = (ROOT / "components/auricle").rglob("*.py")
+    return set().union(*(names_set_in(path.read_text()) for path in files))
+
+
+def packages() -> Path:
+    spec = find_spec("nixl")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parents[1]
+
+
+def has(path: Path, text: bytes) -> bool:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(text) >= 0
+
+
+def in_dynamo(name: str) -> bool:
+    """Rust's strings stand side by side, so where a name ends cannot be seen."""
+    return has(packages() / "dynamo/_core.abi3.so", name.encode())
+
+
+@cache
+def _vllm() -> str:
+    return (packages() / "vllm/envs.py").read_text()
+
+
+def in_vllm(name: str) -> bool:
+    return f'"{name}": ' in _vllm()
+
+
+def in_ucx(name: str) -> bool:
+    """UCX puts names together: `UCX_`, the prefix of a table such as `TCP_`, and the entry's."""
+    entry = name.removeprefix("UCX_").removeprefix("TCP_").encode()
+    libraries = packages().glob("nixl_cu*.libs/libuc[pst]-*.so*")
+    return any(has(path, b"\0" + entry + b"\0") for path in libraries)
+
+
+def in_nixl(name: str) -> bool:
+    libraries = packages().glob(".nixl_cu*.mesonpy.libs/lib*.so")
+    return any(has(path, name.encode() + b"\0") for path in libraries)
+
+
+_READERS = {
+    "DYN_": in_dynamo,
+    "ETCD_": in_dynamo,
+    "NATS_": in_dynamo,
+    "VLLM_": in_vllm,
+    "UCX_": in_ucx,
+    "NIXL_": in_nixl,
+}
+
+
+def is_read(name: str) -> bool:
+    """Whether the library that a name belongs to knows it."""
+    readers: Iterator[bool] = (
+        known(name) for prefix, known in _READERS.items() if name.startswith(prefix)
+    )
+    return name in _OTHERS or any(readers)
+
+
+@pytest.mark.parametrize("name", sorted(names_set()))
+def test_what_we_set_is_read_by_the_library_it_is_meant_for(name: str) -> None:
+    assert is_read(name), f"no library reads {name}; is it spelt right?"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("DYNREQUEST_PLANE", "DYN_REQUEST_PLAN_", "DYN_TCP_HOST_RPC", "ETCD_ENDPOINT_S"),
+        *("VLLM_HOST", "UCX_NET_DEVICE", "UCX_TCP_PORTRANGE", "NIXL_LOGLEVEL", "OMP_THREADS"),
+    ],
+)
+def test_a_misspelt_name_is_found(name: str) -> None:
+    assert not is_read(name)
+
+
+def test_all_places_where_variables_are_set_are_seen() -> None:
+    assert {
+        "DYN_REQUEST_PLANE",  # the dict of a function
+        "DYN_LOG",  # setdefault
+        "OMP_NUM_THREADS",  # environ[…] =
+        "UCX_TCP_PORT_RANGE",  # an item added to a dict, for Kubernetes
+        "VLLM_PLUGINS",
+        "ETCD_LEASE_TTL",
+    } <= names_set()
