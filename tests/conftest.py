@@ -17,6 +17,7 @@ os.environ.setdefault("DYN_LOG", "warn")
 # How long an example takes says something of the machine only.
 settings.register_profile("auricle", deadline=None)
 settings.load_profile("auricle")
+_ENDING_SECONDS = 30.0
 CATEGORIES = {"unit", "integration", "end_to_end"}
 # Other folders have a graph that all their tests share.
 FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
@@ -50,7 +51,11 @@ async def no_task_is_left() -> Iterator[None]:
     before = asyncio.all_tasks()
     yield
     # This fixture's two halves are tasks themselves.
-    left = [t for t in asyncio.all_tasks() - before - {asyncio.current_task()} if not t.done()]
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    # Whoever cancelled one may not have had to wait for its end.
+    if ending := {task for task in left if task.cancelling()}:
+        await asyncio.wait(ending, timeout=_ENDING_SECONDS)
+    left = {task for task in left if not task.done()}
     for task in left:
         task.cancel()
     assert not left, f"tasks left running: {left}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from tests.server import Server
+from tests.server import ANSWER_SECONDS, Server
 
 
 class Launcher:
@@ -12,7 +12,8 @@ class Launcher:
 
     def __init__(self, server: Server) -> None:
         socket = server.component("Processor").environ()["AURICLE_LAUNCHER"]
-        self._client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), timeout=10.0)
+        transport = httpx.HTTPTransport(uds=socket)
+        self._client = httpx.Client(transport=transport, timeout=ANSWER_SECONDS)
 
     def scale(self, component: str, replicas: int) -> None:
         path = f"http://launcher/components/{component}/replicas"

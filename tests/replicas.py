@@ -8,7 +8,7 @@ import re
 import httpx
 import psutil
 
-from tests.server import Server
+from tests.server import ANSWER_SECONDS, Server
 
 # What a replica counts, or shows, while a session uses it.
 _USED = {
@@ -16,7 +16,6 @@ _USED = {
     "PdWorker": "auricle_pd_worker_decodes_total",
     "Processor": "auricle_processor_sessions",
 }
-_ANSWER_SECONDS = 10.0
 
 
 def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
@@ -34,7 +33,7 @@ def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
 
 def used(port: int, component: str) -> float:
     """How much the replica at a system port has been used, or is used."""
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=_ANSWER_SECONDS).text
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_SECONDS).text
     name = _USED[component]
     return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
 

@@ -25,8 +25,11 @@ import psutil
 
 ROOT = Path(__file__).parent.parent
 READY_SECONDS = 300.0
-STOP_SECONDS = 60.0
-_GONE_SECONDS = 5.0
+STOP_SECONDS = 150.0
+# A bound only: on a busy machine a process that was killed may take seconds to be gone.
+_GONE_SECONDS = 30.0
+# An answer that comes at once on an idle machine.
+ANSWER_SECONDS = 30.0
 _MARK = "AURICLE_TEST_RUN"
 # What load does to sessions is not the subject of tests of the graph: on a busy machine a single
 # session may take longer than the target, and then its cadence or its neighbour's is not as asked.
@@ -35,12 +38,26 @@ _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 
 
+# Ports that a component's replicas count up from the first one's.
+_REPLICAS = 4
+_given_out: set[int] = set()
+
+
 def free_port() -> int:
-    """A port below 32768 (Dynamo's limit) that nobody listens on now."""
+    """A port below 32768 (Dynamo's limit) that nobody listens on now, as on the three after it.
+
+    Each is given out once, and pytest's processes never give out the same: who asked for one may
+    listen only many seconds later.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     while True:
-        port = random.randint(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        port = random.randrange(20_000, 32_000, _REPLICAS)
+        if port // _REPLICAS % 4 != worker % 4 or port in _given_out:
+            continue
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            for number in range(port, port + _REPLICAS):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", number))
+            _given_out.add(port)
             return port
 
 
@@ -54,18 +71,28 @@ class Server:
     system_ports: dict[str, int]
     seconds_to_ready: float
     log: list[str] = field(default_factory=list)
+    reading: threading.Thread | None = None
+
+    def last_words(self) -> None:
+        """Wait until `log` has the last line of a process that has ended."""
+        assert self.reading is not None
+        self.reading.join(ANSWER_SECONDS)
+        assert not self.reading.is_alive(), "somebody still holds its output"
 
     def metric(self, component: str, name: str, **labels: str) -> float:
         """Sum of a metric's samples; components other than Frontend on their system port."""
+        return self.metrics(component, name, **labels)[0]
+
+    def metrics(self, component: str, *names: str, **labels: str) -> list[float]:
+        """Several metrics at one moment, each as `metric` gives it."""
         port = self.system_ports.get(component)
         address = f"http://127.0.0.1:{port}/metrics" if port else f"{self.url}/metrics"
-        total = 0.0
-        for line in httpx.get(address, timeout=10.0).text.splitlines():
-            if re.match(rf"{name}(\{{|\s)", line) and all(
-                f'{key}="{value}"' in line for key, value in labels.items()
-            ):
-                total += float(line.rsplit(" ", 1)[1])
-        return total
+        totals = dict.fromkeys(names, 0.0)
+        for line in httpx.get(address, timeout=ANSWER_SECONDS).text.splitlines():
+            name = re.split(r"[{\s]", line, maxsplit=1)[0]
+            if name in totals and all(f'{key}="{value}"' in line for key, value in labels.items()):
+                totals[name] += float(line.rsplit(" ", 1)[1])
+        return list(totals.values())
 
     def processes(self) -> list[psutil.Process]:
         """The launcher and everything below it."""
@@ -114,8 +141,8 @@ def serving(
     began = time.monotonic()
     with leaving_nothing() as marked:
         log: list[str] = []
-        process, url = _started(command, marked | (environment or {}), log, _READY)
-        yield Server(process, url, discovery, ports, time.monotonic() - began, log)
+        process, url, reading = _started(command, marked | (environment or {}), log, _READY)
+        yield Server(process, url, discovery, ports, time.monotonic() - began, log, reading)
         _stop(process)
         # The secret stays, for processes that join later, and so does the event relay's lock.
         records = [p for p in discovery.rglob("[!.]*") if p.is_file()]
@@ -140,9 +167,9 @@ def frontend_beside(
     with leaving_nothing() as marked:
         log: list[str] = []
         supervised = marked | {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"}
-        process, url = _started(command, supervised, log, _LISTENING)
+        process, url, reading = _started(command, supervised, log, _LISTENING)
         seconds = time.monotonic() - began
-        yield Server(process, url, server.discovery, server.system_ports, seconds, log)
+        yield Server(process, url, server.discovery, server.system_ports, seconds, log, reading)
         _stop(process)
 
 
@@ -173,8 +200,8 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str
 
 def _started(
     command: list[str], environment: dict[str, str], log: list[str], pattern: re.Pattern[str]
-) -> tuple[subprocess.Popen[str], str]:
-    """The process, and the address it says that it is at."""
+) -> tuple[subprocess.Popen[str], str, threading.Thread]:
+    """The process, the address it says that it is at, and who reads its output."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -184,8 +211,9 @@ def _started(
         text=True,
     )
     lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_read, args=(process, lines, log), daemon=True).start()
-    return process, _wait_for_url(process, lines, log, pattern)
+    reading = threading.Thread(target=_read, args=(process, lines, log), daemon=True)
+    reading.start()
+    return process, _wait_for_url(process, lines, log, pattern), reading
 
 
 def _wait_for_url(

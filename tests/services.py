@@ -17,9 +17,10 @@ import httpx
 import nats
 
 from auricle.frontend.observers.transcript_stream import STREAM
-from tests.server import free_port
+from tests.server import ANSWER_SECONDS, free_port
 
 BIN = Path(sys.executable).parent
+_START_SECONDS = 60.0
 
 
 class Nats:
@@ -52,14 +53,14 @@ class Nats:
     def end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self.signal(number)
-            self._process.wait(20)
+            self._process.wait(ANSWER_SECONDS)
             self._process = None
 
     async def stored(self) -> list[Any]:
         """The messages of the stream."""
-        connection = await nats.connect(self.address)
+        connection = await nats.connect(self.address, connect_timeout=ANSWER_SECONDS)
         try:
-            stream = connection.jetstream()
+            stream = connection.jetstream(timeout=ANSWER_SECONDS)
             state = (await stream.stream_info(STREAM)).state
             numbers = range(state.first_seq, state.last_seq + 1)
             return [json.loads((await stream.get_msg(STREAM, n)).data or b"") for n in numbers]
@@ -72,7 +73,7 @@ def running(*command: str, health: str) -> Iterator[None]:
     """A server process, up when `health` answers, gone at the end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _START_SECONDS
         while True:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(health, timeout=1.0).status_code == 200:
@@ -83,7 +84,7 @@ def running(*command: str, health: str) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(ANSWER_SECONDS)
 
 
 @contextlib.contextmanager
@@ -123,7 +124,11 @@ class Etcd:
         """Keys that begin so."""
         command = [str(BIN / "etcdctl"), "--endpoints", self.url, "get", "--prefix", prefix]
         listed = subprocess.run(
-            [*command, "--keys-only"], check=True, capture_output=True, text=True, timeout=10
+            [*command, "--keys-only"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
         )
         return listed.stdout.split()
 

@@ -27,8 +27,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def disturbed() -> Iterator[Server]:
     options = (
         "--Common.load_report_seconds=0.5",
-        # On a busy machine a recording in work takes tens of seconds.
-        "--Frontend.drain_seconds=60",
+        # On a busy machine a recording in work takes tens of seconds, and so does a start.
+        "--Frontend.drain_seconds=120",
+        "--Frontend.processor_deadline_seconds=120",
+        "--Frontend.idle_timeout_seconds=300",
         "--Common.liveness_seconds=8",
     )
     with TemporaryDirectory(prefix="auricle-test-") as folder:
@@ -44,18 +46,28 @@ def disturbed() -> Iterator[Server]:
 @pytest.fixture
 async def server(disturbed: Server) -> Server:
     """The graph, whole again after what the last test did to it."""
+    await whole(disturbed)
+    return disturbed
+
+
+async def whole(disturbed: Server) -> None:
+    """Wait until there is one process of each component."""
     launcher = Launcher(disturbed)
     components = ("EncodeWorker", "PdWorker", "Processor", "Frontend")
     for component in components:
         launcher.scale(component, 1)  # a test that failed may have left two
     for component in components:
         await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
-    return disturbed
 
 
 @pytest.fixture(scope="package")
 def undisturbed(disturbed: Server) -> str:
-    """The recording's text; heard before any test does something to the graph."""
+    """The recording's text, from a graph that nothing is done to meanwhile."""
+
+    async def alone() -> str:
+        await whole(disturbed)  # a test that needs no text may have come first
+        return heard(await spoken(disturbed))
+
     # In a thread of its own: the loop of this one is pytest's.
     with ThreadPoolExecutor(1) as thread:
-        return heard(thread.submit(asyncio.run, spoken(disturbed)).result())
+        return thread.submit(asyncio.run, alone()).result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from auricle.client.stream import Event, stream_file
@@ -11,22 +12,39 @@ from benchmarks.faults.compare import compared
 from tests import recordings
 from tests.server import Server
 
-SECONDS = 180.0
+SECONDS = 300.0
 
 
 async def spoken(
-    server: Server, reached: asyncio.Event | None = None, share: float = 0.0
+    server: Server,
+    reached: asyncio.Event | None = None,
+    share: float = 0.0,
+    *,
+    urls: Sequence[str] = (),
+    told: Callable[[str], None] = lambda _: None,
 ) -> list[Event]:
-    """The session's events; `reached` is set at the first partial after `share` of it."""
+    """The session's events; `reached` is set once `share` of it was sent and there was a partial.
+
+    Not at a partial of the time after: there is none if a process hangs then.
+    """
     samples = recordings.samples("kitchen")
-    from_ms = share * len(samples) / recordings.SAMPLE_RATE * 1000
-    events = []
+    from_seconds = share * len(samples) / recordings.SAMPLE_RATE
+    events: list[Event] = []
+    sent = 0.0
+
+    def look(seconds: float) -> None:
+        nonlocal sent
+        sent = seconds
+        begun = any(event["type"] == "partial" for event in events)
+        if reached is not None and begun and sent >= from_seconds:
+            reached.set()
+
     async with asyncio.timeout(SECONDS):
-        async for event in stream_file(server.url, samples, live=True):
+        async for event in stream_file(
+            urls or server.url, samples, live=True, on_sent=look, on_lost=told
+        ):
             events.append(event)
-            there = event["type"] == "partial" and event["audio_ms"] >= from_ms
-            if reached is not None and there:
-                reached.set()
+            look(sent)
     return events
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import pytest
 
 from tests.doctor import doctor
+from tests.faults.freezing import freeze
 from tests.server import Server, eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.end_to_end
 
 async def test_a_frozen_worker_is_named(server: Server) -> None:
     frozen = server.component("EncodeWorker")
-    frozen.send_signal(signal.SIGSTOP)
+    await freeze(frozen)
     done = doctor(server.url, "--json")
     assert done.exit_code == 1, done.output
     found = json.loads(done.output)

@@ -22,7 +22,7 @@ from auricle.client.stream import Event
 from tests import recordings
 from tests.faults.sessions import check_words, heard, replaced, spoken, until
 from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, eventually, frontend_beside
+from tests.server import ANSWER_SECONDS, READY_SECONDS, Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 SESSIONS = 3
@@ -44,13 +44,18 @@ async def test_a_pool_shrinks_under_running_sessions(
     launcher.scale(component, 1)
     for events in await asyncio.gather(*sessions):
         check_words(undisturbed, heard(events))
-    said = "\n".join(server.log[logged:])
-    # It was told, it went by itself, and nobody had to try anything twice.
-    assert f"{component}-2" in said
+    # It was told, it went by itself, and nobody had to try anything twice because of it.
     await eventually(lambda: _gone(server, component), seconds=60)
-    assert "attempt" not in said
-    assert "moves to another processor" not in said
-    assert "still held" not in said
+    said = server.log[logged:]
+    assert any(f"{component}-2" in line for line in said)
+    assert not [line for line in said if _tried_again(line)]
+    assert not [line for line in said if "still held" in line]
+
+
+def _tried_again(line: str) -> bool:
+    """Not because a process hung for a moment, as any may on a busy machine."""
+    again = "attempt" in line or "moves to another processor" in line
+    return again and "does not answer" not in line
 
 
 def _gone(server: Server, component: str) -> bool:
@@ -94,7 +99,7 @@ async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Serve
     async with (
         websockets.connect(f"{address}/v1/audio/stream") as idle,
         websockets.connect(f"{address}/v1/realtime") as resting,
-        httpx.AsyncClient(base_url=server.url, timeout=120) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=240) as client,
     ):
         await idle.send('{"type": "start", "sample_rate": 16000}')
         assert json.loads(await idle.recv())["type"] == "ready"
@@ -102,10 +107,10 @@ async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Serve
         assert json.loads(await resting.recv())["type"] == "session.created"
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
-        await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
+        await eventually(lambda: recordings_in_work(server) == 1, seconds=60)
         frontend = server.component("Frontend")
         frontend.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             (going,) = await until_closed(idle)
             assert (going["type"], idle.close_code) == ("going_away", 1012)
             assert 0 <= going["resume_ms"] <= 500
@@ -119,7 +124,7 @@ async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Serve
 
 
 async def test_a_frontend_cuts_an_open_turn_before_its_time_is_over(server: Server) -> None:
-    with frontend_beside(server, "--Frontend.drain_seconds=20") as frontend:
+    with frontend_beside(server, "--Frontend.drain_seconds=30") as frontend:
         address = frontend.url.replace("http", "ws")
         async with websockets.connect(f"{address}/v1/realtime") as speaking:
             assert json.loads(await speaking.recv())["type"] == "session.created"
@@ -158,6 +163,6 @@ async def transcribed(client: httpx.AsyncClient, samples: np.ndarray) -> httpx.R
 
 
 def recordings_in_work(server: Server) -> float:
-    text = httpx.get(f"{server.url}/metrics").text
+    text = httpx.get(f"{server.url}/metrics", timeout=ANSWER_SECONDS).text
     (line,) = re.findall(r"^auricle_frontend_recordings (\S+)$", text, re.MULTILINE)
     return float(line)

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 
 import psutil
 import pytest
 
-from auricle.client.stream import Event, stream_file
-from tests import recordings
-from tests.faults.sessions import SECONDS, check_words, heard, replaced, until
+from tests.faults.sessions import check_words, heard, replaced, spoken, until
 from tests.server import Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
-
-
-async def spoken(
-    urls: list[str], reached: asyncio.Event, told: Callable[[str], None]
-) -> list[Event]:
-    samples = recordings.samples("kitchen")
-    events: list[Event] = []
-    async with asyncio.timeout(SECONDS):
-        async for event in stream_file(urls, samples, live=True, on_lost=told):
-            events.append(event)
-            if event["type"] == "partial" and event["audio_ms"] > 4_000:
-                reached.set()
-    return events
+SHARE = 0.4  # of the session, before its frontend is killed
 
 
 async def test_a_client_goes_on_at_the_frontend_that_is_started_in_its_place(
     server: Server, undisturbed: str
 ) -> None:
     reached, lines = asyncio.Event(), list[str]()
-    session = asyncio.create_task(spoken([server.url], reached, lines.append))
+    session = asyncio.create_task(spoken(server, reached, SHARE, told=lines.append))
     await until(reached, session)
     frontend = server.component("Frontend")
     frontend.send_signal(signal.SIGKILL)
@@ -51,7 +36,7 @@ async def test_a_client_goes_on_at_another_frontend(server: Server, undisturbed:
         frontend_beside(server) as other,
     ):
         urls = [other.url, server.url]
-        session = asyncio.create_task(spoken(urls, reached, lines.append))
+        session = asyncio.create_task(spoken(server, reached, SHARE, urls=urls, told=lines.append))
         await until(reached, session)
         psutil.Process(other.process.pid).send_signal(signal.SIGKILL)
         other.process.wait(30)

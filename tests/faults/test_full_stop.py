@@ -52,17 +52,17 @@ async def test_sessions_and_recordings_end_before_the_graph_does(
     events: list[Event] = []
     async with (
         websockets.connect(url) as socket,
-        httpx.AsyncClient(base_url=server.url, timeout=120) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=240) as client,
     ):
         speaking = asyncio.create_task(speak(socket))
         listening = asyncio.create_task(listen(socket, events))
-        await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=30)
+        await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=60)
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
-        await eventually(lambda: recordings_in_work(server) == 1, seconds=30)
+        await eventually(lambda: recordings_in_work(server) == 1, seconds=60)
         logged = len(server.log)
         server.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(240):
             await listening
             answer = await recording
         await cancelled([speaking])
@@ -76,6 +76,7 @@ async def test_sessions_and_recordings_end_before_the_graph_does(
     words = " ".join([recordings.words("market")] * TIMES)
     assert jiwer.wer(words, answer.json()["text"]) <= 0.25
     assert await asyncio.to_thread(server.process.wait, STOP_SECONDS) == 0
+    server.last_words()
     log = server.log[logged:]
     assert not [line for line in log if "Traceback" in line or "still held" in line]
     stopped = [line for line in log if "stopping" in line]

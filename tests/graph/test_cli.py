@@ -23,7 +23,7 @@ from tests.server import READY_SECONDS, ROOT, Server, leaving_nothing
 pytestmark = pytest.mark.end_to_end
 
 
-def auricle(*arguments: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def auricle(*arguments: str, seconds: float = READY_SECONDS) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "auricle", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
@@ -64,7 +64,8 @@ def test_json_prints_every_event_as_a_line(server: Server) -> None:
 
 
 def test_live_shows_text_as_it_comes(server: Server) -> None:
-    done = in_process("transcribe", str(recordings.path("hello")), "--url", server.url, "--live")
+    # Long enough that there are more than two, though some are skipped while a process hangs.
+    done = in_process("transcribe", str(recordings.path("kitchen")), "--url", server.url, "--live")
     lines = done.stdout.splitlines()
     assert len(lines) >= 3
     assert re.match(r"\s*\d+\.\d\d s   \S", lines[0])
@@ -79,7 +80,7 @@ def test_without_a_server_the_default_graph_is_started_and_stopped() -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=READY_SECONDS,
             check=False,
         )
     assert done.returncode == 0, done.stderr
@@ -199,4 +200,4 @@ def test_a_server_whose_output_nobody_reads_any_more_stops_in_order() -> None:
         assert process.stdout is not None
         assert process.stdout.readline()
         process.stdout.close()
-        process.wait(timeout=90)
+        process.wait(timeout=READY_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -76,14 +77,23 @@ def test_nothing_is_followed_before_the_first_question(server: Server) -> None:
 def watches(server: Server) -> int:
     """The inotify instances of a process."""
     links = Path(f"/proc/{server.process.pid}/fd").iterdir()
-    return sum("inotify" in str(link.readlink()) for link in links)
+    return sum("inotify" in _target(link) for link in links)
+
+
+def _target(link: Path) -> str:
+    """What a descriptor is of; nothing if it was closed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return str(link.readlink())
+    return ""
 
 
 def test_one_diagnosis_is_made_at_a_time(server: Server) -> None:
     """The command waits for its turn; others are told when to ask again."""
-    assert doctor(server.url).exit_code == 0
-    refused = asked(server)
-    assert refused.status_code == 429
+    # Each answer begins a rest of 2 s, within which the next question comes unless this process
+    # or the server has hung; it does not every time.
+    answers = (asked(server) for _ in range(10))
+    refused = next((answer for answer in answers if answer.status_code != 200), None)
+    assert refused is not None and refused.status_code == 429
     assert int(refused.headers["retry-after"]) >= 1
     assert doctor(server.url).exit_code == 0
 

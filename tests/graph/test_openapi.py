@@ -8,13 +8,17 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 
-from tests.server import Server
+from tests.server import ANSWER_SECONDS, Server
 
 pytestmark = pytest.mark.end_to_end
 
 
+def got(url: str) -> httpx.Response:
+    return httpx.get(url, timeout=ANSWER_SECONDS)
+
+
 def test_the_document_names_every_route(server: Server) -> None:
-    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    paths = got(f"{server.url}/openapi.json").json()["paths"]
     assert set(paths) == {
         "/live",
         "/health",
@@ -30,7 +34,7 @@ def test_the_document_names_every_route(server: Server) -> None:
 
 
 def test_docs_are_a_page(server: Server) -> None:
-    assert "swagger" in httpx.get(f"{server.url}/docs").text
+    assert "swagger" in got(f"{server.url}/docs").text
 
 
 def test_no_generated_request_gives_a_server_error(server: Server) -> None:
@@ -56,9 +60,9 @@ def test_no_generated_request_gives_a_server_error(server: Server) -> None:
 
 
 def test_unknown_paths_and_methods_have_the_body_of_all_errors(server: Server) -> None:
-    missing = httpx.get(f"{server.url}/v1/nothing")
+    missing = got(f"{server.url}/v1/nothing")
     assert missing.status_code == 404
     assert missing.json()["error"]["message"] == "Not Found: GET /v1/nothing; see /docs"
-    wrong = httpx.get(f"{server.url}/v1/audio/transcriptions")
+    wrong = got(f"{server.url}/v1/audio/transcriptions")
     assert wrong.status_code == 405
     assert "Method Not Allowed" in wrong.json()["error"]["message"]

@@ -1,6 +1,7 @@
 """The WebSocket, end to end through all processes."""
 
 import asyncio
+import contextlib
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -48,12 +49,14 @@ def test_nothing_but_the_front_door_can_be_reached_from_elsewhere(server: Server
     launcher = Path(server.component("Processor").environ()["AURICLE_LAUNCHER"])
     assert launcher.stat().st_mode & 0o777 == 0o600
     for path in (server.discovery, *server.discovery.rglob("*")):
-        assert not path.stat().st_mode & 0o077, path
+        with contextlib.suppress(FileNotFoundError):  # records come and go
+            assert not path.stat().st_mode & 0o077, path
 
 
 async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server) -> None:
-    """Sent in real time, so every grid point is decoded."""
-    events = [e async for e in stream_file(server.url, recordings.samples("kitchen"), live=True)]
+    """Sent in real time, so every grid point is decoded, but for those of a moment in which a
+    process has hung: there are 25."""
+    events = [e async for e in stream_file(server.url, recordings.samples("market"), live=True)]
     partials = [e for e in events if e["type"] == "partial"]
     assert len(partials) >= 10
     committed: dict[int, str] = {}
@@ -64,7 +67,7 @@ async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server)
         elif event["type"] == "final":
             assert event["text"].startswith(committed.get(event["segment"], ""))
     assert any(committed.values())
-    assert jiwer.wer(recordings.words("kitchen"), text(events)) <= WORD_ERRORS
+    assert jiwer.wer(recordings.words("market"), text(events)) <= WORD_ERRORS
 
 
 async def test_other_formats_and_rates_give_the_same_words(server: Server, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from auricle.frontend.observers.transcript_stream import STREAM
 from auricle.messages import Done, Final, Partial, ResumePoint, SessionReady, Usage
 from auricle.tasks import cancelled
 from tests import recordings
-from tests.server import Server, eventually, free_port, frontend_beside
+from tests.server import ANSWER_SECONDS, Server, eventually, free_port, frontend_beside
 from tests.services import nats_server
 
 SPOKEN = Spoken("acme", "s1")
@@ -59,9 +59,9 @@ class Bus:
 
 async def stored(address: str) -> list[tuple[str, Any]]:
     """Everything in the stream: (subject, message)."""
-    connection = await nats.connect(address)
+    connection = await nats.connect(address, connect_timeout=ANSWER_SECONDS)
     try:
-        stream = connection.jetstream()
+        stream = connection.jetstream(timeout=ANSWER_SECONDS)
         state = (await stream.stream_info(STREAM)).state
         numbers = range(state.first_seq, state.last_seq + 1)
         received = [await stream.get_msg(STREAM, number) for number in numbers]
@@ -82,7 +82,7 @@ async def test_settled_text_is_published_once_and_other_events_are_not(tmp_path:
             heard(partial("hello", " world"))
             heard(final("hello world"))
             heard(Done(Usage()))
-            await eventually(lambda: subject.number("published_total") == 2, seconds=20)
+            await eventually(lambda: subject.number("published_total") == 2, seconds=60)
         messages = await stored(address)
     assert [(s, m["type"], m["text"]) for s, m in messages] == [
         ("test.transcript.acme.s1", "committed", "hello"),
@@ -97,7 +97,7 @@ async def test_the_same_text_from_another_processor_is_there_once(tmp_path: Path
         async with subject.running():
             for _ in range(2):
                 subject.bus.listener(SPOKEN).event(final("hello"))
-            await eventually(lambda: subject.number("published_total") == 2, seconds=20)
+            await eventually(lambda: subject.number("published_total") == 2, seconds=60)
         assert len(await stored(address)) == 1
 
 
@@ -109,7 +109,7 @@ async def test_nothing_is_lost_when_nats_is_started_again(tmp_path: Path) -> Non
     async with subject.running():
         heard(final("before it runs", 0))
         with nats_server(tmp_path, port):
-            await eventually(lambda: subject.number("published_total") == 1, seconds=30)
+            await eventually(lambda: subject.number("published_total") == 1, seconds=60)
         for number in range(1, 4):
             heard(final("while it is down", number))
         with nats_server(tmp_path, port) as address:
@@ -127,9 +127,9 @@ async def test_the_bus_ends_when_told_to_though_nats_is_gone(tmp_path: Path) -> 
     task = asyncio.create_task(subject.bus.run())
     with nats_server(tmp_path, port):
         heard(final("text"))
-        await eventually(lambda: subject.number("published_total") == 1, seconds=30)
+        await eventually(lambda: subject.number("published_total") == 1, seconds=60)
     heard(final("nobody takes this", 1))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await cancelled([task])
     assert task.cancelled()
 
@@ -156,7 +156,7 @@ async def test_a_session_is_on_the_bus_and_nats_gone_delays_nothing(
         with nats_server(tmp_path, port) as address:
             present = [event async for event in stream_file(frontend.url, hello, live=True)]
             waiting = "auricle_frontend_transcript_messages_waiting"
-            await eventually(lambda: frontend.metric("Frontend", waiting) == 0, seconds=30)
+            await eventually(lambda: frontend.metric("Frontend", waiting) == 0, seconds=60)
             messages = await stored(address)
     by_session: dict[str, list[Any]] = {}
     for name, message in messages:

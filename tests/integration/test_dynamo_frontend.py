@@ -15,7 +15,7 @@ import pytest
 import websockets
 
 from tests import recordings
-from tests.server import Server, free_port, serving
+from tests.server import ANSWER_SECONDS, Server, free_port, serving
 
 pytestmark = pytest.mark.end_to_end
 # It wants every field of a session that its types have.
@@ -42,7 +42,7 @@ def dynamo() -> Iterator[Server]:
 
 
 def test_it_lists_our_model(dynamo: Server) -> None:
-    listed = httpx.get(f"{dynamo.url}/v1/models").json()["data"]
+    listed = httpx.get(f"{dynamo.url}/v1/models", timeout=ANSWER_SECONDS).json()["data"]
     assert [model["id"] for model in listed] == ["demo"]
 
 
@@ -83,5 +83,5 @@ async def test_a_turn_comes_out_as_its_words(dynamo: Server, manual: bool) -> No
 
 def test_our_own_protocols_stay_available(dynamo: Server) -> None:
     own = next(line for line in dynamo.log if "Frontend" in line and "listening at" in line)
-    answer = httpx.get(own.split("listening at ")[1].strip() + "/health")
+    answer = httpx.get(own.split("listening at ")[1].strip() + "/health", timeout=ANSWER_SECONDS)
     assert answer.json() == {"status": "ready", "processors": 1}

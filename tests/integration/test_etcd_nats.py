@@ -14,7 +14,7 @@ import pytest
 from auricle.client.stream import stream_file
 from tests import recordings
 from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, eventually, free_port, serving
+from tests.server import ANSWER_SECONDS, READY_SECONDS, Server, eventually, free_port, serving
 from tests.services import Etcd, etcd_server, nats_server
 
 pytestmark = pytest.mark.end_to_end
@@ -60,9 +60,12 @@ async def test_the_graph_runs_on_etcd_and_nats(etcd: Etcd, nats: str, tmp_path: 
         assert etcd.keys(RECORDS)
         # Load reports come by NATS, and the lease that makes one planner act is kept in etcd.
         for pool in ("encode_worker", "pd_worker"):
-            await eventually(lambda pool=pool: _ready(server, pool) == 1, seconds=20)
-        assert server.metric("Planner", "auricle_planner_leader") == 1
-        health = await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/health")
+            await eventually(lambda pool=pool: _ready(server, pool) == 1, seconds=60)
+        leader = "auricle_planner_leader"
+        await eventually(lambda: server.metric("Planner", leader) == 1, seconds=60)
+        health = await asyncio.to_thread(
+            httpx.get, f"http://127.0.0.1:{port}/health", timeout=ANSWER_SECONDS
+        )
         assert health.status_code == 200
     assert not etcd.keys(RECORDS), "instances stayed registered"
 
@@ -101,5 +104,5 @@ async def test_a_minute_without_etcd_costs_a_session_nothing(etcd: Etcd, tmp_pat
 
 
 def _health(server: Server) -> dict[str, Any]:
-    answer: dict[str, Any] = httpx.get(f"{server.url}/health", timeout=10.0).json()
+    answer: dict[str, Any] = httpx.get(f"{server.url}/health", timeout=ANSWER_SECONDS).json()
     return answer

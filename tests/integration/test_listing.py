@@ -54,7 +54,7 @@ def serving(settings: str) -> Iterator[subprocess.Popen[str]]:
 
 
 async def listed(records: Callable[[], object], expected: object) -> None:
-    await eventually(lambda: records() == expected, seconds=60)
+    await eventually(lambda: records() == expected, seconds=120)
 
 
 async def test_records_that_were_taken_for_old_are_written_again(tmp_path: Path) -> None:
@@ -105,4 +105,4 @@ async def test_a_process_ends_if_etcd_has_lost_its_lease(etcd: Etcd, tmp_path: P
         etcd.stop()
         shutil.rmtree(tmp_path / "etcd")
         etcd.start()
-        assert process.wait(90) == 1
+        assert process.wait(180) == 1

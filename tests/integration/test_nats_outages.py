@@ -24,7 +24,7 @@ from auricle.frontend.observers.transcript_bus import Spoken
 from auricle.frontend.observers.transcript_stream import STREAM
 from auricle.messages import Final, ResumePoint
 from auricle.tasks import cancelled
-from tests.server import eventually
+from tests.server import ANSWER_SECONDS, eventually
 from tests.services import Nats
 
 pytestmark = pytest.mark.integration
@@ -100,7 +100,7 @@ async def test_nats_may_end_again_and_again(server: Nats, number: signal.Signals
             for _ in range(3):
                 bus.say()
             # Until the bus has tried, and has seen that nobody is there.
-            await eventually(bus.down, seconds=30)
+            await eventually(bus.down, seconds=60)
             bus.say()
         server.start()
         await bus.all_published()
@@ -123,7 +123,7 @@ async def test_a_frozen_nats_delays_messages_and_doubles_none(
             server.freeze()
             bus.say()
             bus.say()
-            await eventually(bus.down, seconds=30)
+            await eventually(bus.down, seconds=60)
             server.signal(signal.SIGCONT)
             await bus.all_published()
         assert segments(await server.stored()) == list(range(bus.said))
@@ -204,10 +204,10 @@ async def test_an_outage_is_two_lines_of_the_log_however_long_it_lasts(
 @on_uvloop
 async def test_a_message_that_nats_never_takes_holds_up_no_other(server: Nats) -> None:
     server.start()
-    await eventually(lambda: _listens(server.port), seconds=30)
-    connection = await nats.connect(server.address)
+    await eventually(lambda: _listens(server.port), seconds=60)
+    connection = await nats.connect(server.address, connect_timeout=ANSWER_SECONDS)
     try:
-        await connection.jetstream().add_stream(
+        await connection.jetstream(timeout=ANSWER_SECONDS).add_stream(
             StreamConfig(name=STREAM, subjects=["test.transcript.>"], max_msg_size=1000)
         )
     finally:
@@ -239,7 +239,7 @@ async def test_a_frontend_that_ends_during_an_outage_says_what_is_lost(
     bus.say()
     bus.say()
     task = asyncio.create_task(bus.bus.run())
-    await eventually(lambda: "NATS is unavailable" in caplog.text, seconds=30)
+    await eventually(lambda: "NATS is unavailable" in caplog.text, seconds=60)
     await cancelled([task])
     assert task.cancelled()
     assert "2 transcripts are lost: NATS did not take them" in caplog.text

@@ -17,13 +17,14 @@ from tests.launcher import Launcher
 from tests.server import Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
-# One decode a second is all a PD worker can do: somebody who speaks needs two of them.
+# A decode in two seconds is all a PD worker can do: somebody who speaks needs two of them, even
+# if the machine is so busy that every second decode is left out.
 PROFILE = CapacityProfile(
     "any",
     "a test",
     "2026-01-01",
     encode_worker=PoolProfile({"windows": 0.001}, 5.0, 2.0),
-    pd_worker=PoolProfile({"decodes": 1.0}, 5.0, 2.0),
+    pd_worker=PoolProfile({"decodes": 0.5}, 5.0, 2.0),
 )
 
 
@@ -35,7 +36,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
         "--Planner.replicas=2",
         f"--Planner.profile={file}",
         "--Planner.step_seconds=1",
-        "--Planner.ebb_seconds=2",
+        # A moment in which a process hangs is no ebb.
+        "--Planner.ebb_seconds=10",
         "--Planner.settle_seconds=4",
         "--Planner.pd={maximum: 2}",
         "--Common.load_report_seconds=0.5",
@@ -49,12 +51,12 @@ async def test_a_pool_grows_while_somebody_speaks_and_shrinks_when_it_is_quiet(
 ) -> None:
     launcher = Launcher(server)
     assert launcher.ready("PdWorker") == 1
-    speech = np.tile(recordings.samples("kitchen"), 2)
+    speech = np.tile(recordings.samples("kitchen"), 3)
     session = asyncio.create_task(_spoken(server, speech))
-    await eventually(lambda: launcher.replicas("PdWorker") == 2, seconds=20)
+    await eventually(lambda: launcher.replicas("PdWorker") == 2, seconds=60)
     events = await session
     assert events[-1]["type"] == "done"
-    await eventually(lambda: launcher.replicas("PdWorker") == 1, seconds=60)
+    await eventually(lambda: launcher.replicas("PdWorker") == 1, seconds=120)
     assert launcher.replicas("EncodeWorker") == 1
     decisions = [line for line in server.log if "pd_worker: 1 → 2" in line]
     acted = [line for line in decisions if "another planner decides" not in line]

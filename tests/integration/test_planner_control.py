@@ -29,7 +29,8 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[str]:
+def etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr("auricle.planner.leadership.etcd._CALL_SECONDS", 30)
     with etcd_server(tmp_path) as server:
         yield server.url
 

@@ -25,13 +25,17 @@ from auricle.tasks import within
 from tests.server import eventually
 
 pytestmark = pytest.mark.integration
+# Longer than any wait here: what ends before has not waited for its drain's deadline.
+DRAIN_SECONDS = 200.0
 
 
 def process(name: str, script: str, number: int = 1) -> Process:
     code = "import os, sys, time, signal\n" + textwrap.dedent(script)
     shown = name if number == 1 else f"{name}-{number}"
     command = [sys.executable, "-u", "-c", code]
-    return Process(shown, name, command, {"AURICLE_SUPERVISED": "1"}, number, drain_seconds=20)
+    return Process(
+        shown, name, command, {"AURICLE_SUPERVISED": "1"}, number, drain_seconds=DRAIN_SECONDS
+    )
 
 
 class Scripts:
@@ -76,18 +80,18 @@ class Run:
             self.supervisor.run(self._groups, ready.set, self._stop_order)
         )
         try:
-            await within(30, ready.wait(), "starting")
+            await within(60, ready.wait(), "starting")
             yield
         finally:
             self.supervisor.stop()
-            await within(30, running, "stopping")
+            await within(60, running, "stopping")
 
     def children(self) -> list[psutil.Process]:
         """Processes started since."""
         return [c for c in psutil.Process().children() if c not in self._before]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not condition():
                 await self.changed.wait()
                 self.changed.clear()
@@ -119,7 +123,7 @@ async def test_a_crashed_process_is_started_again(tmp_path: Path) -> None:
     run = Run(process("fragile", script), scripts={"fragile": script})
     async with run.ready():
         # While it is gone it is not ready.
-        await eventually(lambda: run.supervisor.counts()["fragile"]["ready"] == 0, seconds=30)
+        await eventually(lambda: run.supervisor.counts()["fragile"]["ready"] == 0, seconds=60)
         await run.until(lambda: len(run.statuses) == 2)
         assert run.supervisor.counts()["fragile"] == {"replicas": 1, "ready": 1}
     assert "ended with exit code 3; starting again at once" in run.output.getvalue()
@@ -143,7 +147,7 @@ def _dead(process: psutil.Process) -> bool:
 
 async def told_of(run: Run) -> psutil.Process:
     """The process that a script says it has left."""
-    await eventually(lambda: "left" in run.output.getvalue(), seconds=30)
+    await eventually(lambda: "left" in run.output.getvalue(), seconds=60)
     found = re.search(r"left (\d+)", run.output.getvalue())
     assert found is not None
     return psutil.Process(int(found.group(1)))
@@ -164,7 +168,7 @@ async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
         parent = left.parent()
         assert parent is not None
         parent.kill()
-        await eventually(lambda: not left.is_running() or _dead(left), seconds=30)
+        await eventually(lambda: not left.is_running() or _dead(left), seconds=60)
 
 
 async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
@@ -172,6 +176,7 @@ async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
 ) -> None:
     """As vLLM's EngineCore may while it starts. The launcher ends after it, and says so."""
     monkeypatch.setattr("auricle.launcher.leftovers._END_SECONDS", 0.5)
+    monkeypatch.setattr("auricle.launcher.leftovers._KILLED_SECONDS", 60.0)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')"
     script = f"""
         import subprocess, sys, time
@@ -210,19 +215,20 @@ async def test_what_a_process_said_before_it_ended_is_heard_to_the_last_word() -
     async with run.ready():
         (child,) = run.children()
         child.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not ended(child):
             assert time.monotonic() < deadline
             time.sleep(0.01)  # noqa: ASYNC251  the supervisor shall not look meanwhile
         await run.until(lambda: ("worker", "leaving") in run.statuses)
-        await eventually(lambda: "last word" in run.output.getvalue(), seconds=30)
+        await eventually(lambda: "last word" in run.output.getvalue(), seconds=60)
     assert run.output.getvalue().count("a line of its log") == 1000
 
 
 async def test_a_process_that_ignores_its_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("auricle.launcher.stopping._STOP_SECONDS", 1.0)
+    # Time enough to say that it has heard of it, however busy the machine is.
+    monkeypatch.setattr("auricle.launcher.stopping._STOP_SECONDS", 5.0)
     deaf = """
         def ignore(*_):
             print("AURICLE_STATUS ignoring")
@@ -261,7 +267,7 @@ async def test_a_component_is_scaled_up_and_down_while_it_runs() -> None:
         # Those that leave are told to drain; the one that stays is not.
         await run.until(lambda: [s for _, s in run.statuses].count("draining") == 2)
         assert ("worker", "draining") not in run.statuses
-        await eventually(lambda: len(run.children()) == 1, seconds=30)
+        await eventually(lambda: len(run.children()) == 1, seconds=60)
     assert ("worker", "stopped") in run.statuses
 
 
@@ -270,7 +276,7 @@ async def test_a_drained_process_is_not_started_again_and_its_number_is_free() -
     async with run.ready():
         await run.supervisor.scale("worker", 0)
         # Its number is taken until it is gone for good.
-        await eventually(lambda: "gone" in run.output.getvalue(), seconds=30)
+        await eventually(lambda: "gone" in run.output.getvalue(), seconds=60)
         assert not run.children()
         await run.supervisor.scale("worker", 1)
         await run.until(lambda: run.statuses.count(("worker", "ready")) == 2)
@@ -300,19 +306,19 @@ async def test_sigterm_drains_callers_before_what_they_call() -> None:
     async with run.ready():
         children = run.children()
         os.kill(os.getpid(), signal.SIGTERM)
-        await eventually(lambda: all(ended(child) for child in children), seconds=30)
+        await eventually(lambda: all(ended(child) for child in children), seconds=60)
     assert run.statuses[3:] == [
         (name, status)
         for name in ("front", "processor", "worker")
         for status in ("draining", "drained")
     ]
-    assert "after 20 s at the latest" in run.output.getvalue()
+    assert "after 200 s at the latest" in run.output.getvalue()
 
 
 async def test_what_still_serves_is_restarted_while_its_callers_drain() -> None:
     run = Run(process("worker", SERVES), process("front", HOLDS))
     async with run.ready():
-        worker = psutil.Process(min(child.pid for child in run.children()))
+        worker = min(run.children(), key=psutil.Process.create_time)
         os.kill(os.getpid(), signal.SIGTERM)
         await run.until(lambda: ("front", "draining") in run.statuses)
         worker.kill()
@@ -328,7 +334,7 @@ async def test_a_second_sigterm_or_ctrl_c_ends_all_drains(number: signal.Signals
         os.kill(os.getpid(), signal.SIGTERM)
         await run.until(lambda: ("front", "draining") in run.statuses)
         os.kill(os.getpid(), number)
-        await eventually(lambda: all(ended(child) for child in children), seconds=15)
+        await eventually(lambda: all(ended(child) for child in children), seconds=60)
     assert run.statuses[-2:] == [("front", "stopped"), ("worker", "stopped")]
     assert ("worker", "draining") not in run.statuses
 
@@ -338,7 +344,7 @@ async def test_ctrl_c_alone_drains_nothing() -> None:
     async with run.ready():
         children = run.children()
         os.kill(os.getpid(), signal.SIGINT)
-        await eventually(lambda: all(ended(child) for child in children), seconds=15)
+        await eventually(lambda: all(ended(child) for child in children), seconds=60)
     assert run.statuses[-2:] == [("front", "stopped"), ("worker", "stopped")]
 
 
@@ -353,7 +359,7 @@ async def test_a_drain_has_its_own_time_and_then_the_time_to_stop(
     async with run.ready():
         children = run.children()
         os.kill(os.getpid(), signal.SIGTERM)
-        await eventually(lambda: all(ended(child) for child in children), seconds=30)
+        await eventually(lambda: all(ended(child) for child in children), seconds=60)
     assert ("front", "drained") not in run.statuses  # killed
     assert ("worker", "drained") in run.statuses
 
@@ -372,7 +378,7 @@ async def test_a_process_that_drains_already_is_waited_for_or_hurried_with_the_o
         await run.supervisor.scale("worker", 3)  # a planner that has not heard of it
         assert len(run.children()) == 2
         os.kill(os.getpid(), signal.SIGINT)
-        await eventually(lambda: all(ended(child) for child in children), seconds=15)
+        await eventually(lambda: all(ended(child) for child in children), seconds=60)
     assert {status for _, status in run.statuses[-2:]} == {"stopped"}
 
 
@@ -385,16 +391,16 @@ async def test_a_frozen_process_is_killed_and_started_again() -> None:
             time.sleep(0.1)
     """
     victim = process("victim", script)
-    victim.liveness_seconds = 0.5
+    victim.liveness_seconds = 5.0  # a busy machine is not to be taken for a frozen process
     run = Run(victim)
     async with run.ready():
-        await eventually(lambda: victim.alive_at is not None, seconds=30)
+        await eventually(lambda: victim.alive_at is not None, seconds=60)
         (child,) = run.children()
         child.send_signal(signal.SIGSTOP)
         await run.until(lambda: run.statuses.count(("victim", "ready")) == 2)
         assert ended(child)
     said = run.output.getvalue()
-    assert "has not answered for 0.5 s: killed" in said
+    assert "has not answered for 5 s: killed" in said
     assert "AURICLE_ALIVE" not in said
 
 

@@ -70,7 +70,7 @@ class Door:
             )
             server = DoorServer(config)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await server.accepting.wait()
                 try:
                     yield

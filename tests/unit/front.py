@@ -127,12 +127,12 @@ class Front:
 
     async def get(self, path: str, secret: str | None = None) -> httpx.Response:
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-        async with httpx.AsyncClient(base_url=self.url) as client:
+        async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
             return await client.get(path, headers=headers)
 
     async def post(self, secret: str | None = None, **fields: str) -> httpx.Response:
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-        async with httpx.AsyncClient(base_url=self.url) as client:
+        async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
             return await client.post(
                 "/v1/audio/transcriptions",
                 data={"model": "demo", **fields},

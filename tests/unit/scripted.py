@@ -92,8 +92,8 @@ def session(
     recognizer = Recognizer(
         "s",
         "t",
-        EncodePool(workers, 1.0, 3),  # type: ignore[arg-type]
-        PdPool(workers, 1.0, 3),  # type: ignore[arg-type]
+        EncodePool(workers, 60.0, 3),  # type: ignore[arg-type]
+        PdPool(workers, 60.0, 3),  # type: ignore[arg-type]
     )
     opened = OpenSession(
         "s", "t", None, "", chunk_ms, partials=partials, resume=resume or ResumePoint()

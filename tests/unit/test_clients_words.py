@@ -169,7 +169,7 @@ async def test_a_stream_that_fails_says_nothing_of_why(
 ) -> None:
     front = Front()
     front.processors.failure = lambda: error
-    async with asyncio.timeout(20), front.serving(), front.connect("/v1/audio/stream") as socket:
+    async with asyncio.timeout(60), front.serving(), front.connect("/v1/audio/stream") as socket:
         await socket.send(START)
         said, code, reason = await last_words(socket)
     assert code == 1011
@@ -186,7 +186,7 @@ async def test_a_handshake_that_fails_says_nothing_of_why(
 ) -> None:
     front = Front()
     front.processors.refused_at = lambda: error
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
             async with front.connect(path):
                 pass
@@ -204,7 +204,7 @@ async def test_a_realtime_session_that_fails_says_nothing_of_why(
 
     monkeypatch.setattr("auricle.frontend.realtime.session.RealtimeSession._clear", broken)
     front = Front()
-    async with asyncio.timeout(20), front.serving(), front.connect("/v1/realtime") as socket:
+    async with asyncio.timeout(60), front.serving(), front.connect("/v1/realtime") as socket:
         await socket.recv()
         await socket.send('{"type": "input_audio_buffer.clear"}')
         said, code, reason = await last_words(socket)
@@ -248,7 +248,7 @@ async def test_a_recording_that_fails_says_nothing_of_why(
     where = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
     monkeypatch.setattr(where, transcribe)
     front = Front()
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         answer = await front.post(stream="true")
     assert answer.status_code == (200 if begun else error_status(error))
     assert "secret" not in answer.text
@@ -267,7 +267,7 @@ async def test_other_answers_say_nothing_either(
 ) -> None:
     front = Front()
     front.processors.refused_at = lambda: error
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         answer = await front.get("/health")
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal"
@@ -285,7 +285,7 @@ async def test_no_header_repeats_what_a_client_sent() -> None:
         "sec-websocket-protocol": "marker",
         "user-agent": "marker",
     }
-    async with asyncio.timeout(20), front.serving(), httpx.AsyncClient() as client:
+    async with asyncio.timeout(60), front.serving(), httpx.AsyncClient(timeout=60) as client:
         for method, path in (
             ("GET", "/v1/marker"),
             ("POST", "/live"),
@@ -304,7 +304,7 @@ async def test_a_form_in_an_odd_charset_is_refused(charset: str) -> None:
     """Some end in errors of their own, one takes quadratic time, one gives half characters."""
     body = b'--x\r\ncontent-disposition: form-data; name="model"\r\n\r\n\\ud800\xff\r\n--x--\r\n'
     front = Front()
-    async with asyncio.timeout(20), front.serving(), httpx.AsyncClient() as client:
+    async with asyncio.timeout(60), front.serving(), httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(
             f"{front.url}/v1/audio/transcriptions",
             content=body,

@@ -176,11 +176,11 @@ async def test_a_recording_is_decoded_beside_bombs(
 ) -> None:
     """Two bombs of one client, one of them in work and one waiting."""
     alone = await collect(processes, job(), recordings.path("market"))
-    path = silence(tmp_path, 1)
-    bombs = [asyncio.create_task(collect(processes, job(), path, "attacker")) for _ in range(2)]
+    path, bomb = silence(tmp_path, 10), job(recording=RecordingLimits(seconds=11.0 * HOUR))
+    bombs = [asyncio.create_task(collect(processes, bomb, path, "attacker")) for _ in range(2)]
     await asyncio.sleep(0)
     assert await collect(processes, job(), recordings.path("market"), "other") == alone
-    assert not any(bomb.done() for bomb in bombs)
-    for bomb in bombs:
-        bomb.cancel()
+    assert not any(bombing.done() for bombing in bombs)
+    for bombing in bombs:
+        bombing.cancel()
     await asyncio.gather(*bombs, return_exceptions=True)

@@ -14,7 +14,7 @@ from auricle.runtime.network import EventSockets, event_sockets
 from auricle.settings import CommonSettings
 
 pytestmark = pytest.mark.unit
-_SECONDS = 10_000  # of ZeroMQ's time-outs, in milliseconds
+_SECONDS = 60_000  # of ZeroMQ's time-outs, in milliseconds
 
 
 def sockets_in(path: Path) -> EventSockets:
@@ -75,7 +75,7 @@ def test_when_the_process_with_the_relay_ends_another_one_relays(
     at = sockets_in(tmp_path)
     first, second = EventRelay(at), EventRelay(at)
     first.start()
-    assert first.running.wait(10)
+    assert first.running.wait(60)
     second.start()
     publisher = context.socket(zmq.PUB)
     publisher.connect(f"ipc://{at.publishers}")
@@ -83,7 +83,7 @@ def test_when_the_process_with_the_relay_ends_another_one_relays(
     assert heard(publisher, subscriber, b"before")
     assert not second.running.is_set()
     first.close()
-    assert second.running.wait(10)
+    assert second.running.wait(60)
     assert heard(publisher, subscriber, b"after")
     second.close()
 
@@ -92,7 +92,7 @@ def test_a_relay_that_never_ran_can_be_closed(tmp_path: Path) -> None:
     at = sockets_in(tmp_path)
     first, second = EventRelay(at), EventRelay(at)
     first.start()
-    assert first.running.wait(10)
+    assert first.running.wait(60)
     second.start()
     second.close()
     first.close()

@@ -119,7 +119,7 @@ async def test_frames_of_one_byte_are_not_all_parsed_at_once_and_none_is_lost(
     assert not subject.wire.reading
     for _ in sent:
         subject.take.release()
-    await eventually(lambda: len(subject.taken) == len(sent), seconds=30)
+    await eventually(lambda: len(subject.taken) == len(sent), seconds=60)
     assert subject.taken == sent
     assert subject.wire.reading
 

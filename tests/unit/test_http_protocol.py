@@ -169,12 +169,12 @@ async def test_a_tls_handshake_has_a_deadline(tmp_path: Path) -> None:
     issued.private_key_pem.write_to_path(key)
     trusted = ssl.create_default_context()
     authority.configure_trust(trusted)
-    door, app = Door(ConnectionLimits(head_seconds=0.3)), App()
+    door, app = Door(ConnectionLimits(head_seconds=3.0)), App()
     async with door.serving(app.app, ssl_certfile=certificate, ssl_keyfile=key):
         reader, writer = await door.connect()
         assert await reader.read() == b""  # and sends nothing
         writer.close()
-        async with httpx.AsyncClient(verify=trusted) as client:
+        async with httpx.AsyncClient(verify=trusted, timeout=60) as client:
             assert (await client.get(f"https://127.0.0.1:{door.port}/")).status_code == 200
 
 
@@ -219,7 +219,7 @@ async def test_endless_headers_are_refused(piece: bytes) -> None:
 
 async def test_a_large_body_and_its_headers_are_taken() -> None:
     door, app = Door(LIMITS), App()
-    async with door.serving(app.app), httpx.AsyncClient() as client:
+    async with door.serving(app.app), httpx.AsyncClient(timeout=60) as client:
         url = f"http://127.0.0.1:{door.port}/"
         headers = {f"x-{number}": "y" * 1000 for number in range(50)}
         answer = await client.post(url, content=bytes(5_000_000), headers=headers)
@@ -310,7 +310,7 @@ async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str
     clock, app, door = Clock(), App(), Door(LIMITS)
     limited = HandshakeLimit(app.app, Rates(1.0, "requests", clock), RefusalLog())
     options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
-    async with door.serving(limited, **options), httpx.AsyncClient() as client:
+    async with door.serving(limited, **options), httpx.AsyncClient(timeout=60) as client:
 
         async def status(path: str = "", address: str = "10.0.0.1") -> int:
             url = f"http://127.0.0.1:{door.port}/{path}"

@@ -103,7 +103,7 @@ async def test_sessions_that_are_ahead_decode_in_turns_and_live_ones_do_not_wait
     for subject, ahead in zip(subjects, (True, True, False), strict=True):
         await subject.push(0, noise(GRID), 1.0, ahead=ahead)
     partials = [asyncio.ensure_future(anext(stream)) for stream in streams]
-    await eventually(lambda: len(workers.decodes) == 2, seconds=5)
+    await eventually(lambda: len(workers.decodes) == 2, seconds=60)
     assert [request.background for request in workers.decodes] in ([True, False], [False, True])
     workers.hold.set()
     await asyncio.gather(*partials)

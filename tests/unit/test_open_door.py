@@ -148,7 +148,7 @@ async def test_the_place_of_a_client_that_left_is_free_whatever_its_processor_do
                 await socket.send("nonsense")
                 assert json.loads(await socket.recv())["code"] == "protocol"
                 await socket.wait_closed()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not await sessions.connected("10.0.0.1"):
                     pass
         sessions.processor.takes_back.set()

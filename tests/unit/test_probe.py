@@ -65,7 +65,7 @@ async def test_a_step_that_fails_is_named_and_not_repeated() -> None:
 
 
 async def test_a_step_that_hangs_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_STEP_SECONDS", 0.01)
+    monkeypatch.setattr(probe, "_STEP_SECONDS", 1.0)  # the encode before it has as long
     made = await prober(Workers(DecodeRequest, hanging=True)).probe(AskProbe(21, 31))
     assert (made.failed, made.fault) == ("decode", "deadline")
 

@@ -40,7 +40,7 @@ async def test_a_window_that_a_segment_has_twice_is_sent_once() -> None:
     workers = Readers()
     audio = SegmentAudio(VIEW.geometry, KeyScheme(VIEW.fingerprint, "float32", "t"))
     audio.push(np.zeros(25 * 16_000, np.int16))
-    recognizer = Recognizer("s", "t", EncodePool(workers, 1.0, 3), PdPool(workers, 1.0, 3))  # type: ignore[arg-type]
+    recognizer = Recognizer("s", "t", EncodePool(workers, 60.0, 3), PdPool(workers, 60.0, 3))  # type: ignore[arg-type]
     task = DecodeTask(PROMPT.head(""), PROMPT.tail(None), 20, final=True)
     await recognizer.decode(audio, audio.samples, task, UsageMeter())
     recognizer.close()

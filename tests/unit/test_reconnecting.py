@@ -207,8 +207,8 @@ async def test_it_gives_up_in_time() -> None:
 
     async with serving(first, refuse=refuse) as url:
         with pytest.raises(Overloaded, match="refused"):
-            await streamed(url, resume_seconds=0.3)
-    assert len(refuse) < 99
+            await streamed(url, resume_seconds=2.0)
+    assert len(refuse) < 99  # it has tried more than once
 
 
 async def test_a_refused_token_is_the_end() -> None:

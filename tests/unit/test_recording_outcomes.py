@@ -90,7 +90,7 @@ class Requests:
             await serving
 
     async def post(self, name: str, **fields: str) -> httpx.Response:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.post(
                 self.url,
                 data={"model": "demo", **fields},
@@ -111,7 +111,7 @@ class Requests:
 @pytest.mark.parametrize("stream", ["false", "true"])
 async def test_an_answered_recording_is_done(stream: str) -> None:
     requests = Requests()
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         assert "ten green apples" in (await requests.post("x.wav", stream=stream)).text
     assert requests.ended() == {"done": 1}
 
@@ -119,7 +119,7 @@ async def test_an_answered_recording_is_done(stream: str) -> None:
 @pytest.mark.parametrize("stream", ["false", "true"])
 async def test_a_recording_is_told_when_the_frontend_cannot_wait_for_it(stream: str) -> None:
     requests = Requests()
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         asked = asyncio.create_task(requests.post("endless.wav", stream=stream))
         await requests.transcriber.asked.wait()
         assert requests.door.leave(10.0) == 1
@@ -134,14 +134,14 @@ async def test_a_recording_is_told_when_the_frontend_cannot_wait_for_it(stream: 
 
 async def test_a_recording_that_fails_counts_by_its_error() -> None:
     requests = Requests()
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         assert (await requests.post("broken.wav")).status_code == 400
     assert requests.ended() == {"undecodable_audio": 1}
 
 
 async def test_a_client_that_leaves_before_the_answer_is_gone() -> None:
     requests = Requests()
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         posting = asyncio.create_task(requests.post("endless.wav"))
         await requests.transcriber.asked.wait()
         posting.cancel()
@@ -158,7 +158,7 @@ async def test_all_that_was_decoded_is_charged(name: str) -> None:
     """Silence too, and what was decoded before a recording failed."""
     requests = Requests(limited(1.0))
     requests.transcriber.heard = 59.0
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         await requests.post(name)
         assert (await requests.post("x.wav")).status_code == 200  # 59 of 60 s are used
         assert (await requests.post("x.wav")).status_code == 429
@@ -166,7 +166,7 @@ async def test_all_that_was_decoded_is_charged(name: str) -> None:
 
 async def test_what_is_charged_is_not_text() -> None:
     requests = Requests()
-    async with asyncio.timeout(20), requests.serving():
+    async with asyncio.timeout(60), requests.serving():
         assert (await requests.post("x.wav", response_format="json")).json() == {
             "text": "ten green apples",
             "usage": {"type": "duration", "seconds": 1},
@@ -176,6 +176,6 @@ async def test_what_is_charged_is_not_text() -> None:
 async def test_turns_are_the_tenants_and_without_keys_the_addresses() -> None:
     for keys, owner in ((limited(60.0), "acme"), (ANYBODY, "127.0.0.1")):
         requests = Requests(keys)
-        async with asyncio.timeout(20), requests.serving():
+        async with asyncio.timeout(60), requests.serving():
             await requests.post("x.wav")
         assert [recording.owner for recording in requests.transcriber.recordings] == [owner]

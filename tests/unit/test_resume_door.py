@@ -50,7 +50,7 @@ async def ends(front: Front, path: str, start: str) -> tuple[str, int, str]:
 
 async def test_a_start_without_a_token_is_ended() -> None:
     front = Watched()
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         code, close_code, said = await ends(front, f"{STREAM}?resume=true", START)
     assert (code, close_code) == ("resume_missing", 1008)
     assert "without it for a new session" in said
@@ -60,7 +60,7 @@ async def test_a_start_without_a_token_is_ended() -> None:
 async def test_a_false_token_is_ended() -> None:
     front = Watched()
     start = json.dumps(json.loads(START) | {"resume": {"token": "A" * 300, "from_sample": 0}})
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         code, close_code, _ = await ends(front, f"{STREAM}?resume=true", start)
     assert (code, close_code) == ("resume_malformed", 1008)
 
@@ -68,14 +68,14 @@ async def test_a_false_token_is_ended() -> None:
 async def test_a_server_that_gives_no_tokens_takes_none() -> None:
     front = Watched(resume_seconds=0)
     start = json.dumps(json.loads(START) | {"resume": {"token": "A", "from_sample": 0}})
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         code, close_code, _ = await ends(front, STREAM, start)
     assert (code, close_code) == ("resume_off", 1008)
 
 
 async def test_other_protocols_have_no_such_way_in() -> None:
     front = Watched()
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         for path in (f"{STREAM}?resume=false", f"{REALTIME}?resume=true"):
             async with front.connect(path):
                 pass
@@ -84,7 +84,7 @@ async def test_other_protocols_have_no_such_way_in() -> None:
 
 async def test_another_value_is_refused_at_the_handshake() -> None:
     front = Watched()
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
             await front.connect(f"{STREAM}?resume=1")
     assert refused.value.response.status_code == 400

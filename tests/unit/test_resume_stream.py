@@ -137,7 +137,7 @@ class House:
             FrontendMetrics(CollectorRegistry(), self.settings),
         )
         tokens = ResumeTokens(self._tokens, self._seconds, "demo")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             try:
                 await StreamProtocol(frontend, tokens).serve(cast(Any, client))
             except ClientGone:

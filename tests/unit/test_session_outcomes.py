@@ -96,7 +96,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         lead=lambda: None,
     )
     tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await StreamProtocol(frontend, tokens).serve(socket)  # type: ignore[arg-type]
 
 

@@ -70,7 +70,7 @@ class Uploads:
             yield
 
     async def post(self, address: str, name: str = "x.wav", key: str = "none") -> httpx.Response:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.post(
                 f"http://127.0.0.1:{self.door.port}/",
                 data={"model": "demo"},

@@ -39,11 +39,11 @@ async def test_a_thread_has_ended_when_who_waited_for_it_was_cancelled() -> None
 
     def work() -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(60)
         ended.set()
 
     task = asyncio.create_task(in_thread(work))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
@@ -157,7 +157,8 @@ async def test_a_turn_ends_after_its_time_and_others_run_before_the_next(
     assert "".join(ran) == "aabbaabb"
 
 
-async def test_who_waits_anyway_does_not_give_way() -> None:
+async def test_who_waits_anyway_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoopTurn, "clock", staticmethod(lambda: 0.0))
     turn = LoopTurn()
     turn.begin()
     assert not turn.used_up

@@ -25,7 +25,7 @@ def made(name: str, *scopes: str) -> tuple[str, ApiKey]:
 async def test_a_live_session_ends_with_a_reason_and_its_neighbour_goes_on(path: str) -> None:
     (secret, entry), (other_secret, other) = made("acme"), made("globex")
     front = Front([entry, other])
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         async with front.connect(path, secret) as ending, front.connect(path, other_secret) as kept:
             for socket in (ending, kept):
                 if path == "/v1/realtime":
@@ -57,7 +57,7 @@ async def test_a_recording_ends_too() -> None:
         yield
 
     front.decoders.outputs = parts
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         posting = asyncio.create_task(front.post(secret))
         await begun.wait()
         front.access.replace([])
@@ -70,7 +70,7 @@ async def test_a_key_opens_what_it_is_for() -> None:
     live, live_entry = made("live", "live")
     recordings, recordings_entry = made("recordings", "recordings")
     front = Front([live_entry, recordings_entry])
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         assert (await front.post(live)).json()["error"]["code"] == "forbidden"
         for path in ("/v1/audio/stream", "/v1/realtime"):
             with pytest.raises(websockets.InvalidStatus) as refused:
@@ -86,10 +86,10 @@ async def test_a_key_opens_what_it_is_for() -> None:
 async def test_metrics_are_open_unless_they_need_an_operators_key() -> None:
     (secret, client), (operator_secret, operator) = made("acme"), made("ops", "operations")
     front = Front([client, operator])
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         assert (await front.get("/metrics")).status_code == 200
     front = Front([client, operator], metrics_need_key=True)
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(60), front.serving():
         assert (await front.get("/metrics")).status_code == 401
         assert (await front.get("/metrics", secret)).status_code == 403
         assert (await front.get("/metrics", operator_secret)).status_code == 200

@@ -85,8 +85,10 @@ class Wire:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._writer.drain()
 
-    async def receive(self, seconds: float = ANSWER_SECONDS) -> bytes:
-        """Return what comes next; b"" once the server has closed. Raises Hung."""
+    async def receive(self, seconds: float | None = None) -> bytes:
+        """Return what comes next; b"" once the server has closed. Raises Hung, after
+        ANSWER_SECONDS if nothing else is said."""
+        seconds = ANSWER_SECONDS if seconds is None else seconds
         try:
             async with asyncio.timeout(seconds):
                 data = await self._reader.read(1 << 16)

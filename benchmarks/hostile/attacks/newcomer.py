@@ -35,8 +35,9 @@ def _authorization(target: Target) -> dict[str, str]:
     return {"Authorization": f"Bearer {target.newcomer}"} if target.newcomer else {}
 
 
-async def is_let_in(target: Target, within_seconds: float = ANSWER_SECONDS) -> str:
-    """Open a live session; return why not, or ""."""
+async def is_let_in(target: Target, within_seconds: float | None = None) -> str:
+    """Open a live session, within ANSWER_SECONDS by default; return why not, or ""."""
+    within_seconds = ANSWER_SECONDS if within_seconds is None else within_seconds
     began = time.monotonic()
     try:
         async with websockets.connect(

@@ -37,7 +37,7 @@ async def index(observed: Server) -> AsyncIterator[KvIndex]:
     """As the processor has one."""
     settings = ProcessorSettings(model=MODEL, discovery_path=observed.discovery, placement="kv")
     runtime = Runtime(settings)
-    await runtime.client("pd_worker", "generate").wait_for_instances(10)
+    await runtime.client("pd_worker", "generate").wait_for_instances(60)
     yield runtime.kv_index("pd_worker", "generate")
     runtime.close()
 
@@ -52,7 +52,7 @@ async def prefilled(server: Server, context: str) -> int:
 
 async def holders(index: KvIndex, head: tuple[int, ...], tenant: str = "default") -> list[int]:
     """Who holds the prompt's head, once anybody does."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (held := await index.held(head, tenant)):  # noqa: ASYNC110  it only answers
             await asyncio.sleep(0.02)
     return list(held)
@@ -64,7 +64,7 @@ async def listening(server: Server, limit: int) -> None:
     Any one hit may be luck, of which two contexts in a row are less.
     """
     hits = 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         for number in itertools.count():
             context = context_of(f"Newcomer {number}")
             await prefilled(server, context)
@@ -86,8 +86,11 @@ async def test_sessions_with_one_context_go_where_it_is(observed: Server, index:
         assert await prefilled(observed, context) > len(head)
         await holders(index, head)
         for _ in range(2):
-            missed += await prefilled(observed, context) >= limit
-    # What the router says is a hint: on a busy machine an answer may come too late.
+            logged = len(observed.log)
+            elsewhere = await prefilled(observed, context) >= limit
+            # What the router says is a hint: on a busy machine an answer may come too late.
+            late = any("placed by load alone" in line for line in observed.log[logged:])
+            missed += elsewhere and not late
     assert missed <= 1
 
 
