@@ -54,6 +54,8 @@ class Door:
     async def serving(self, app: ASGIApp, **options: Any) -> AsyncIterator[None]:
         usual: dict[str, Any] = {
             "ws": WebSocketProtocol,
+            # Tests read frames as they come, and may last longer than the 20 s to the first ping.
+            "ws_ping_interval": None,
             "ws_ping_timeout": None,
             "proxy_headers": False,
             "timeout_graceful_shutdown": 2,
