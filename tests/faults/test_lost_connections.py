@@ -9,7 +9,7 @@ import pytest
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.records import Records
 from tests.faults.sessions import check_words, heard, spoken, until
-from tests.server import Server
+from tests.server import Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 
@@ -19,6 +19,8 @@ async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
     server: Server, undisturbed: str, component: str
 ) -> None:
     logged, records = len(server.log), Records(server.discovery)
+    # A worker that another test has killed is listed for some seconds more.
+    await eventually(lambda: len(records.addresses(component)) == 1, seconds=60)
     ((instance, (host, port)),) = records.addresses(component).items()
     proxy = Proxy(host, port)
     async with proxy.listening() as own:
