@@ -56,7 +56,16 @@ class Client:
     trace = ""
     chunk_multiple = 1
 
-    def __init__(self, name: str, start: Event, pcm: np.ndarray, most: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        start: Event,
+        pcm: np.ndarray,
+        most: int | None = None,
+        *,
+        ends: bool = True,
+    ) -> None:
+        """Without `ends` it stays after its last packet, and says nothing more."""
         self.session = name
         self.client = SimpleNamespace(key=ANYONE, tenant="default")
         self.resumes = "resume" in start
@@ -64,16 +73,19 @@ class Client:
         self._messages: list[tuple[str | None, bytes]] = [
             (json.dumps(start), b""),
             *((None, packet) for packet in packets),
-            ('{"type": "end"}', b""),
+            *([('{"type": "end"}', b"")] if ends else []),
         ]
         self._most = most
         self._cut = asyncio.Event()
+        self.has_final = asyncio.Event()
         self.events: list[Event] = []
         self.charged = 0.0
 
     async def receive(self, _seconds: float, _what: str) -> tuple[str | None, bytes]:
         for _ in range(20):  # everything that is on its way gets through
             await asyncio.sleep(0)
+        if not self._messages:
+            await self._cut.wait()
         if self._cut.is_set():
             raise ClientGone
         return self._messages.pop(0)
@@ -93,6 +105,8 @@ class Client:
             self._cut.set()
             raise ClientGone
         self.events.append(json.loads(text))
+        if self.events[-1]["type"] == "final":
+            self.has_final.set()
 
 
 class Bus(NoBus):
@@ -125,8 +139,20 @@ class House:
         self, start: Event, pcm: np.ndarray, most: int | None = None, leaving: bool = False
     ) -> Client:
         """Serve one connection on a frontend that knows nothing of the others."""
+        client = Client(self.name(), start, pcm, most)
+        async with asyncio.timeout(60):
+            try:
+                await self.frontend(leaving=leaving).serve(cast(Any, client))
+            except ClientGone:
+                assert most is not None
+        return client
+
+    def name(self) -> str:
+        """Name of the next connection."""
         self._connections += 1
-        client = Client(f"sess_{self._connections}", start, pcm, most)
+        return f"sess_{self._connections}"
+
+    def frontend(self, *, leaving: bool = False) -> StreamProtocol:
         frontend = Frontend(
             self.settings,
             ("demo",),
@@ -136,13 +162,7 @@ class House:
             self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),
         )
-        tokens = ResumeTokens(self._tokens, self._seconds, "demo")
-        async with asyncio.timeout(60):
-            try:
-                await StreamProtocol(frontend, tokens).serve(cast(Any, client))
-            except ClientGone:
-                assert most is not None
-        return client
+        return StreamProtocol(frontend, ResumeTokens(self._tokens, self._seconds, "demo"))
 
 
 START: Event = {"type": "start", "sample_rate": RATE}
@@ -246,6 +266,34 @@ async def test_another_frontend_may_have_other_defaults() -> None:
     after = await house.connection(START | {"resume": resume}, at(resume))
     assert once(before.events + after.events) == once(undisturbed)
     assert after.events[0]["chunk_ms"] == 640
+
+
+async def test_a_newer_connection_takes_the_session_over() -> None:
+    """The client lost the older one; the frontend does not know it yet."""
+    house = House()
+    undisturbed = (await house.connection(START, PCM)).events
+    frontend = house.frontend()
+    older = Client(house.name(), START, PCM[: 4 * RATE], ends=False)
+    serving = asyncio.create_task(frontend.serve(cast(Any, older)))
+    async with asyncio.timeout(60):
+        await older.has_final.wait()
+        resume = older.events[-1]["resume"]
+        newer = Client(house.name(), START | {"resume": resume}, at(resume))
+        told = len(older.events)
+        await frontend.serve(cast(Any, newer))
+        with pytest.raises(AuricleError) as ended:
+            await serving
+    assert ended.value.code == "resume_taken_over"
+    assert once(older.events[:told] + newer.events) == once(undisturbed)
+
+
+async def test_sessions_of_others_are_not_taken_over() -> None:
+    house = House()
+    frontend = house.frontend()
+    clients = [Client(house.name(), START, PCM) for _ in range(2)]
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(frontend.serve(cast(Any, client)) for client in clients))
+    assert [client.events[-1]["type"] for client in clients] == ["done", "done"]
 
 
 async def test_a_token_of_other_options_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Why a session cannot be resumed. Each reason has a code of its own."""
+"""Why a session cannot be resumed, or goes on elsewhere. Each reason has a code of its own."""
 
 from __future__ import annotations
 
@@ -93,3 +93,12 @@ class ResumePosition(BadRequest):
             f"resume.from_sample {quoted(sent)} is {where} the token's, {expected}; "
             f"the audio must be sent again from sample {expected}"
         )
+
+
+class ResumeTakenOver(BadRequest):
+    """A newer connection to this frontend goes on with the session."""
+
+    code = "resume_taken_over"
+
+    def __init__(self) -> None:
+        super().__init__("the session was resumed on a newer connection, and goes on there")

@@ -18,7 +18,9 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
 from auricle.frontend.stream import protocol
 from auricle.frontend.stream.beginning import Beginning, begin
+from auricle.frontend.stream.refusals import ResumeTakenOver
 from auricle.frontend.stream.resume_token import ResumeTokens
+from auricle.frontend.stream.takeovers import Takeovers
 from auricle.messages import Done, Failed, Final, Partial, SessionReady
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
@@ -30,13 +32,15 @@ class StreamProtocol:
     def __init__(self, frontend: Frontend, tokens: ResumeTokens) -> None:
         self._frontend = frontend
         self._tokens = tokens
+        self._takeovers = Takeovers()
 
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
         text = await self._first(socket)
         beginning = begin(self._frontend, self._tokens, socket, protocol.parse_start(text))
-        await _Session(self._frontend, socket, beginning).run()
+        with self._takeovers.serving(beginning.name) as taken_over:
+            await _Session(self._frontend, socket, beginning).run(taken_over)
 
     async def _first(self, socket: ClientSocket) -> str | None:
         seconds = self._frontend.settings.start_timeout_seconds
@@ -71,10 +75,11 @@ class _Session:
         self._resume_at: int | None = None
         self._told_all = False  # the last message is on its way; the client may leave
 
-    async def run(self) -> None:
-        """Run the session until done; see `StreamProtocol.serve`."""
+    async def run(self, taken_over: asyncio.Event) -> None:
+        """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
         writer = asyncio.create_task(self._write_events())
-        others = [asyncio.create_task(self._read()), asyncio.create_task(self._link.pump())]
+        parts = (self._read(), self._link.pump(), _until(taken_over))
+        others = [asyncio.create_task(part) for part in parts]
         try:
             await first_failure_or(writer, others)
         except ClientGone:
@@ -226,3 +231,8 @@ class _Session:
         if self._begun.offer is not None:
             reply = replace(reply, resume=self._begun.offer())
         return protocol.encode(reply)
+
+
+async def _until(taken_over: asyncio.Event) -> None:
+    await taken_over.wait()
+    raise ResumeTakenOver
