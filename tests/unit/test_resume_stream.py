@@ -47,7 +47,6 @@ class Client:
     """One connection's client: sends `start` and audio, and is cut after `most` messages."""
 
     trace = ""
-    chunk_multiple = 1
 
     def __init__(self, name: str, start: Event, pcm: np.ndarray, most: int | None) -> None:
         self.session = name
