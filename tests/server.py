@@ -33,7 +33,7 @@ ANSWER_SECONDS = 30.0
 _MARK = "AURICLE_TEST_RUN"
 # What load does to sessions is not the subject of tests of the graph: on a busy machine a single
 # session may take longer than the target, and then its cadence or its neighbour's is not as asked.
-_UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.assured_sessions=64")
+_UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 

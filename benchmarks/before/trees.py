@@ -29,7 +29,7 @@ from benchmarks.streaming.cost import server_options
 from tests.server import serving
 model = sys.argv[1]
 options = server_options(pathlib.Path(model), 30.0) if model else []
-unhurried = {"target_chunk_ms": 10**9, "assured_sessions": 64}
+unhurried = {"target_chunk_ms": 10**9, "assured_sessions": 64, "admission": "fixed"}
 has = ProcessorSettings.model_fields
 options += [f"--Processor.{key}={value}" for key, value in unhurried.items() if key in has]
 with serving(*options) as server:

@@ -43,7 +43,7 @@ def graph(model: Path, placement: Placement) -> Iterator[Running]:
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
         f"--Processor.max_sessions={_MOST}",
-        f"--Processor.assured_sessions={_MOST}",
+        "--Processor.admission=fixed",
         f"--Frontend.max_sessions={_MOST}",
         *placement.overrides(),
     ]

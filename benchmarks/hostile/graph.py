@@ -19,7 +19,7 @@ from tests.server import Server, serving
 
 _TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")
 # As configs/demo.yaml and the defaults have them; tests of the graph are less strict.
-_AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.assured_sessions=12")
+_AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
 # Every process puts its sockets there, and who may reach them is what is looked at. The server of
 # the decoding processes is not attacked: only processes of the same user reach it, and are trusted.
 _OWN_SOCKETS = ("launcher.sock", "control", "pubsub", "stats")

@@ -275,7 +275,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         seat = Seats(1).take("client")
-        client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, "sess_1", cast(Seat, seat), 1)
+        client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, "sess_1", cast(Seat, seat))
         error: str | None = None
         try:
             await protocol.serve(client)

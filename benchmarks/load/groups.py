@@ -29,8 +29,8 @@ _FIRST = {
     "demo": {"ours": 28, "a": 9, "b": 9, "vllm-realtime": 1},
     "60m": {"ours": 4, "a": 2, "b": 2, "a-segmented": 2, "b-segmented": 2},
 }
-# Sessions of a search begin evenly: no limit on how fast. Those by load stay.
-_SEARCHED = ("--Processor.assured_sessions=1000",)
+# A search asks how many sessions are carried, not how many are let in.
+_SEARCHED = ("--Processor.admission=fixed",)
 # By itself a chunk of the larger checkpoint takes nearly 300 ms on one of these cores.
 _SEARCHED_60M = (*_SEARCHED, "--Processor.target_chunk_ms=600")
 # A server for recordings: no part need be held back for live sessions.

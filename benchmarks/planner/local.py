@@ -37,7 +37,7 @@ _PLANNER = (
     "--Planner.pd={maximum: 2}",
     "--Common.load_report_seconds=1",
     "--Processor.target_chunk_ms=2000",
-    "--Processor.assured_sessions=64",
+    "--Processor.admission=fixed",
 )
 _PROFILE = ROOT / "configs/profiles/demo-cpu.json"
 _WATCH_SECONDS = 1.0

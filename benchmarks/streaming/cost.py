@@ -57,10 +57,9 @@ def speech(seconds: float) -> np.ndarray:
 
 
 def server_options(model: Path, segment_seconds: float) -> list[str]:
-    """Segments cut only at their cap, the forced amount of text, and no pacing.
+    """Segments cut only at their cap, the forced amount of text, and nobody refused.
 
-    A processor whose chunks take longer than its target skips grid points; the feeder sends
-    the next chunk only after the last one's answer, so both would wait for each other.
+    The feeder sends the next chunk only after the last one's answer.
     """
     return [
         f"--Common.model={model.resolve()}",

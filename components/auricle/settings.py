@@ -175,11 +175,11 @@ class ProcessorSettings(CommonSettings):
     target_chunk_ms: int = Field(
         300,
         ge=10,
-        description="target of the 95th percentile of the time from a chunk's audio to its "
-        "text; new sessions are refused before it is exceeded",
+        description="target of the 95th percentile of the time from a chunk's audio to its text",
     )
-    assured_sessions: int = Field(
-        8, ge=1, description="live sessions that may start at once; more are admitted gradually"
+    admission: Literal["learnt", "fixed"] = Field(
+        "learnt",
+        description="learnt: as many live sessions as keep the target; fixed: max_sessions",
     )
     max_buffered_seconds: Seconds = Field(
         60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from auricle.cli import main
 from auricle.errors import Forbidden, RateLimited, SettingsError, TooLarge, Unauthorized
 from auricle.frontend.doors.access.gate import Access, subprotocols
-from auricle.frontend.doors.access.keys import ApiKey, KeyRing, new_key
+from auricle.frontend.doors.access.keys import ANYONE, ApiKey, KeyRing, new_key
 from auricle.frontend.doors.access.keys_file import load_keys
 from auricle.frontend.doors.access.limits import AudioBudget, Client
 
@@ -66,6 +66,12 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text(f"keys:\n- {{name: acme, sha256: {DIGEST}, max_sessions: 2}}\n")
     assert load_keys(file, "").find("secret").max_sessions == 2
+
+
+def test_priorities_of_keys_are_in_the_order_of_their_names() -> None:
+    ranks = [key(priority=priority).rank for priority in ("low", "normal", "high")]
+    assert ranks == sorted(ranks)
+    assert key().rank == key(priority="normal").rank == ANYONE.rank
 
 
 def test_a_file_of_what_the_command_prints_is_read(tmp_path: Path) -> None:

@@ -11,17 +11,11 @@ import numpy as np
 import pytest
 import websockets
 
-from auricle.launcher.config import load_config, settings_for
-from auricle.load.chunk_load import ChunkLoad
-from auricle.processor.pacing import Pacing
-from auricle.settings import ProcessorSettings
 from benchmarks.frontdoor.probes import live_lag
 from benchmarks.load.groups import Suite
 from benchmarks.load.scale import QUICK
 from benchmarks.load.trial import Load, Trial
-from benchmarks.streaming.cost import server_options
 from benchmarks.streaming.feed import CHUNK, feed
-from tests.server import ROOT
 from tests.unit.test_load_metrics import served
 
 pytestmark = pytest.mark.unit
@@ -88,19 +82,6 @@ async def test_chunks_in_a_hurry_go_together_are_not_timed_and_those_skipped_are
     hurried = [at // CHUNK for at in packets if at // CHUNK not in timed]
     assert hurried == [33, 56]  # 24 and 23 chunks at a time, each time one answer
     assert fed.unanswered == 47 - 2
-
-
-def test_the_server_that_is_timed_skips_no_grid_point_however_slow_it_is() -> None:
-    sections = load_config(None, server_options(ROOT / "models/demo", 300.0))
-    settings = settings_for("Processor", sections, "the benchmark")
-    assert isinstance(settings, ProcessorSettings)
-    now = 0.0
-    load = ChunkLoad(settings.target_chunk_ms / 1000, clock=lambda: now)
-    for seconds in (0.1, 0.1, 0.1, 60.0, 60.0, 60.0, 60.0, 60.0):
-        with load.chunk(now - seconds):
-            pass
-        now += 1.0
-    assert Pacing(load).stride == 1
 
 
 def test_a_load_of_which_no_session_ended_or_that_left_late_is_invalid_and_says_why() -> None:

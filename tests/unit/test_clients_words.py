@@ -70,7 +70,7 @@ async def test_a_worker_that_fails_tells_its_caller_no_more_than_that(
         raise error
 
     async def many(_request: Any) -> AsyncGenerator[Admitted, None]:
-        yield Admitted(1)
+        yield Admitted()
         raise error
 
     kind = {"streamed": many} if streamed else {"unary": once, "brief": True}

@@ -46,25 +46,24 @@ class Processors:
 
 
 async def test_what_was_admitted_is_given_back_when_the_client_leaves_at_once() -> None:
-    processors = Processors(Admitted(2))
-    async with processors.door().admitted("tenant", "s", seat()) as chunk_multiple:
-        assert chunk_multiple == 2
+    processors = Processors(Admitted())
+    async with processors.door().admitted("tenant", "s", seat(), priority=1):
         (asked,) = processors.asked
         assert isinstance(asked, AdmitSession)
-        assert (asked.tenant, asked.admission) == ("tenant", "s")
+        assert (asked.tenant, asked.admission, asked.priority) == ("tenant", "s", 1)
     assert processors.asked[1:] == [WithdrawAdmission("tenant", "s")]
 
 
 async def test_an_admission_that_counts_no_longer_is_not_given_back() -> None:
     """The processor may have gone meanwhile."""
-    processors = Processors(Admitted(1))
+    processors = Processors(Admitted())
     async with processors.door().admitted("tenant", "s", seat()):
         processors.now += ADMISSION_SECONDS
     assert len(processors.asked) == 1
 
 
 async def test_a_processor_that_is_gone_when_it_is_given_back_disturbs_nobody() -> None:
-    processors = Processors(Admitted(1))
+    processors = Processors(Admitted())
     async with processors.door().admitted("tenant", "s", seat()):
         processors.gone = True
     assert len(processors.asked) == 2

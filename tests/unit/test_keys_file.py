@@ -84,6 +84,10 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
         (f"keys: [{{name: a, sha256: {'f' * 64}, scopes: [all]}}]", "keys.0.scopes"),
         (f"keys: [{{name: a, sha256: {'f' * 64}, scopes: []}}]", "keys.0.scopes"),
         (
+            f"keys: [{{name: a, sha256: {'f' * 64}, priority: urgent}}]",
+            "keys.0.priority: Input should be 'low', 'normal' or 'high'",
+        ),
+        (
             f"keys: [{{name: a, sha256: {'f' * 64}}}, {{name: b, sha256: {'f' * 64}}}]",
             "a and b have the same sha256",
         ),

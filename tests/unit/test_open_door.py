@@ -26,20 +26,21 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import AdmitSession, Admitted, WithdrawAdmission, Withdrawn
 from auricle.process.tracing import OFF
-from auricle.processor.admission import Admission, AdmissionLimits
+from auricle.processor.adaptive_limit import FIRST, AdaptiveLimit
+from auricle.processor.admission import Admission
 from auricle.settings import FrontendSettings
 from tests.unit.doors import Clock, Door, event_loop_policy
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]
-ASSURED = 8
+AT_ONCE = int(FIRST)
 
 
 class Processor:
     """Admits sessions as a processor does."""
 
     def __init__(self) -> None:
-        self.admission = Admission(AdmissionLimits(64, ASSURED), ChunkLoad(0.3))
+        self.admission = Admission(64, ChunkLoad(0.3), AdaptiveLimit(0.3))
         self.takes_back = asyncio.Event()
         self.takes_back.set()
 
@@ -49,7 +50,7 @@ class Processor:
     async def call(self, request: object, *_: object) -> object:
         if isinstance(request, AdmitSession):
             self.admission.admit(request.admission, request.client, resumes=request.resumes)
-            return Admitted(1)
+            return Admitted()
         assert isinstance(request, WithdrawAdmission)
         await self.takes_back.wait()
         self.admission.withdraw(request.admission)

@@ -32,11 +32,11 @@ class Watched(Front):
 
         @asynccontextmanager
         async def noted(
-            tenant: str, name: str, seat: Seat, *, resumes: bool = False
-        ) -> AsyncIterator[int]:
+            tenant: str, name: str, seat: Seat, *, resumes: bool = False, priority: int = 0
+        ) -> AsyncIterator[None]:
             self.asked.append(resumes)
-            async with admitted(tenant, name, seat, resumes=resumes) as multiple:
-                yield multiple
+            async with admitted(tenant, name, seat, resumes=resumes, priority=priority):
+                yield
 
         self.frontend.front_door.admitted = noted  # type: ignore[method-assign, assignment]
 

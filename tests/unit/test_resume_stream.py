@@ -54,7 +54,6 @@ class Client:
     """One connection's client: sends `start` and audio, and is cut after `most` messages."""
 
     trace = ""
-    chunk_multiple = 1
 
     def __init__(
         self,

@@ -113,8 +113,8 @@ async def test_what_a_dead_worker_cost_is_not_taken_for_load() -> None:
     real = load.chunk
 
     @contextmanager
-    def chunk(arrived: float) -> Iterator[Chunk]:
-        with real(arrived) as one:
+    def chunk(arrived: float, due: float) -> Iterator[Chunk]:
+        with real(arrived, due) as one:
             yield one
         counted.append(one.counts)
 

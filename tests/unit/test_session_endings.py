@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from auricle.errors import Overloaded
-from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import Done, Final, HandedOver, Partial
 from auricle.processor import pools
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
@@ -138,24 +137,6 @@ async def test_a_partial_that_finds_no_room_is_skipped_and_the_cadence_stretches
     assert isinstance(event, Partial)
     assert event.audio_ms == 5 * 640
     assert [d.final for d in workers.decodes] == [False, False]
-    await events.aclose()
-
-
-async def test_slow_chunks_stretch_the_cadence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auricle.load.chunk_load._FRESH_SECONDS", 0.0)
-    workers = ScriptedWorkers(counting)
-    load = ChunkLoad(1e-6)  # whatever a chunk takes is too long
-    subject = session(workers, load=load)
-    events = subject.events()
-    await anext(events)
-    for number in range(5):
-        await subject.push(number * GRID, noise(GRID), 1.0)
-        await anext(events)
-    await subject.push(5 * GRID, noise(5 * GRID), 1.0)
-    event = await anext(events)
-    assert isinstance(event, Partial)
-    assert event.audio_ms == 10 * 640
-    assert subject._pacing.stride == 4
     await events.aclose()
 
 

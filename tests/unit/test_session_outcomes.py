@@ -55,7 +55,6 @@ class Socket:
 
     session = "s"
     trace = ""
-    chunk_multiple = 1
     client = SimpleNamespace(key=ANYONE, tenant="default")
     resumes = False
 
@@ -86,7 +85,7 @@ class Socket:
 async def serve(socket: Socket, ends: bool = True) -> None:
     frontend: Any = SimpleNamespace(
         settings=FrontendSettings(),
-        chunk_ms=lambda wanted, multiple: 640,
+        chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
         front_door=SimpleNamespace(leaving=False),
         metrics=MagicMock(),

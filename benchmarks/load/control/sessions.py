@@ -54,7 +54,7 @@ def control_plane(*overrides: str) -> Iterator[tuple[str, dict[str, psutil.Proce
         for name, milliseconds in (("encode_worker", ENCODE_MS), ("pd_worker", DECODE_MS)):
             start(name, workers, name, f"--discovery={directory}", f"--milliseconds={milliseconds}")
         common = ("-f", "configs/demo.yaml", f"--Common.discovery_path={directory}")
-        most = ("--Processor.max_sessions=1000", "--Processor.assured_sessions=1000")
+        most = ("--Processor.max_sessions=1000", "--Processor.admission=fixed")
         processes = {
             "Processor": start("Processor", "auricle", "component", "Processor", *common, *most,
                                *overrides),

@@ -15,7 +15,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.timing import SessionTimer
 from auricle.frontend.observers.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.observers.transcript_log import TranscriptLog
-from auricle.messages import MAX_CHUNK_MS, OpenSession, ResumePoint
+from auricle.messages import OpenSession, ResumePoint
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.text_bounds import MODEL, check
@@ -43,13 +43,9 @@ class Frontend:
         """The served model's own name."""
         return self.models[0]
 
-    def chunk_ms(self, wanted: int | None, chunk_multiple: int) -> int:
-        """Return a session's chunk length in ms: `wanted` or the server's, times the factor.
-
-        `chunk_multiple` is the factor that admission returned. The result is at most
-        MAX_CHUNK_MS.
-        """
-        return min((wanted or self.settings.default_chunk_ms) * chunk_multiple, MAX_CHUNK_MS)
+    def chunk_ms(self, wanted: int | None) -> int:
+        """Return a session's chunk length in ms: `wanted`, or the server's."""
+        return wanted or self.settings.default_chunk_ms
 
     def check_model(self, name: str | None) -> None:
         """Raise UnknownModel unless `name` is served here, or None."""

@@ -12,18 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 WINDOW_SECONDS = 10.0
-# While somebody speaks chunks come more often than this, at the longest cadence too. After a
-# longer silence the load that was measured halves every `_HALF_LIFE_SECONDS`.
-_SILENCE_SECONDS = 3.0
-_HALF_LIFE_SECONDS = 1.0
 _FRESH_SECONDS = 0.25  # minimum time between two computations of the percentile
 _SHARE = 0.95
 _FEWEST = 5  # the 95th percentile of fewer chunks is meaningless
-# Upper bound of the unloaded time of a chunk, as a share of the target.
-_MOST_UNLOADED = 0.5
-# The unloaded time follows the median by this share per computation (over minutes), so that
-# one fast moment does not set the expectation for ever.
-_UNLOADED_DRIFT = 0.0005
+# `tail` describes so much of the past: short enough to hear of a change within a session's
+# length, long enough for a hundred chunks of a machine that carries a dozen sessions.
+TAIL_SECONDS = 5.0
+_STRAGGLERS = 3  # fewer do not make a tail
 
 
 @dataclass
@@ -31,6 +26,12 @@ class Chunk:
     """A chunk in progress. Set `counts` to False if a lost worker made it slow, not load."""
 
     counts: bool = True
+
+
+@dataclass(frozen=True)
+class _Begun:
+    arrived: float
+    due: float
 
 
 class ChunkLoad:
@@ -45,26 +46,28 @@ class ChunkLoad:
         self._target = target_seconds
         self._clock = clock
         self._taken: deque[tuple[float, float]] = deque()  # (when, seconds)
-        self._begun: dict[int, float] = {}
+        self._late: deque[tuple[float, float]] = deque()  # the same, since `due`
+        self._begun: dict[int, _Begun] = {}
         self._next = 0
         self._computed_at = float("-inf")
         self._percentile = 0.0
-        self._unloaded: float | None = None  # seconds
 
     @contextmanager
-    def chunk(self, arrived: float) -> Iterator[Chunk]:
+    def chunk(self, arrived: float, due: float | None = None) -> Iterator[Chunk]:
         """Measure the block as one chunk, whose audio arrived at `arrived` on the clock.
 
-        A chunk whose block raises is not counted.
+        `due` is when the first grid point that it covers could have been decoded: earlier than
+        `arrived` if grid points were skipped. A chunk whose block raises is not counted.
         """
         number, self._next = self._next, self._next + 1
-        self._begun[number] = arrived
+        self._begun[number] = begun = _Begun(arrived, arrived if due is None else due)
         chunk = Chunk()
         try:
             yield chunk
             now = self._clock()
             if chunk.counts:
                 self._taken.append((now, now - arrived))
+                self._late.append((now, now - begun.due))
         finally:
             del self._begun[number]
 
@@ -72,6 +75,8 @@ class ChunkLoad:
         """A chunk was given up for its segment's end: it would have taken at least so long."""
         now = self._clock()
         self._taken.append((now, now - arrived))
+        if now - arrived > self._target:  # otherwise it says nothing about the tail
+            self._late.append((now, now - arrived))
 
     @property
     def seconds(self) -> float:
@@ -86,34 +91,25 @@ class ChunkLoad:
                 self._taken.popleft()
             values = [seconds for _, seconds in self._taken]
             # Otherwise chunks that are never answered would look like no load.
-            values += [now - arrived for arrived in self._begun.values()]
+            values += [now - begun.arrived for begun in self._begun.values()]
             enough = len(values) >= _FEWEST
             self._percentile = float(np.quantile(values, _SHARE)) if enough else 0.0
-            if enough:
-                self._learn(float(np.median(values)))
         return self._percentile
 
-    def _learn(self, median: float) -> None:
-        known = median if self._unloaded is None else self._unloaded
-        known += (median - known) * _UNLOADED_DRIFT
-        self._unloaded = min(known, median, _MOST_UNLOADED * self._target)
-
     @property
-    def level(self) -> float:
-        """The load: 0 if chunks take their unloaded time, 1 if they take the target.
+    def tail(self) -> float:
+        """How late the latest twentieth of the last seconds' chunks was, skipped ones included.
 
-        It decays while nobody speaks.
-
-        The unloaded time is subtracted because, with a large checkpoint or a slow machine, a
-        single session's chunks already come near the target.
+        A chunk in progress counts once it is later than the target. It is 0 while there are
+        fewer than 5 chunks. Of few chunks it is the third latest: one straggler is no tail.
         """
-        seconds = self.seconds
-        unloaded = self._unloaded or 0.0
-        level = max(0.0, (seconds - unloaded) / (self._target - unloaded))
-        return level * math.exp2(-self._silence() / _HALF_LIFE_SECONDS)
-
-    def _silence(self) -> float:
-        """Seconds for which a chunk was overdue."""
-        if self._begun or not self._taken:
+        now = self._clock()
+        while self._late and self._late[0][0] < now - TAIL_SECONDS:
+            self._late.popleft()
+        values = [seconds for _, seconds in self._late]
+        ages = [now - begun.due for begun in self._begun.values()]
+        values += [age for age in ages if age > self._target]
+        if len(values) < _FEWEST:
             return 0.0
-        return max(0.0, self._clock() - self._taken[-1][0] - _SILENCE_SECONDS)
+        rank = max(_STRAGGLERS, math.ceil((1 - _SHARE) * len(values)))
+        return sorted(values)[-rank]

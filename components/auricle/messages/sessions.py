@@ -36,7 +36,8 @@ class AdmitSession(msgspec.Struct, frozen=True, tag=True):
 
     Refused as `overloaded` if the processor has no capacity. An admitted session counts as
     load for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
-    stands for who asks: sessions of one client that have not begun keep hardly anybody else out.
+    stands for who asks: sessions of one client that have not begun keep hardly anybody else out,
+    and one that has many sessions lets others in first, of the same `priority` or a higher one.
     A session that `resumes` was admitted before: only a processor without room refuses it.
     """
 
@@ -44,12 +45,11 @@ class AdmitSession(msgspec.Struct, frozen=True, tag=True):
     admission: str
     client: str = ""
     resumes: bool = False
+    priority: int = 0
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True):
-    """The session may start, with chunks `chunk_multiple` times as long as requested."""
-
-    chunk_multiple: int
+    """The session may start."""
 
 
 class WithdrawAdmission(msgspec.Struct, frozen=True, tag=True):

@@ -31,7 +31,8 @@ class Decode:
     """Decode the open segment's first `samples` samples, then call `decoded` or `skipped`.
 
     `segment` is the segment's number and `audio_ms` the position in the session. `arrived` is
-    the time at which the last of the samples were received, in seconds of the driver's clock.
+    the time at which the last of the samples were received, in seconds of the driver's clock;
+    `due` the time at which the first grid point without a decode was complete.
     """
 
     samples: int
@@ -39,6 +40,7 @@ class Decode:
     segment: int
     audio_ms: int
     arrived: float
+    due: float
 
 
 @dataclass(frozen=True)

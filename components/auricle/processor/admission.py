@@ -1,7 +1,7 @@
-"""Admission of live sessions by how long chunks take. Pure but for the clock.
+"""Admission of live sessions, up to the number that the machine is known to carry.
 
-As chunks take longer, new sessions first get a longer cadence, and are told so; then they
-are refused. What happens to running sessions if chunks still take too long: `pacing.py`.
+`adaptive_limit.py` learns that number; `fair_shares.py` says who comes first. Pure but for the
+clock.
 """
 
 from __future__ import annotations
@@ -13,181 +13,186 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from auricle.errors import Overloaded
-from auricle.load.chunk_load import WINDOW_SECONDS, ChunkLoad
+from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad
 from auricle.messages import ADMISSION_SECONDS
+from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.crowd import Crowd
+from auricle.processor.fair_shares import FairShares, Party
 
-# Levels of `ChunkLoad` from which on new sessions get a longer cadence, and are refused. Below
-# 1, as the load of sessions admitted lately is not measured in full yet.
-_LENGTHEN_CADENCE = 0.55
-_REFUSE = 0.65
-# A session's load is measured in full once it has had several chunks in `ChunkLoad`'s window.
-_MEASURED_AFTER_SECONDS = 4.0
-# A number of sessions that was carried lately may be reached again at once.
-_REMEMBERED_SECONDS = 30.0
-# (level, unmeasured sessions as a share of the measured ones) from that level on: far from the
-# limit more are admitted at a time than near it.
-_GROWTH = ((0.25, 0.1), (0.0, 0.25))
+_LOOK_SECONDS = 0.5
+# A session that has not spoken for so long costs nothing, and its place is lent to others.
+_SILENT_SECONDS = 10.0
 # Retry times spread refused clients so that about so many retry per second: each retry costs a
 # handshake, at the expense of running sessions.
 _RETRIES_PER_SECOND = 2.0
 _REFUSALS_SECONDS = 10.0
-_LONGEST_RETRY_SECONDS = 30.0
+_SHORTEST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 2.0, 30.0
 # Of one client's refusals, and of its sessions that have not begun, so many count for others.
 _REFUSED_SHARE, _EXPECTED_SHARE = 4, 2
 # More events of one client are not counted: it then waits longest anyway.
 _MOST_OF_CLIENT = 64
+# Whose session it is that was not admitted here: it has moved from another processor.
+_UNKNOWN = Party("")
 
 
-@dataclass(frozen=True)
-class AdmissionLimits:
-    """Bounds on sessions.
-
-    There may be `most` sessions of any kind. The first `assured` live ones are admitted at
-    any rate.
-    """
-
-    most: int
-    assured: int
+@dataclass
+class _Live:
+    speaking: Callable[[], bool]
+    spoke_at: float  # or when it began
+    has_spoken: bool = False
 
 
 class Admission:
     """Decides whether one more live session fits beside the running ones.
 
-    The owner reports the begin and the end of every live session with `live`. Not thread-safe:
-    it lives on the event loop.
+    The owner reports the begin and the end of every live session with `live`, and calls `look`
+    often. Not thread-safe: it lives on the event loop.
     """
 
     def __init__(
         self,
-        limits: AdmissionLimits,
+        most: int,
         load: ChunkLoad,
+        limit: AdaptiveLimit | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits = limits
+        """There may be `most` sessions of any kind; without a `limit`, as many live ones."""
+        self._most = most
         self._load = load
+        self._limit = limit
         self._clock = clock
-        self._live = 0
-        # Of sessions not begun yet: the time of admission and the client.
-        self._admitted: dict[str, tuple[float, str]] = {}
-        self._counts: deque[tuple[float, int]] = deque()  # (time, live sessions from then on)
+        self._live: dict[object, _Live] = {}
+        # Of sessions not begun yet: the time of admission and who was admitted.
+        self._admitted: dict[str, tuple[float, Party]] = {}
+        self._shares = FairShares()
+        self._looked = clock()
+        self._active = 0
+        self._counts: deque[tuple[float, int]] = deque()  # (time, speakers from then on)
         self._refused_lately = Crowd(_REFUSED_SHARE, _MOST_OF_CLIENT)
         self._waiting = Crowd(_MOST_OF_CLIENT, _MOST_OF_CLIENT)
 
     def check_room(self, sessions: int) -> None:
         """Raise Overloaded if `sessions`, of any kind, are as many as there may be."""
-        if sessions >= self._limits.most:
-            raise Overloaded(f"all {self._limits.most} sessions are in use; try again")
+        if sessions >= self._most:
+            raise Overloaded(f"all {self._most} sessions are in use; try again")
 
     @contextmanager
-    def live(self, name: str) -> Iterator[None]:
+    def live(self, name: str, speaking: Callable[[], bool] = lambda: True) -> Iterator[None]:
         """Count a live session, which may have been admitted as `name`, while the block runs."""
-        self.withdraw(name)
-        self._count(1)
+        _, party = self._admitted.pop(name, (0.0, _UNKNOWN))
+        key = object()
+        self._live[key] = _Live(speaking, self._clock())
+        self._shares.begin(party)
+        self._count()
         try:
             yield
         finally:
-            self._count(-1)
+            del self._live[key]
+            self._shares.end(party)
+            self._count()
 
     def withdraw(self, name: str) -> None:
         """The session admitted as `name` is not expected any more, if it was."""
         self._admitted.pop(name, None)
 
-    def admit(self, name: str, client: str = "", *, resumes: bool = False) -> None:
+    def admit(
+        self, name: str, client: str = "", *, priority: int = 0, resumes: bool = False
+    ) -> None:
         """Admit one more live session of `client`; one that `resumes` if only there is room.
 
         Raises Overloaded with the reason and a retry time.
         """
-        now = self._clock()
-        sessions = self._sessions(now, client)
-        self.check_room(sessions)
-        if not resumes:
-            self._check_load(now, sessions, client)
-        self._admitted[name] = (now, client)
+        self.look()
+        now, party = self._clock(), Party(client, priority)
+        expected = self._expected(now, client)
+        self.check_room(len(self._live) + expected)
+        taken = self._active + expected + self._shares.kept_from(party, now)
+        # Whatever was learnt, one session on an empty machine harms nobody.
+        if not resumes and taken >= max(1, self.limit):
+            raise self._refused(party)
+        self._shares.taken(party)
+        self._admitted[name] = (now, party)
 
-    def _check_load(self, now: float, sessions: int, client: str) -> None:
-        """Raise Overloaded unless the load allows one more session of `client`."""
-        level = self._level(now)
-        if level >= _REFUSE:
-            raise self._refused(
-                client,
-                f"95% of chunks take up to {self._load.seconds * 1000:.0f} ms; "
-                "one more session would make the running ones late",
-            )
-        measured = self._measured(now)
-        growth = next(share for from_level, share in _GROWTH if level >= from_level)
-        if sessions >= max(self._limits.assured, measured + max(1, int(growth * measured))):
-            raise self._refused(
-                client,
-                f"the load of {sessions - measured} of {sessions} sessions is not measured yet; "
-                "try again in a moment",
-            )
+    @property
+    def limit(self) -> int:
+        """How many live sessions may speak at once."""
+        return self._most if self._limit is None else min(self._most, self._limit.admitted)
 
-    def _refused(self, client: str, reason: str) -> Overloaded:
-        """A refusal; the more clients were refused lately, the later it lets them try again.
-
-        A client that comes again and again waits long itself, and others hardly longer.
-        """
-        now = self._clock()
-        self._refused_lately.add(client, now + _REFUSALS_SECONDS)
-        crowd = self._refused_lately.size(now, client) / _RETRIES_PER_SECOND
-        retry = min(max(_MEASURED_AFTER_SECONDS / 2, crowd), _LONGEST_RETRY_SECONDS)
-        self._waiting.add(client, now + retry)
-        return Overloaded(reason, retry)
+    @property
+    def active(self) -> int:
+        """Live sessions that have spoken lately, or have just begun."""
+        return self._active
 
     @property
     def waiting(self) -> int:
         """Refused clients whose retry time has not come yet."""
         return self._waiting.size(self._clock())
 
-    def _sessions(self, now: float, client: str = "") -> int:
-        """Live sessions, and admitted ones that may still begin, as `client` sees them.
+    def look(self) -> None:
+        """Learn from the latest chunks; costs nothing if it did so a moment ago."""
+        now = self._clock()
+        passed = now - self._looked
+        if passed < _LOOK_SECONDS:
+            return
+        self._looked = now
+        for session in self._live.values():
+            if session.speaking():
+                session.spoke_at, session.has_spoken = now, True
+        self._count()
+        if self._limit is not None:
+            self._limit.look(self._average(now), self._load.tail, passed)
 
-        Of another client's that have not begun, a few count: connecting costs nothing, so
-        however often one client does, it must not keep others out.
+    def _refused(self, party: Party) -> Overloaded:
+        """A refusal; the more clients were refused lately, the later it lets them try again.
+
+        A client that comes again and again waits long itself, and others hardly longer. One that
+        has less than its share is to come again soon, and finds a place kept.
+        """
+        now, client = self._clock(), party.client
+        self._refused_lately.add(client, now + _REFUSALS_SECONDS)
+        crowd = self._refused_lately.size(now, client) / _RETRIES_PER_SECOND
+        retry = min(max(_SHORTEST_RETRY_SECONDS, crowd), _LONGEST_RETRY_SECONDS)
+        if self._shares.keep(party, now):
+            retry = _SHORTEST_RETRY_SECONDS
+        self._waiting.add(client, now + retry)
+        return Overloaded(
+            f"this server carries {self.limit} live sessions at present, and has as many; "
+            "one more would make their text late",
+            retry,
+        )
+
+    def _expected(self, now: float, client: str) -> int:
+        """Admitted sessions that may still begin, as `client` sees them.
+
+        Of another client's a few count: connecting costs nothing, so however often one client
+        does, it must not keep others out.
         """
         for name, (when, _) in tuple(self._admitted.items()):  # the oldest first
             if when >= now - ADMISSION_SECONDS:
                 break
             del self._admitted[name]
-        expected = Counter(of for _, of in self._admitted.values())
-        counted = (n if of == client else min(n, _EXPECTED_SHARE) for of, n in expected.items())
-        return self._live + sum(counted)
-
-    def _level(self, now: float) -> float:
-        """The load's level, scaled to the sessions that are still there.
-
-        The times of recent chunks describe the sessions of that time. If half of them have
-        left, half of the level counts; if all have, none of it.
-        """
-        average = self._average(now)
-        if average == 0:
-            return 0.0
-        return self._load.level * min(1.0, self._sessions(now) / average)
+        expected = Counter(party.client for _, party in self._admitted.values())
+        return sum(n if of == client else min(n, _EXPECTED_SHARE) for of, n in expected.items())
 
     def _average(self, now: float) -> float:
-        """The mean number of live sessions over the load's window."""
-        begin, until, area = now - WINDOW_SECONDS, now, 0.0
+        """The mean number of speakers while the load's tail was measured.
+
+        Who has not spoken yet made nothing late.
+        """
+        begin, until, area = now - TAIL_SECONDS, now, 0.0
         for when, count in reversed(self._counts):
             area += count * max(0.0, until - max(when, begin))
             until = when
             if until <= begin:
                 break
-        return area / WINDOW_SECONDS
+        return area / TAIL_SECONDS
 
-    def _count(self, change: int) -> None:
-        self._live += change
-        self._counts.append((self._clock(), self._live))
-
-    def _measured(self, now: float) -> int:
-        """The largest recent number of live sessions that was there long enough to be measured."""
-        while len(self._counts) > 1 and self._counts[1][0] < now - _REMEMBERED_SECONDS:
+    def _count(self) -> None:
+        now = self._clock()
+        active = [s for s in self._live.values() if s.spoke_at >= now - _SILENT_SECONDS]
+        self._active = len(active)
+        speakers = sum(s.has_spoken for s in active)
+        if not self._counts or self._counts[-1][1] != speakers:
+            self._counts.append((now, speakers))
+        while len(self._counts) > 1 and self._counts[1][0] < now - TAIL_SECONDS:
             self._counts.popleft()
-        return max(
-            (n for when, n in self._counts if when <= now - _MEASURED_AFTER_SECONDS), default=0
-        )
-
-    @property
-    def chunk_multiple(self) -> int:
-        """The factor on the cadence of a session that begins now."""
-        return 2 if self._level(self._clock()) >= _LENGTHEN_CADENCE else 1

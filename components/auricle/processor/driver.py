@@ -74,7 +74,7 @@ class SessionDriver:
         self._trace = opened.trace
         self._recognizer = recognizer
         self._load = load
-        self._pacing = Pacing(load)
+        self._pacing = Pacing()
         self._tracer = tracer
         self._clock = clock
         self._changed = asyncio.Event()  # the session has a new input
@@ -227,7 +227,7 @@ class SessionDriver:
                 reply = await self._traced(decode)
             else:
                 failures = self._recognizer.failures
-                with self._load.chunk(decode.arrived) as chunk:
+                with self._load.chunk(decode.arrived, decode.due) as chunk:
                     reply = await self._traced(decode)
                     # The time of a decode repeated after a worker failed does not measure load.
                     chunk.counts = self._recognizer.failures == failures

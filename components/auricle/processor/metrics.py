@@ -18,6 +18,12 @@ class ProcessorMetrics:
         self.waiting = new.gauge(
             "sessions_waiting", "clients that were refused lately and told when to retry"
         )
+        self.active = new.gauge(
+            "sessions_active", "live sessions that spoke within 10 s or have just begun"
+        )
+        self.admitted = new.gauge(
+            "sessions_admitted", "limit of active sessions; 0 while text is later than the target"
+        )
         self.chunk_seconds = new.gauge(
             "chunk_seconds_p95", "95th percentile of recent chunks: from audio to text"
         )

@@ -1,36 +1,30 @@
-"""The cadence of running sessions under load. No I/O."""
+"""The cadence of a session whose decodes are refused. No I/O."""
 
 from __future__ import annotations
 
-from auricle.load.chunk_load import ChunkLoad
-
-# (level of `ChunkLoad`, grid points between two decodes) from that level on.
-_STRIDES = ((3.0, 4), (2.0, 3), (1.25, 2))
+# Grid points from a refused decode to the next one: asking more often makes a full worker fuller.
+_AFTER_REFUSAL = 4
 
 
 class Pacing:
-    """Lengthens one session's cadence while chunks take too long.
+    """Lengthens a session's cadence while a worker has no room for its partial decodes.
 
-    A session never has more than one decode in progress, so under load it skips grid points
-    anyway; a longer cadence spreads them evenly.
+    Load does no more than that: a session never has more than one decode in progress, so it skips
+    grid points by itself while these take long, and none as soon as they do not.
     """
 
-    def __init__(self, load: ChunkLoad) -> None:
-        self._load = load
+    def __init__(self) -> None:
         self._refused = False
 
     @property
     def stride(self) -> int:
         """Grid points from one decode to the next, at least 1."""
-        if self._refused:
-            return _STRIDES[0][1]
-        level = self._load.level
-        return next((stride for from_level, stride in _STRIDES if level >= from_level), 1)
+        return _AFTER_REFUSAL if self._refused else 1
 
     def decoded(self) -> None:
         """Record that a decode was answered."""
         self._refused = False
 
     def refused(self) -> None:
-        """Record that a decode was refused with Overloaded; this selects the longest cadence."""
+        """Record that a decode was refused with Overloaded."""
         self._refused = True

@@ -25,7 +25,8 @@ from auricle.messages import (
     Withdrawn,
 )
 from auricle.process.tracing import Tracer
-from auricle.processor.admission import Admission, AdmissionLimits
+from auricle.processor.adaptive_limit import AdaptiveLimit
+from auricle.processor.admission import Admission
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
@@ -60,11 +61,14 @@ class ProcessorService:
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
-        limits = AdmissionLimits(settings.max_sessions, settings.assured_sessions)
-        self._admission = Admission(limits, self._load)
+        learnt = settings.admission == "learnt"
+        limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
+        self._admission = Admission(settings.max_sessions, self._load, limit)
         metrics.sessions.set_function(lambda: len(self._sessions))
         metrics.speaking.set_function(lambda: self.speaking)
         metrics.waiting.set_function(lambda: self._admission.waiting)
+        metrics.active.set_function(lambda: self._admission.active)
+        metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
 
     def leave(self) -> int:
@@ -98,11 +102,16 @@ class ProcessorService:
         """
         self._check_staying()
         try:
-            self._admission.admit(request.admission, request.client, resumes=request.resumes)
+            self._admission.admit(
+                request.admission,
+                request.client,
+                priority=request.priority,
+                resumes=request.resumes,
+            )
         except Overloaded:
             self._metrics.refused.inc()
             raise
-        return Admitted(self._admission.chunk_multiple)
+        return Admitted()
 
     async def withdraw(self, request: WithdrawAdmission) -> Withdrawn:
         """Expect an admitted session no longer."""
@@ -137,11 +146,16 @@ class ProcessorService:
         )
         self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
-        live = nullcontext() if request.background else self._admission.live(request.admission)
+        live = (
+            nullcontext()
+            if request.background
+            else self._admission.live(request.admission, lambda: driver.speaking)
+        )
         try:
             with live:
                 async with aclosing(driver.events()) as events:
                     async for event in events:
+                        self._admission.look()
                         self._metrics.event(event, start_ms)
                         yield event
         finally:

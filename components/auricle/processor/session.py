@@ -192,8 +192,8 @@ class Session:
             elif ended:
                 end = segment.audio.samples
             elif step is not None and self._opened.partials:
-                segment.passed = step.offset
-                return self._decode(step.offset, final=False)
+                first, segment.passed = segment.passed, step.offset
+                return self._decode(step.offset, final=False, after=first)
             else:
                 return self._encode_ahead()
             if end >= _SHORTEST_SEGMENT:
@@ -215,8 +215,10 @@ class Session:
                 return
             self.segment.add(self._incoming.popleft())
 
-    def _decode(self, offset: int, *, final: bool) -> Decode:
-        segment, rules = self.segment, self._rules
+    def _decode(self, offset: int, *, final: bool, after: int | None = None) -> Decode:
+        segment, rules, grid = self.segment, self._rules, self._rules.segments.grid
+        # The first grid point since the last decode, which was one of `after` samples.
+        first = offset if after is None else min(offset, (after // grid + 1) * grid)
         committed = segment.stability.committed
         limit = int(rules.max_tokens_per_second * offset / SAMPLE_RATE)
         task = DecodeTask(
@@ -232,6 +234,7 @@ class Session:
             segment=segment.number,
             audio_ms=milliseconds(segment.start + offset),
             arrived=segment.arrived(offset),
+            due=segment.arrived(first),
         )
         self._under_way = decode
         return decode

@@ -21,7 +21,7 @@ from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled
 
 _PUSH_SECONDS = 5.0
-# A latency target that is never reached: load must not change the speakers' cadence.
+# A latency target that is never reached: nobody is refused here.
 _NEVER = 3600.0
 
 

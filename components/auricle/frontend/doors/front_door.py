@@ -141,47 +141,46 @@ class FrontDoor:
 
     @asynccontextmanager
     async def admitted(
-        self, tenant: str, name: str, seat: Seat, *, resumes: bool = False
-    ) -> AsyncIterator[int]:
+        self, tenant: str, name: str, seat: Seat, *, resumes: bool = False, priority: int = 0
+    ) -> AsyncIterator[None]:
         """Ask processors to admit the live session `name`, which lasts as long as the block.
 
-        One that `resumes` was admitted before; the load does not keep it out.
+        One that `resumes` was admitted before; the load does not keep it out. Others come in
+        the order of their `priority`, highest first.
 
-        Yields the factor for its `chunk_ms`. Raises Overloaded if a processor refused and none
-        admitted the session. If none answers within its deadline, the session is admitted, and
-        waits for a processor. The seat and what was admitted are given back as soon as the block
-        ends: clients that come and go at once keep nobody out.
+        Raises Overloaded if a processor refused and none admitted the session. If none answers
+        within its deadline, the session is admitted, and waits for a processor. The seat and what
+        was admitted are given back as soon as the block ends: clients that come and go at once
+        keep nobody out.
         """
-        instance, chunk_multiple = await self._admitting(
-            AdmitSession(tenant, name, _opaque(seat.client), resumes)
+        instance = await self._admitting(
+            AdmitSession(tenant, name, _opaque(seat.client), resumes, priority)
         )
         expected_until = self._clock() + ADMISSION_SECONDS
         try:
-            yield chunk_multiple
+            yield
         finally:
             seat.leave()  # free before a processor has taken the admission back
             if instance is not None and self._clock() < expected_until:
                 await self._withdraw(WithdrawAdmission(tenant, name), instance)
 
-    async def _admitting(self, request: AdmitSession) -> tuple[int | None, int]:
-        """Return the processor that admitted the session, if any, and the factor."""
+    async def _admitting(self, request: AdmitSession) -> int | None:
+        """Return the processor that admitted the session, if any answered."""
         refused: Overloaded | None = None
         found = await self._processors.admit.instances()
         instances = self._processors.loads.staying(found)
         for instance in random.sample(instances, min(_ASKED, len(instances))):
             try:
-                reply: Admitted = await self._processors.admit.call(
-                    request, Admitted, instance, _ANSWER_SECONDS
-                )
+                await self._processors.admit.call(request, Admitted, instance, _ANSWER_SECONDS)
             except Overloaded as error:
                 refused = error
             except (WorkerUnavailable, DeadlineExceeded):
                 continue
             else:
-                return instance, reply.chunk_multiple
+                return instance
         if refused is not None:
             raise refused
-        return None, 1
+        return None
 
     async def _withdraw(self, request: WithdrawAdmission, instance: int) -> None:
         with suppress(AuricleError):  # otherwise the processor forgets it by itself

@@ -94,19 +94,16 @@ class ClientSocket:
         slow_reader_seconds: float,
         session: str,
         seat: Seat,
-        chunk_multiple: int,
         *,
         resumes: bool = False,
     ) -> None:
         """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
 
-        The session named `session` decodes at `chunk_multiple` times the `chunk_ms` it asks for.
-        With `resumes` it was let in because its client said that it was admitted before.
+        With `resumes` the session was let in because its client said that it was admitted before.
         """
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
         self.client = client
-        self.chunk_multiple = chunk_multiple
         self.session = session
         self.resumes = resumes
         self.audio_seconds = 0.0
@@ -232,11 +229,10 @@ class SocketSessions:
             resumes = protocol.resumes and _resumes(socket)
             with self._key_limits.one(client), self._front_door.counted(sharer) as seat:
                 async with self._front_door.admitted(
-                    client.tenant, name, seat, resumes=resumes
-                ) as multiple:
+                    client.tenant, name, seat, resumes=resumes, priority=client.key.rank
+                ):
                     connection = ClientSocket(
-                        *(socket, client, self._slow_reader_seconds, name, seat, multiple),
-                        resumes=resumes,
+                        *(socket, client, self._slow_reader_seconds, name, seat), resumes=resumes
                     )
                     await self._serve(socket, protocol, connection)
         except AuricleError as error:

@@ -45,13 +45,11 @@ class RealtimeSession:
         emit: Emit,
         charge: Callable[[float], Awaitable[None]],
         trace: str = NO_TRACE,
-        chunk_multiple: int = 1,
     ) -> None:
         """`charge(seconds)` counts audio, and waits while the client exceeds its audio rate.
 
-        `emit` sends an event to the client; for `chunk_multiple` see `ClientSocket`.
+        `emit` sends an event to the client.
         """
-        self._chunk_multiple = chunk_multiple
         self._trace = trace
         self._frontend = frontend
         self._settings = frontend.settings
@@ -241,7 +239,7 @@ class RealtimeSession:
             tenant=self._tenant,
             language=asked.language,
             context=asked.prompt,
-            chunk_ms=self._frontend.chunk_ms(None, self._chunk_multiple),
+            chunk_ms=self._frontend.chunk_ms(None),
             trace=self._trace,
             admission=self._id,
         )

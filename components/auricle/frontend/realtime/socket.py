@@ -36,7 +36,6 @@ class RealtimeProtocol:
             emit,
             socket.heard,
             socket.trace,
-            socket.chunk_multiple,
         )
         await session.announce()
         await session.run(self._incoming(socket, session))

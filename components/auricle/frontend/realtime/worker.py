@@ -64,10 +64,9 @@ class RealtimeWorker:
                 self._frontend.tracer.span("session", protocol="dynamo", session=name) as trace,
             ):
                 seat.confirm()
-                async with door.admitted(DEFAULT_TENANT, name, seat) as chunk_multiple:
+                async with door.admitted(DEFAULT_TENANT, name, seat):
                     session = RealtimeSession(
-                        *(self._frontend, DEFAULT_TENANT, name, waiting.put),
-                        *(heard, trace, chunk_multiple),
+                        self._frontend, DEFAULT_TENANT, name, waiting.put, heard, trace
                     )
                     await session.run(incoming)
         except asyncio.CancelledError:

@@ -62,7 +62,7 @@ def begin(
         raise ResumeMissing
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
-        state = _fresh(frontend, socket, start)
+        state = _fresh(frontend, socket.session, start)
         lead = frontend.lead()
     else:
         state = tokens.open(start.resume, binding, start.sample_rate)
@@ -101,13 +101,13 @@ def begin(
     )
 
 
-def _fresh(frontend: Frontend, socket: ClientSocket, start: Start) -> ResumeState:
-    """Return the state of a session that has just begun."""
+def _fresh(frontend: Frontend, session: str, start: Start) -> ResumeState:
+    """Return the state of the session, which has just begun."""
     options = None
     if start.encoding != LOG_MEL:
         options = endpointing_options(start, frontend.settings)
-    chunk_ms = frontend.chunk_ms(start.chunk_ms, socket.chunk_multiple)
-    return ResumeState(0.0, socket.session, chunk_ms, options, NOTHING)
+    chunk_ms = frontend.chunk_ms(start.chunk_ms)
+    return ResumeState(0.0, session, chunk_ms, options, NOTHING)
 
 
 def _ingest(

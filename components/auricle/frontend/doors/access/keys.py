@@ -23,6 +23,8 @@ from auricle.text_bounds import API_KEY
 
 Scope = Literal["live", "recordings", "operations"]
 DEFAULT_TENANT = "default"
+Priority = Literal["low", "normal", "high"]
+_RANKS: dict[Priority, int] = {"low": -1, "normal": 0, "high": 1}
 _CLIENT_SCOPES: frozenset[Scope] = frozenset({"live", "recordings"})
 
 
@@ -45,6 +47,12 @@ class ApiKey(BaseModel):
     )
     audio_minutes_per_minute: float | None = Field(default=None, gt=0)
     max_request_bytes: int | None = Field(default=None, ge=1)
+    priority: Priority = "normal"
+
+    @property
+    def rank(self) -> int:
+        """Its priority as a number: of clients that were refused, the highest come first."""
+        return _RANKS[self.priority]
 
     @field_serializer("scopes")
     def _in_order(self, scopes: frozenset[Scope]) -> list[str]:

@@ -1,0 +1,106 @@
+"""How many sessions a machine carries, learnt from how late their text is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auricle.processor.adaptive_limit import FIRST, AdaptiveLimit
+
+pytestmark = pytest.mark.unit
+TARGET = 0.3
+
+
+def tail(sessions: float, number: float, unloaded: float) -> float:
+    """A queue's law for a machine that `number` sessions would keep busy all the time."""
+    return unloaded / max(0.01, 1 - sessions / number)
+
+
+def learnt(number: float, unloaded: float, seconds: int = 300) -> AdaptiveLimit:
+    """A limit that was full all the time, on such a machine."""
+    limit = AdaptiveLimit(TARGET)
+    for _ in range(seconds):
+        sessions = min(limit.carried, number * 0.99)
+        limit.look(sessions, tail(sessions, number, unloaded), 1.0)
+    return limit
+
+
+@given(number=st.floats(10, 2000), unloaded=st.floats(0.005, 0.08))
+def test_whatever_the_machine_its_sessions_keep_the_target_and_little_is_left(
+    number: float, unloaded: float
+) -> None:
+    limit = learnt(number, unloaded)
+    found = tail(limit.carried, number, unloaded)
+    assert found <= 0.75 * TARGET
+    # What a fixed limit could carry: the target, at a utilisation that still can be kept.
+    most = number * min(0.9, 1 - unloaded / (0.75 * TARGET))
+    assert limit.carried >= 0.8 * most
+
+
+@given(
+    looks=st.lists(
+        st.tuples(st.floats(0, 1e4), st.floats(0, 100), st.floats(0.01, 60)), max_size=200
+    )
+)
+def test_whatever_was_measured_there_is_room_for_one_and_no_leap(
+    looks: list[tuple[float, float, float]],
+) -> None:
+    limit = AdaptiveLimit(TARGET)
+    for sessions, late, seconds in looks:
+        before = limit.carried
+        limit.look(sessions, late, seconds)
+        assert 1 <= limit.carried <= max(before, 2 * sessions) * (1 + 1e-9)
+
+
+def test_it_begins_small_and_doubles_within_seconds() -> None:
+    assert AdaptiveLimit(TARGET).carried == FIRST
+    assert learnt(1000, 0.02, seconds=10).carried > 4 * FIRST
+
+
+def test_half_the_machine_carries_half_as_many_and_the_whole_one_as_many_again() -> None:
+    limit = learnt(100, 0.03)
+    whole = limit.carried
+    for number in (50, 100):
+        for _ in range(120):
+            sessions = min(limit.carried, 0.99 * number)
+            limit.look(sessions, tail(sessions, number, 0.03), 1.0)
+        assert limit.carried == pytest.approx(whole * number / 100, rel=0.15)
+
+
+def test_few_sessions_that_are_served_well_do_not_lower_what_was_learnt() -> None:
+    limit = learnt(100, 0.03)
+    before = limit.carried
+    for _ in range(600):
+        limit.look(3, tail(3, 100, 0.03), 1.0)
+    assert limit.carried == pytest.approx(before, rel=0.05)
+
+
+def test_no_evidence_teaches_nothing() -> None:
+    limit = learnt(100, 0.03)
+    before = limit.carried
+    for _ in range(100):
+        limit.look(0, 5.0, 1.0)
+        limit.look(5, 0.0, 1.0)
+    assert limit.carried == before
+
+
+def test_nobody_is_let_in_while_text_is_late_and_somebody_as_soon_as_it_is_not() -> None:
+    limit = learnt(100, 0.03)
+    limit.look(60, 1.1 * TARGET, 0.5)
+    assert limit.admitted == 0
+    limit.look(60, 0.9 * TARGET, 0.5)
+    assert limit.admitted == round(limit.carried) > 1
+
+
+def test_while_text_is_late_the_limit_falls_to_what_is_there() -> None:
+    """Otherwise a machine that became slower would be filled again as soon as it keeps up."""
+    limit = learnt(100, 0.03)
+    limit.look(40, 2 * TARGET, 0.5)
+    assert limit.carried <= 40
+
+
+def test_one_session_alone_that_is_late_keeps_nobody_out() -> None:
+    """Such as the first one after the start, whose chunks warm the machine up."""
+    limit = AdaptiveLimit(TARGET)
+    for _ in range(60):
+        limit.look(1, 2 * TARGET, 0.5)
+    assert limit.admitted == FIRST
