@@ -126,6 +126,6 @@ SHORT = (
     _of_load("60m", 600),
     _of_load("time-60m", 240),
     _of_load("recorded", 400),
-    _of_load("recorded-60m", 400),
+    _of_load("recorded-60m", 900),
     _of_load("soak", 240),
 )
