@@ -103,3 +103,8 @@ def _segment_end(
     if audio.samples < limits.maximum:
         return None
     return limits.forced_cut(audio.pcm, not_before)
+
+
+def first_grid_point(after: int, until: int, grid: int) -> int:
+    """Return the first multiple of `grid` after sample `after`, or `until` if that comes first."""
+    return min(until, (after // grid + 1) * grid)

@@ -35,7 +35,7 @@ from auricle.processor.actions import (
 )
 from auricle.processor.inbox import Audio, AudioInbox
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.segments import next_decode
+from auricle.processor.segments import first_grid_point, next_decode
 from auricle.processor.session_rules import Prompt, SessionRules
 from auricle.processor.stability import resumed
 from auricle.processor.windows import KeyScheme
@@ -192,14 +192,14 @@ class Session:
             elif ended:
                 end = segment.audio.samples
             elif step is not None and self._opened.partials:
-                first, segment.passed = segment.passed, step.offset
-                return self._decode(step.offset, final=False, after=first)
+                first = first_grid_point(segment.passed, step.offset, self._rules.segments.grid)
+                segment.passed = step.offset
+                return self._decode(step.offset, final=False, due=first)
             else:
                 return self._encode_ahead()
             if end >= _SHORTEST_SEGMENT:
                 return self._decode(end, final=True)
-            if segment.stability.committed:
-                # The session was resumed with less audio than it has text for.
+            if segment.stability.committed:  # resumed with less audio than there is text for
                 return Send(self._end_segment(end))
             self._open_next(end, number=segment.number)
             if step is None or not step.ends_segment:
@@ -215,10 +215,8 @@ class Session:
                 return
             self.segment.add(self._incoming.popleft())
 
-    def _decode(self, offset: int, *, final: bool, after: int | None = None) -> Decode:
-        segment, rules, grid = self.segment, self._rules, self._rules.segments.grid
-        # The first grid point since the last decode, which was one of `after` samples.
-        first = offset if after is None else min(offset, (after // grid + 1) * grid)
+    def _decode(self, offset: int, *, final: bool, due: int | None = None) -> Decode:
+        segment, rules = self.segment, self._rules
         committed = segment.stability.committed
         limit = int(rules.max_tokens_per_second * offset / SAMPLE_RATE)
         task = DecodeTask(
@@ -228,16 +226,15 @@ class Session:
             final=final,
             draft=(segment.stability.tokens or self._opening)[len(committed) :],
         )
-        decode = Decode(
+        self._under_way = Decode(
             samples=offset,
             task=task,
             segment=segment.number,
             audio_ms=milliseconds(segment.start + offset),
             arrived=segment.arrived(offset),
-            due=segment.arrived(first),
+            due=segment.arrived(offset if due is None else due),
         )
-        self._under_way = decode
-        return decode
+        return self._under_way
 
     @property
     def _encodes_ahead(self) -> bool:
