@@ -34,6 +34,8 @@ _MARK = "AURICLE_TEST_RUN"
 # What load does to sessions is not the subject of tests of the graph: on a busy machine a single
 # session may take longer than the target, and then its cadence or its neighbour's is not as asked.
 _UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
+# For measurements of what users get: as configs/demo.yaml and the defaults have them.
+AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 
@@ -126,9 +128,13 @@ def serving(
     graph: str = "graphs.e_pd:Frontend",
     config: str = "configs/demo.yaml",
     environment: dict[str, str] | None = None,
+    discovery: Path | None = None,
 ) -> Iterator[Server]:
-    """`auricle serve` until the block ends; fails if anything is left."""
-    discovery = Path(tempfile.mkdtemp(prefix="auricle-test-"))
+    """`auricle serve` until the block ends; fails if anything is left.
+
+    Without a folder for `discovery` there is one for it alone.
+    """
+    discovery = discovery or Path(tempfile.mkdtemp(prefix="auricle-test-"))
     ports = {name: free_port() for name in ("Processor", "EncodeWorker", "PdWorker")}
     command = [
         *(sys.executable, "-m", "auricle", "serve", graph, "-f", config),

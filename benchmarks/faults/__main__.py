@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.faults import leftovers
+from benchmarks.faults.disk import mountable, temporary
 from benchmarks.faults.figures import Row, figures
-from benchmarks.faults.graph import Graph, running, temporary
-from benchmarks.faults.kinds import KINDS
+from benchmarks.faults.graph import Graph, running
+from benchmarks.faults.kinds import DISK, KINDS
 from benchmarks.faults.plan import Fault, planned
 from benchmarks.faults.results import Results
 from benchmarks.faults.run import Run
@@ -50,6 +51,9 @@ def main() -> None:
     only = chosen.only or []
     arguments = {"seed": chosen.seed, "quick": chosen.quick, "only": only, "count": chosen.count}
     plan = planned(chosen.seed, quick=chosen.quick, only=only, count=chosen.count)
+    if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
+        print(f"{len(left_out)} faults of the disk are left out: only root may mount one to fill")
+        plan = [fault for fault in plan if fault not in left_out]
     results = Results(chosen.out)
     if chosen.resume:
         try:
@@ -75,9 +79,9 @@ def _run(plan: Sequence[Fault], results: Results) -> None:
         print(_line(row), flush=True)
 
     log: list[str] = []
-    with temporary() as name:
+    with temporary() as folder:
         try:
-            with running(Path(name)) as graph:
+            with running(folder) as graph:
                 log = graph.server.log
                 asyncio.run(_faults(graph, plan, record))
                 left += leftovers.held(graph)
@@ -88,7 +92,7 @@ def _run(plan: Sequence[Fault], results: Results) -> None:
             left.append(str(error)[:500])
         finally:
             results.path.with_suffix(".log").write_text("\n".join(log) + "\n")
-        left += [f"file {path}" for path in leftovers.files(Path(name) / "tmp")]
+        left += [f"file {path}" for path in leftovers.files(folder / "tmp")]
     left += [f"shared memory {path}" for path in sorted(leftovers.shared_memory() - before)]
     record({"type": "left", "what": left})
 

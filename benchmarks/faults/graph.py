@@ -26,7 +26,7 @@ _REPLICAS = {ENCODE: 2, PD: 2, PROCESSOR: 2, FRONTEND: 2}
 
 @dataclass
 class Graph:
-    """A running graph; `folder` is its TMPDIR."""
+    """A running graph; all that it writes is below `folder`, which has its TMPDIR in `tmp`."""
 
     server: Server
     nats: Nats
@@ -36,6 +36,8 @@ class Graph:
     records: Records
     # By component and instance: the proxies that calls to it pass, where they pass one.
     between: dict[tuple[str, str], Proxy] = field(default_factory=dict)
+    # Who writes discovery records, or leaves no room for them, does so alone.
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _proxies: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     @contextlib.asynccontextmanager
@@ -59,12 +61,13 @@ class Graph:
 
     async def route(self, component: str) -> list[Proxy]:
         """Have calls to each replica of a component pass a proxy; return these."""
-        for instance, (host, port) in self.records.addresses(component).items():
-            if (component, instance) not in self.between:
-                proxy = Proxy(host, port)
-                own = await self._proxies.enter_async_context(proxy.listening())
-                self.records.move(component, instance, own)
-                self.between[component, instance] = proxy
+        async with self.writing:
+            for instance, (host, port) in self.records.addresses(component).items():
+                if (component, instance) not in self.between:
+                    proxy = Proxy(host, port)
+                    own = await self._proxies.enter_async_context(proxy.listening())
+                    self.records.move(component, instance, own)
+                    self.between[component, instance] = proxy
         present = self.records.addresses(component)
         return [p for (c, i), p in self.between.items() if c == component and i in present]
 
@@ -73,14 +76,17 @@ class Graph:
 def running(folder: Path) -> Iterator[Graph]:
     """Start the graph; fails if a process or a discovery record of it is left when it has ended.
 
-    Its temporary files lie below `folder`.
+    All files of it lie below `folder`.
     """
-    temporary, orders = folder / "tmp", folder / "orders"
-    for path in (temporary, orders):
-        path.mkdir()
+    temporary, discovery = folder / "tmp", folder / "discovery"
+    temporary.mkdir()
+    discovery.mkdir(mode=0o700)
     nats = Nats(folder / "nats")
     nats.start()
-    try:
+    # Orders are given on a full disk, too.
+    with contextlib.ExitStack() as stack:
+        stack.callback(nats.end, signal.SIGKILL)
+        orders = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orders-")))
         with serving(
             *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
             f"--Common.nats_server={nats.address}",
@@ -88,16 +94,10 @@ def running(folder: Path) -> Iterator[Graph]:
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",
             environment={"TMPDIR": str(temporary)} | hooks.environment(orders),
+            discovery=discovery,
         ) as server:
             records = Records(server.discovery)
-            yield Graph(server, nats, temporary, orders, Launcher(server), records)
-    finally:
-        nats.end(signal.SIGKILL)
-
-
-def temporary() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for a graph. Short: the path of a Unix socket has at most 107 bytes."""
-    return tempfile.TemporaryDirectory(prefix="faults-")
+            yield Graph(server, nats, folder, orders, Launcher(server), records)
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:

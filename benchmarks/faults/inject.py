@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import psutil
 
-from benchmarks.faults import hooks
+from benchmarks.faults import disk, hooks
 from benchmarks.faults.door import Door
 from benchmarks.faults.graph import Graph, until
 from benchmarks.faults.kinds import CLIENT, COMPONENTS, FRONTEND, OF_CONNECTIONS
@@ -154,9 +154,10 @@ class Injection:
     # ── what the graph stands on ────────────────────────────────────────────
 
     async def _stale_record(self) -> None:
-        made = await asyncio.to_thread(
-            self.graph.records.stale, self.fault.of.target, free_port(), self.fault.seconds
-        )
+        async with self.graph.writing:
+            made = await asyncio.to_thread(
+                self.graph.records.stale, self.fault.of.target, free_port(), self.fault.seconds
+            )
         self.detail = f"{made} endpoints"
         if not made:
             raise NotDone("discovery has no record of the target")
@@ -167,6 +168,15 @@ class Injection:
             await asyncio.sleep(self.fault.seconds)
         finally:
             self.graph.nats.start()
+
+    async def _fill_disk(self) -> None:
+        async with self.graph.writing:
+            try:
+                size = await asyncio.to_thread(disk.fill, self.graph.folder)
+                self.detail = f"{size} bytes"
+                await asyncio.sleep(self.fault.seconds)
+            finally:
+                await asyncio.to_thread(disk.free, self.graph.folder)
 
     async def _none(self) -> None:
         self.detail = "nothing is done"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 ENCODE, PD, PROCESSOR, FRONTEND = "EncodeWorker", "PdWorker", "Processor", "Frontend"
 COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
 # What a fault is done to, besides a component: only one fault at a time is done to each.
-CLIENT, NATS, NOTHING = "the client's connection", "NATS", "nothing"
+CLIENT, NATS, DISK, NOTHING = "the client's connection", "NATS", "the disk", "nothing"
 
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
 # Seconds that a fault lasts which ends by itself.
@@ -100,6 +100,8 @@ def _of_memory_and_records() -> list[Kind]:
              "discovery lists one at an address where nobody listens", (8.0, 12.0)),
         Kind("restart-nats", NATS, "restart_nats", "SIGKILL, and a start after some seconds",
              _SHORT, quick=1),
+        Kind("fill-disk", DISK, "fill_disk",
+             "no room for temporary files, discovery records and NATS's store", _SHORT, quick=1),
     ]  # fmt: skip
 
 

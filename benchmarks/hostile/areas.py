@@ -33,7 +33,8 @@ _CONCURRENT = 4
 class Area:
     """One area. `sends` yields an attacker for a row of cases, of which `concurrent` run at once.
 
-    `full` and `quick` are numbers of cases.
+    `full` and `quick` are numbers of cases. Whom the attacker has let in as a process of the
+    deployment, with its secret, holds a place until `forgotten_seconds` after it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Area:
     full: int
     quick: int
     concurrent: int = _CONCURRENT
+    forgotten_seconds: float = 0.0
 
 
 def _each(attack: Callable[[Target, Case], Awaitable[Outcome]]) -> Opened:
@@ -91,12 +93,13 @@ AREAS: dict[str, Area] = {
         Area("containers", containers.container, _each(http.uploads), 2_000, 30, concurrent=2),
         Area("pcm", audio.pcm, _each(sockets.session), 4_000, 100),
         Area("features", audio.features, _each(sockets.session), 6_000, 300),
-        Area("requests", lies.request, _lying(Liar.request), 8_000, 400, concurrent=1),
+        Area("requests", lies.request, _lying(Liar.request), 8_000, 400, concurrent=1,
+             forgotten_seconds=15.0),
         Area("reports", lies.report, _lying(Liar.publish), 3_000, 200, concurrent=1),
         Area("ports", lies.garbage, _each(inside.garbage), 5_000, 300),
         Area("servers", requests.inside, _each(http.inside), 4_000, 200),
     )
-}
+}  # fmt: skip
 
 
 @asynccontextmanager

@@ -15,11 +15,9 @@ from auricle.frontend.doors.access.keys import new_key
 from benchmarks.hostile import watch
 from benchmarks.hostile.attackers.target import Target
 from tests import recordings
-from tests.server import Server, serving
+from tests.server import AS_DELIVERED, Server, serving
 
 _TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")
-# As configs/demo.yaml and the defaults have them; tests of the graph are less strict.
-_AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
 # Every process puts its sockets there, and who may reach them is what is looked at. The server of
 # the decoding processes is not attacked: only processes of the same user reach it, and are trusted.
 _OWN_SOCKETS = ("launcher.sock", "control", "pubsub", "stats")
@@ -78,7 +76,7 @@ def running() -> Iterator[Graph]:
         file.write_text(yaml.safe_dump({"keys": entries}))
         with serving(
             f"--Frontend.api_keys_file={file}",
-            *_AS_DELIVERED,
+            *AS_DELIVERED,
             environment={"TMPDIR": str(folder / "tmp")},
         ) as server:
             yield Graph(server, keys, folder / "tmp")

@@ -69,6 +69,8 @@ async def run(graph: Graph, seed: int, scale: Scale, only: Sequence[str], found:
         )  # fmt: skip
         found.rows.append(row)
         print(_line(row), flush=True)
+        if name in AREAS:
+            await asyncio.sleep(AREAS[name].forgotten_seconds)
     await _references(graph, found)
     found.after = await _settled(graph, found.before)
     found.main_pids = {name: (pid, _pids(graph).get(name, 0)) for name, pid in pids.items()}

@@ -17,7 +17,7 @@ from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import RunSession, Target, protocol
 from benchmarks.load.trial import Load, run_trial
-from tests.server import free_port, serving
+from tests.server import AS_DELIVERED, free_port, serving
 
 _WARM_UP = SpeechStyle((3.0, 6.0))
 MODELS = {"demo": ROOT / "models/demo", "60m": ROOT / "build/checkpoints/60m"}
@@ -54,7 +54,8 @@ class Running:
 def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
     """Start the server, warm it up and yield it; `overrides` are for `auricle serve`."""
     if subject.name == "ours":
-        with serving(*our_options(subject.model), *overrides, environment=_ONE_THREAD) as server:
+        options = (*AS_DELIVERED, *our_options(subject.model), *overrides)
+        with serving(*options, environment=_ONE_THREAD) as server:
             ours = Running(
                 server.url, MODELS[subject.model].name, psutil.Process(server.process.pid)
             )

@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.load.metrics import Slo, figures, late_share
@@ -45,6 +45,7 @@ class Trial:
     records: list[Record] = field(default_factory=list)
     offered: list[Record] = field(default_factory=list)
     seconds: float = 0.0
+    scored_seconds: float = 0.0  # of them, those after the ramp
     open_seconds: float = 0.0  # of all sessions, together
 
     @property
@@ -64,6 +65,11 @@ class Trial:
     def valid(self) -> bool:
         """Whether the load was valid."""
         return not self.invalid
+
+    @property
+    def ended(self) -> list[Record]:
+        """Return the sessions that ended, or were refused, at any time."""
+        return [r for r in self.offered if r.outcome != "unfinished"]
 
     @property
     def slo_share(self) -> float:
@@ -119,17 +125,19 @@ async def _run_trial(load: Load, planner: Planner, session: RunSession, target: 
     now = time.monotonic()
     trial.seconds = now - began
     trial.open_seconds = sum((r.ended or now) - r.began for r in trial.offered)
-    trial.records = [r for r in trial.offered if _counts(r, began + ramp)]
+    trial.scored_seconds = now - began - ramp
+    _fail_overdue(trial.offered)
+    trial.records = [r for r in trial.ended if r.ended >= began + ramp]
     return trial
 
 
-def _counts(record: Record, ramp_end: float) -> bool:
-    """Return whether a session counts: it ended after the ramp, or is overdue, thus failed."""
+def _fail_overdue(records: Iterable[Record]) -> None:
+    """Sessions that should have ended have failed."""
     now = time.monotonic()
-    overdue = record.outcome == "unfinished" and bool(record.stopped_at)
-    if overdue and now - record.stopped_at > _GRACE_SECONDS:
-        record.outcome, record.reason, record.ended = "failed", "no final text", now
-    return record.outcome != "unfinished" and record.ended >= ramp_end
+    for record in records:
+        waited = now - record.stopped_at if record.stopped_at else 0.0
+        if record.outcome == "unfinished" and waited > _GRACE_SECONDS:
+            record.outcome, record.reason, record.ended = "failed", "no final text", now
 
 
 async def _make_plans(planner: Planner, plans: asyncio.Queue[SessionPlan]) -> None:

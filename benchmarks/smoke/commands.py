@@ -105,6 +105,16 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.overload --smoke --out {out}/overload.json",
+        600,
+        ("python -m benchmarks.overload --out build/overload.json [--quick]",),
+    ),
+    Short(
+        "benchmarks.overload.simulation --quick",
+        600,
+        ("python -m benchmarks.overload.simulation [--quick]",),
+    ),
+    Short(
         "benchmarks.faults --quick --count 4 --out {out}/faults.jsonl",
         600,
         ("python -m benchmarks.faults --out build/faults.jsonl [--quick]",),

@@ -98,6 +98,18 @@ def test_while_text_is_late_the_limit_falls_to_what_is_there() -> None:
     assert limit.carried <= 40
 
 
+def test_what_was_seen_of_a_machine_that_became_slower_is_forgotten_once_that_is_certain() -> None:
+    """Looks at a faster machine say that more sessions fit, and would say so for a minute."""
+    limit = learnt(100, 0.03)
+    sessions = 80.0
+    while sessions > 35:  # half as fast; nobody comes, and some go
+        limit.look(sessions, 2 * TARGET, 1.0)
+        sessions -= 2
+    for _ in range(30):
+        assert limit.carried <= 1.1 * 35
+        limit.look(35, tail(35, 50, 0.06), 1.0)
+
+
 def test_one_session_alone_that_is_late_keeps_nobody_out() -> None:
     """Such as the first one after the start, whose chunks warm the machine up."""
     limit = AdaptiveLimit(TARGET)

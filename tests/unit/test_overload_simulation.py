@@ -27,9 +27,10 @@ def test_nobody_is_refused_where_a_quarter_of_what_is_carried_is_offered() -> No
     assert steady("batching", 1.0, 9, 300.0).refused == 0
 
 
-def test_after_the_machine_became_slower_most_of_those_let_in_keep_the_slo() -> None:
-    """Without learning it anew, none would."""
-    assert slower("sharing", (1.0, 0.5), 80.0, 400.0).slo_share >= 0.8
+@pytest.mark.parametrize("machine", ["batching", "sharing"])
+def test_after_the_machine_became_slower_those_let_in_keep_the_slo(machine: str) -> None:
+    """Without forgetting what it was before, one in ten would not."""
+    assert slower(machine, (1.0, 0.5), 80.0, 400.0).slo_share >= 0.98
 
 
 def test_a_machine_that_became_faster_carries_more_in_time() -> None:

@@ -13,7 +13,8 @@ class Target:
     """A server: its HTTP address, the model's name there, and the cadence to ask for.
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
-    `answer_tokens` bounds each piece's answer (`transcriptions` of stock vLLM only).
+    `answer_tokens` bounds each piece's answer (`transcriptions` of stock vLLM only). `key` is the
+    API key, where the server wants one.
     """
 
     url: str
@@ -21,6 +22,7 @@ class Target:
     chunk_ms: int = 640
     endpointing: bool = True
     answer_tokens: int | None = None
+    key: str = ""
 
 
 RunSession = Callable[[Target, Record], Awaitable[None]]

@@ -22,11 +22,15 @@ Message = dict[str, Any]
 
 
 @contextlib.asynccontextmanager
-async def connected(address: str) -> AsyncIterator[Socket]:
-    """Raises Refused if the handshake is answered with 429 or 503, Failed if it breaks."""
+async def connected(address: str, key: str = "") -> AsyncIterator[Socket]:
+    """Raises Refused if the handshake is answered with 429 or 503, Failed if it breaks.
+
+    Without a Retry-After the time of Refused is 0.
+    """
     try:
         socket = await websockets.connect(
             address.replace("http", "ws", 1),
+            additional_headers={"Authorization": f"Bearer {key}"} if key else {},
             compression=None,
             max_size=None,
             ping_interval=None,
@@ -35,7 +39,7 @@ async def connected(address: str) -> AsyncIterator[Socket]:
     except websockets.InvalidStatus as error:
         status = error.response.status_code
         if status in (429, 503):
-            after = float(error.response.headers.get("Retry-After", "1"))
+            after = float(error.response.headers.get("Retry-After", "0"))
             raise Refused(f"HTTP status {status}", after) from None
         raise Failed(f"HTTP status {status}") from None
     except (OSError, TimeoutError, websockets.WebSocketException) as error:

@@ -22,7 +22,7 @@ async def run(target: Target, record: Record) -> None:
         "chunk_ms": target.chunk_ms,
         "endpointing": {"enabled": target.endpointing},
     }
-    async with connected(f"{target.url}/v1/audio/stream") as socket:
+    async with connected(f"{target.url}/v1/audio/stream", target.key) as socket:
 
         async def send() -> None:
             await send_paced(record, packet)

@@ -28,7 +28,7 @@ import math
 # moments of the machine has a tail half as long again (measured: 0.2 s pooled, 0.3 s of the worst
 # hundredth). On a fast one waiting comes first: at 0.82 a chunk waits four times as long as it
 # takes, at 0.9 nine times, and from there a few sessions more are too many before it is seen.
-_TARGET_SHARE = 0.68
+_TARGET_SHARE = 0.65
 _MOST_BUSY = 0.82
 # A single chunk that takes most of the target is slow for want of speed, not for load.
 _MOST_UNLOADED = 0.5
@@ -40,9 +40,12 @@ _GAIN = 0.25
 # So many times as many sessions as there are is as far as a line can be drawn: from few, one
 # cannot see a limit that is not the machine's (slots, memory). Sessions double in some seconds.
 _REACH = 2.0
-# The unloaded tail follows later ones by this share per second (over minutes), so that one fast
-# moment does not set the expectation for ever.
-_UNLOADED_DRIFT = 0.001
+# The unloaded tail follows later ones by this share per second (over an hour), so that one fast
+# moment does not set the expectation for ever. Faster, and a busy hour passes for an idle one.
+_UNLOADED_DRIFT = 0.0003
+# Text that is late for so long is late for want of speed: a moment's hindrance leaves the tail
+# (`chunk_load.TAIL_SECONDS`) by then. The looks before it were at another machine.
+_CHANGED_SECONDS = 5.0
 # So many sessions may begin at once on a machine of which nothing is known: as many as one that
 # needs a tenth of each chunk's time for it carries. One that is slower says so within seconds.
 FIRST = 8.0
@@ -57,7 +60,7 @@ class AdaptiveLimit:
         self._aim = _TARGET_SHARE * target_seconds
         self._unloaded = _MOST_UNLOADED * self._aim
         self._carried = FIRST
-        self._late = False
+        self._late_seconds = 0.0
         # Sums over looks: sessions², and sessions · busy.
         self._squares = self._products = 0.0
 
@@ -73,7 +76,7 @@ class AdaptiveLimit:
         No more are let in while text is later than the target, as whoever comes makes it later
         still: the machine has just become slower, or sessions speak more than they did.
         """
-        return 0 if self._late else round(self._carried)
+        return 0 if self._late_seconds else round(self._carried)
 
     def look(self, sessions: float, tail: float, seconds: float) -> None:
         """Learn from `sessions`, whose chunks had this `tail` (s), `seconds` after the last look.
@@ -81,7 +84,8 @@ class AdaptiveLimit:
         A tail of 0 is unknown, and nothing is learnt from it.
         """
         alone = sessions <= 1
-        self._late = tail > self._target and not alone
+        late = tail > self._target and not alone
+        self._late_seconds = self._late_seconds + seconds if late else 0.0
         if sessions <= 0 or tail <= 0:
             return
         self._learn_unloaded(tail, seconds)
@@ -93,9 +97,11 @@ class AdaptiveLimit:
         self._squares = self._squares * fading + sessions * sessions * seconds
         self._products = self._products * fading + sessions * busy * seconds
         self._follow(sessions, min(1.0, _GAIN * seconds))
-        if self._late:
+        if late:
             # So many are too many, whatever was known of the machine before.
             self._carried = max(1.0, min(self._carried, sessions))
+        if self._late_seconds >= _CHANGED_SECONDS:
+            self._squares = self._products = 0.0
 
     def _follow(self, sessions: float, step: float) -> None:
         """Go a `step` of the way to the estimate."""
