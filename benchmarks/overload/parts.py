@@ -93,8 +93,8 @@ def capacity(results: Results) -> None:
 def floods(results: Results, graph: Graph) -> None:
     """Offer twice, three times and ten times the capacity, and see how it goes on afterwards."""
     offering = Offering(graph, results.scale.lengths, seed=1)
-    _, first = offering.normal_after(BESIDE)
-    results.publish("", {"idle_wait_s": figures.waits([first])[0]})
+    seconds, _ = offering.normal_after(BESIDE)
+    results.publish("", {"idle_wait_s": seconds})
     for times in TIMES:
         offer = Offer(FLOOD, times * results.capacity)
         trial = offering.run([offer], results.scale.flood_seconds)[0]
