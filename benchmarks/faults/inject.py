@@ -177,6 +177,9 @@ class Injection:
                 await asyncio.sleep(self.fault.seconds)
             finally:
                 await asyncio.to_thread(disk.free, self.graph.folder)
+                # NATS switches JetStream off for want of room, until it is started again.
+                await asyncio.to_thread(self.graph.nats.end, signal.SIGTERM)
+                self.graph.nats.start()
 
     async def _none(self) -> None:
         self.detail = "nothing is done"
