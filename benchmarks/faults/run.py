@@ -179,7 +179,8 @@ class Run:
 
 def _hits(reference: Reference, session: Session) -> Iterator[Row]:
     hits = sorted(session.hits, key=lambda hit: hit[1])
-    for (kind, at), until in zip(hits, [*(at for _, at in hits[1:]), math.inf], strict=True):
+    for number, (kind, at) in enumerate(hits, start=1):
+        until = hits[number][1] if number < len(hits) else math.inf
         seconds = recovery_seconds(reference.heard, session.heard, at, until)
         if seconds is not None:
             seconds = round(seconds, 3) if math.isfinite(seconds) else _NEVER

@@ -17,6 +17,8 @@ from benchmarks.faults.kinds import CONTROL, KINDS
 from benchmarks.faults.plan import planned
 from benchmarks.faults.records import Records
 from benchmarks.faults.results import Results
+from benchmarks.faults.run import Reference, _hits
+from benchmarks.faults.sessions import Session
 
 pytestmark = pytest.mark.unit
 SAID = "seven boats wait in the harbour"
@@ -71,6 +73,14 @@ def test_no_target_comes_twice_in_a_row_while_there_are_others() -> None:
 @pytest.mark.parametrize("kind", [*KINDS.values(), CONTROL], ids=lambda kind: kind.name)
 def test_every_kind_can_be_done(kind: object) -> None:
     assert hasattr(Injection, f"_{kind.action}")  # type: ignore[attr-defined]
+
+
+def test_a_session_whose_fault_could_not_be_done_has_no_recovery() -> None:
+    session = Session(["http://127.0.0.1:1"], "kitchen")
+    whole = Reference("", (), ())
+    assert list(_hits(whole, session)) == []
+    session.hits += [("kill-processor", 2.0), ("client-cut", 1.0)]
+    assert [hit["kind"] for hit in _hits(whole, session)] == ["client-cut", "kill-processor"]
 
 
 # ── comparison ──────────────────────────────────────────────────────────────
