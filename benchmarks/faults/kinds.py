@@ -101,8 +101,8 @@ def _of_memory_and_records() -> list[Kind]:
         Kind("restart-nats", NATS, "restart_nats", "SIGKILL, and a start after some seconds",
              _SHORT, quick=1),
         Kind("fill-disk", DISK, "fill_disk",
-             "no room for temporary files, discovery records and NATS's store; then NATS, which has "
-             "switched JetStream off, is restarted", _SHORT, quick=1),
+             "no room for temporary files, discovery records and NATS's store; afterwards NATS, "
+             "which has switched JetStream off, is restarted", _SHORT, quick=1),
     ]  # fmt: skip
 
 
