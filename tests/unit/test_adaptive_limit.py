@@ -48,7 +48,7 @@ def test_whatever_was_measured_there_is_room_for_one_and_no_leap(
     for sessions, late, seconds in looks:
         before = limit.carried
         limit.look(sessions, late, seconds)
-        assert 1 <= limit.carried <= max(before, 2 * sessions) * (1 + 1e-9)
+        assert 1 <= limit.carried <= max(before, 2 * sessions, FIRST) * (1 + 1e-9)
 
 
 def test_it_begins_small_and_doubles_within_seconds() -> None:
@@ -108,6 +108,17 @@ def test_what_was_seen_of_a_machine_that_became_slower_is_forgotten_once_that_is
     for _ in range(30):
         assert limit.carried <= 1.1 * 35
         limit.look(35, tail(35, 50, 0.06), 1.0)
+
+
+@pytest.mark.parametrize("sessions", [0, 1])
+def test_a_bad_moment_with_few_sessions_keeps_nobody_out_for_long(sessions: int) -> None:
+    limit = AdaptiveLimit(TARGET)
+    for _ in range(10):
+        limit.look(2, 5 * TARGET, 1.0)
+    assert limit.carried <= 2
+    for _ in range(20):
+        limit.look(sessions, 0.1 * TARGET * sessions, 1.0)
+    assert limit.admitted == FIRST
 
 
 def test_one_session_alone_that_is_late_keeps_nobody_out() -> None:

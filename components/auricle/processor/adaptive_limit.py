@@ -49,6 +49,9 @@ _CHANGED_SECONDS = 5.0
 # So many sessions may begin at once on a machine of which nothing is known: as many as one that
 # needs a tenth of each chunk's time for it carries. One that is slower says so within seconds.
 FIRST = 8.0
+# A limit below that is forgotten within so many seconds in which nobody, or one session, is served
+# in time: few sessions are late for many reasons, and one cannot show that two would not be.
+_FORGOTTEN_SECONDS = 16.0
 
 
 class AdaptiveLimit:
@@ -86,6 +89,8 @@ class AdaptiveLimit:
         alone = sessions <= 1
         late = tail > self._target and not alone
         self._late_seconds = self._late_seconds + seconds if late else 0.0
+        if sessions <= 1 and tail <= self._target:
+            self._recover(seconds)
         if sessions <= 0 or tail <= 0:
             return
         self._learn_unloaded(tail, seconds)
@@ -102,6 +107,10 @@ class AdaptiveLimit:
             self._carried = max(1.0, min(self._carried, sessions))
         if self._late_seconds >= _CHANGED_SECONDS:
             self._squares = self._products = 0.0
+
+    def _recover(self, seconds: float) -> None:
+        risen = self._carried + FIRST * seconds / _FORGOTTEN_SECONDS
+        self._carried = max(self._carried, min(FIRST, risen))
 
     def _follow(self, sessions: float, step: float) -> None:
         """Go a `step` of the way to the estimate."""
