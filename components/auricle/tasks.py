@@ -111,7 +111,8 @@ class Patience:
                 raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
             raise self._ended_by from None
         finally:
-            self._until = self._ended_by = None
+            # The timer may run on for an hour, and a task that failed holds all that it worked on.
+            self._until = self._ended_by = self._task = None
 
     def interrupt(self) -> None:
         """End the wait in progress, if any, with Interrupted."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,7 +31,7 @@ from auricle.process.tracing import OFF
 from auricle.processor.adaptive_limit import FIRST, AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.settings import FrontendSettings
-from tests.unit.doors import Clock, Door, event_loop_policy
+from tests.unit.doors import Clock, Door, event_loop_policy, until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]
@@ -77,17 +79,20 @@ class Sessions:
         self._protocol = SocketProtocol("test", self._serve, self._error)
         self.app = FastAPI()
         self.door = Door()
+        self.served: list[weakref.ref[ClientSocket]] = []
 
         @self.app.websocket("/")
         async def serve(websocket: WebSocket) -> None:
             await self._sessions.serve(websocket, self._protocol)
 
     async def _serve(self, socket: ClientSocket) -> None:
+        self.served.append(weakref.ref(socket))
         text, _ = await socket.receive(10.0, "the start message")
         if text != "start":
             raise ProtocolError("the first message must be start")
         await socket.send("ready")
-        await socket.receive(60.0, "the next message")
+        # As sessions do, in a task of its own; one that fails holds what it worked on.
+        await asyncio.create_task(socket.receive(60.0, "the next message"))
 
     @staticmethod
     def _error(error: AuricleError) -> str:
@@ -138,6 +143,17 @@ async def test_a_dozen_failed_starts_keep_nobody_out() -> None:
             assert await sessions.connected("10.0.0.2")
             await asyncio.gather(*failing, return_exceptions=True)
             assert await sessions.connected("10.0.0.2")
+
+
+async def test_nothing_of_a_session_is_kept_once_its_client_has_left() -> None:
+    """Not until the deadline for its next message either: that may be an hour away."""
+    sessions = Sessions()
+    async with sessions.serving():
+        for _ in range(3):
+            assert await sessions.connected("10.0.0.1")
+        await until(lambda: sessions.ended()["client_gone"] == 3)
+        gc.collect()
+        assert [served() for served in sessions.served] == [None] * 3
 
 
 async def test_the_place_of_a_client_that_left_is_free_whatever_its_processor_does() -> None:

@@ -93,6 +93,33 @@ async def handshake(door: Door) -> tuple[asyncio.StreamReader, asyncio.StreamWri
     return reader, writer
 
 
+@pytest.mark.parametrize(
+    ("header", "instead"),
+    [
+        (b"upgrade: websocket", b"upgrade: " + "é".encode() * 8_000),
+        (b"connection: upgrade", b"connection: " + b"x" * 8_000),
+        (b"sec-websocket-version: 13", b"sec-websocket-version: " + b"9" * 8_000),
+    ],
+)
+async def test_a_handshake_that_is_none_is_told_what_one_needs_and_not_its_own_headers(
+    header: bytes, instead: bytes
+) -> None:
+    door, echo = Door(), Echo()
+    async with door.serving(echo.app):
+        reader, writer = await door.connect()
+        bad = HANDSHAKE.replace(header, instead)
+        # uvicorn takes a request for a handshake by these headers.
+        if header.startswith(b"upgrade"):
+            bad = bad.replace(b"connection: upgrade", b"connection: upgrade\r\nupgrade: websocket")
+        if header.startswith(b"connection"):
+            bad = bad.replace(b"upgrade: websocket", b"upgrade: websocket\r\nconnection: upgrade")
+        writer.write(bad)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert len(answer) < 1_000
+
+
 @pytest.mark.parametrize("fragments", [1, 3, 200])
 @pytest.mark.parametrize("compression", [None, "deflate"])
 @pytest.mark.parametrize("kind", ["text", "bytes"])

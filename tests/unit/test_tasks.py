@@ -1,7 +1,9 @@
 """Waits with a deadline, and tasks that end together."""
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -94,6 +96,21 @@ async def test_many_waits_share_one_timer_and_each_has_its_deadline() -> None:
         await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
     with pytest.raises(DeadlineExceeded):
         await patience.wait(0.01, asyncio.Event().wait(), "the one after")
+    patience.close()
+
+
+async def test_who_waited_is_not_held_until_the_deadline() -> None:
+    """A failed task holds its frames, and so a whole session; its timer may run for an hour."""
+    patience = Patience()
+    ready = asyncio.get_running_loop().create_future()
+    ready.set_result(None)
+    waiting = asyncio.create_task(patience.wait(3_600, ready, "a packet"))
+    await waiting
+    ended = weakref.ref(waiting)
+    del waiting
+    await asyncio.sleep(0)  # the loop itself holds what woke this task
+    gc.collect()
+    assert ended() is None
     patience.close()
 
 

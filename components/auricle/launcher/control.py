@@ -15,7 +15,7 @@ from typing import Protocol
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -83,7 +83,7 @@ class ControlServer:
         try:
             body = await asyncio.wait_for(request.json(), 5.0)
             replicas = _bounded(body["replicas"])
-        except (ValueError, KeyError, TypeError, BadRequest) as error:
+        except (ValueError, KeyError, TypeError, BadRequest, ClientDisconnect) as error:
             return _refused(400, f'the body must be {{"replicas": number}}: {error}')
         await self._supervisor.scale(name, replicas)
         return JSONResponse(self._supervisor.counts()[name])

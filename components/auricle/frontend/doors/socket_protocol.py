@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import http
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import PayloadTooBig
 from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Response
 from websockets.server import ServerProtocol
 
 from auricle.errors import BadRequest
@@ -23,6 +25,10 @@ _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisec
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
 # Of a session that ends itself: more than its close frame may take to be sent.
 _FAREWELL_SECONDS = 10.0
+_NO_HANDSHAKE = (
+    "this is no valid WebSocket handshake: it needs the headers Upgrade: websocket, "
+    "Connection: Upgrade, Sec-WebSocket-Version: 13 and Sec-WebSocket-Key\n"
+)
 # Key of the disconnect message of a connection that failed: a client may send any close code.
 FAILED = "auricle.failed"
 
@@ -38,6 +44,10 @@ class _Messages(ServerProtocol):
         # Deflate's worst case of usual parameters is an eighth more, and a few bytes a frame.
         super().__init__(max_size=max_bytes + max_bytes // 4 + 1024, **options)
         self._max_bytes = max_bytes
+
+    def reject(self, status: http.HTTPStatus | int, text: str) -> Response:
+        """Refuse a handshake; websockets' own words repeat the client's headers at any length."""
+        return super().reject(status, _NO_HANDSHAKE if self.handshake_exc is not None else text)
 
     def recv_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):

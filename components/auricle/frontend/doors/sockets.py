@@ -167,13 +167,16 @@ class ClientSocket:
         reason = f"this server is shutting down; audio up to {end_ms} ms was transcribed"
         self._farewell = (_GOING, reason)
 
+    def release(self) -> None:
+        """The session is over: nothing is received any more, and no deadline runs on."""
+        self._patience.close()
+
     async def bid_farewell(self) -> None:
         """Close the connection of a session that ended without an error."""
         await self.close(*self._farewell)
 
     async def close(self, code: int, reason: str = "") -> None:
         """Close the connection. Never raises; gives up after 5 s."""
-        self._patience.close()
         try:
             # A control frame has room for 123 bytes.
             short = reason.encode()[:120].decode(errors="ignore")
@@ -234,7 +237,10 @@ class SocketSessions:
                     connection = ClientSocket(
                         *(socket, client, self._slow_reader_seconds, name, seat), resumes=resumes
                     )
-                    await self._serve(socket, protocol, connection)
+                    try:
+                        await self._serve(socket, protocol, connection)
+                    finally:
+                        connection.release()
         except AuricleError as error:
             self._metrics.ended(error.code)
             self._refusals.refused(address_of(socket.client), error.code, str(error))
