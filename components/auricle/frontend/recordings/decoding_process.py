@@ -32,7 +32,7 @@ from auricle.frontend.listening.endpointing import (
     SpeechGate,
 )
 from auricle.frontend.recordings.confinement import ProcessLimits, confine
-from auricle.frontend.recordings.parts import Decoded, Part, PartCutter, joined
+from auricle.frontend.recordings.parts import Decoded, Part, PartCutter
 
 _CAUSE_CHARACTERS = 200
 
@@ -51,7 +51,6 @@ class DecodingJob(msgspec.Struct, frozen=True):
     """One recording to decode, with its limits.
 
     `name` is the client's file name. Without `endpointing` all audio counts as speech.
-    Adjacent parts are joined up to `join` samples (16 kHz); 0 keeps them apart.
     """
 
     name: str
@@ -59,7 +58,6 @@ class DecodingJob(msgspec.Struct, frozen=True):
     process: ProcessLimits
     segments: SegmentLimits
     endpointing: EndpointingOptions | None
-    join: int = 0
 
 
 class Confined(msgspec.Struct, frozen=True, tag=True):
@@ -157,16 +155,13 @@ class RecordingDecoder:
 
         Raises AuricleError if the file cannot be used.
         """
-        yield from joined(self._sentences(file), self._job.join)
-        yield EndOfRecording(self._samples)
-
-    def _sentences(self, file: BinaryIO) -> Iterator[Part | Decoded]:
         for pcm in read_recording(file, self._job.name, self._job.recording):
             self._samples += len(pcm)
             yield Decoded(len(pcm))
             yield from self._cutter.push(self._gate.push(pcm))
         yield from self._cutter.push(self._gate.finish())
         yield from self._cutter.finish()
+        yield EndOfRecording(self._samples)
 
 
 class _Gate:
