@@ -19,7 +19,7 @@ import torch
 
 from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
-from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
+from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, SpeechGate
 from auricle.frontend.recordings.parts import Part, PartCutter
 from auricle.settings import CommonSettings, FrontendSettings
@@ -79,16 +79,15 @@ class Decoder:
         return self._known[pcm, context]
 
 
-def speech(model: VoiceActivityModel, recording: Recording) -> list[GateEvent]:
+def speech(model: VoiceActivitySequence, recording: Recording) -> list[GateEvent]:
     """What the server's voice activity detection passes on, with its default options."""
     settings, voice, pcm = FrontendSettings(), VoiceState(), to_int16(recording.samples)
     gate = SpeechGate(
         EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
     )
-    (found,) = model.probabilities([(voice, voice.frames(pcm))])
-    events = gate.push(pcm, found.tolist())
-    (found,) = model.probabilities([(voice, voice.frames(pcm[:0], last=True))])
-    return events + gate.finish(found.tolist())
+    events = gate.push(pcm, model.probabilities(voice, voice.frames(pcm)).tolist())
+    last = model.probabilities(voice, voice.frames(pcm[:0], last=True))
+    return events + gate.finish(last.tolist())
 
 
 def parts(events: list[GateEvent], pause_after: float) -> list[Part]:
@@ -105,7 +104,7 @@ def parts(events: list[GateEvent], pause_after: float) -> list[Part]:
 
 def rows(model: Path, spoken_: Kinds) -> Iterator[list[str]]:
     """The rows of the table: word error rates per `pause_after_seconds` and context."""
-    detector, decoder = VoiceActivityModel(), Decoder(model)
+    detector, decoder = VoiceActivitySequence(), Decoder(model)
     heard = {kind: [speech(detector, one) for one in some] for kind, some in spoken_.items()}
     for pause_after in PAUSE_AFTER_SECONDS:
         cut = {

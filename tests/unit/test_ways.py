@@ -12,7 +12,9 @@ from benchmarks.ways.ways import Heard, Segment
 pytestmark = pytest.mark.unit
 SPOKEN = Recording(
     np.zeros(16_000 * 10, np.float32),
-    tuple(Word(word, at, at + 0.5) for at, word in enumerate("my red bus is slow".split(), 1)),
+    tuple(
+        Word(word, at, at + 0.5) for at, word in enumerate(["my", "red", "bus", "is", "slow"], 1)
+    ),
     (),
 )
 SILENT = Recording(np.zeros(16_000, np.float32), (), ())

@@ -23,7 +23,7 @@ import numpy as np
 from auricle.audio.pcm import Int16
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
-from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
+from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.errors import AuricleError, TooCostly, UndecodableAudio
 from auricle.frontend.listening.endpointing import (
     EndpointingOptions,
@@ -171,16 +171,16 @@ class _Gate:
         self._open = OpenGate()
         self._gate = None if options is None else SpeechGate(options)
         self._voice = VoiceState()
-        self._model = None if options is None else VoiceActivityModel()
+        self._model = None if options is None else VoiceActivitySequence()
 
     def push(self, pcm: Int16) -> list[GateEvent]:
         if self._gate is None or self._model is None:
             return self._open.push(pcm)
         frames = self._voice.frames(pcm)
-        return self._gate.push(pcm, self._model.probabilities([(self._voice, frames)])[0])
+        return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
 
     def finish(self) -> list[GateEvent]:
         if self._gate is None or self._model is None:
             return []
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-        return self._gate.finish(self._model.probabilities([(self._voice, frames)])[0])
+        return self._gate.finish(self._model.probabilities(self._voice, frames).tolist())
