@@ -91,10 +91,7 @@ class CommonSettings(BaseModel):
         3.0, gt=0, description="how far before that the cut may lie"
     )
     context_characters: int = Field(
-        200,
-        ge=0,
-        description="end of the committed text that is context of the next segment; above 0, the "
-        "parts of a recording are decoded one after the other",
+        200, ge=0, description="end of the committed text that is context of the next segment"
     )
     context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
 
