@@ -34,7 +34,7 @@ class Scale:
     wordless_seconds: float
 
 
-FULL = Scale(((220, 5, 30), (60, 30, 90), (16, 90, 300), (4, 1200, 1200)), 40, 30.0)
+FULL = Scale(((220, 5, 30), (40, 30, 90), (10, 90, 300), (2, 1200, 1200)), 40, 30.0)
 QUICK = Scale(((24, 5, 20), (4, 30, 60), (1, 150, 150)), 6, 15.0)
 # The same code from end to end, on so little audio that its figures say nothing.
 SMOKE = Scale(((2, 5, 6),), 2, 5.0)
