@@ -26,7 +26,7 @@ from benchmarks.streaming.environment import environment
 from examples.log_mel_client import FeatureSender, speech, transcribe
 from tests.server import Server, serving
 
-_LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
+_LIMITS = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
 _OPTIONS = EndpointingOptions(0.5, 500, 300)
 _AT_ONCE = 4
 

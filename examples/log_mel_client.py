@@ -127,7 +127,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pcm = to_int16(read_audio(arguments.file))
     # The server's settings (configs/demo.yaml and defaults).
-    limits = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
+    limits = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
     pieces = speech(pcm, EndpointingOptions(0.5, 500, 300))
     packets = list(FeatureSender(limits, arguments.dtype).packets(pieces))
     print(f"{sum(map(len, packets)) / 1000:.0f} kB; as samples {2 * len(pcm) / 1000:.0f} kB")

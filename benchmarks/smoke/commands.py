@@ -73,6 +73,16 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.ways --smoke --out {out}/ways.json",
+        300,
+        ("python -m benchmarks.ways --out build/ways.json [--quick]",),
+    ),
+    Short(
+        "benchmarks.ways.lengths --recordings 1",
+        300,
+        ("python -m benchmarks.ways.lengths",),
+    ),
+    Short(
         "benchmarks.load --sessions 1 --seconds 20 --lengths 2 3",
         180,
         ("python -m benchmarks.load --url …",),

@@ -30,7 +30,8 @@ from tests.server import Server, serving
 
 _SEGMENT_SECONDS = 30.0
 _NO_TARGET_MS = 10**9  # no chunk takes longer
-# A context as long as ours is (`Processor.context_characters`).
+# A context as long as ours is here, in characters and in the text of a baseline's prompt.
+_CONTEXT_CHARACTERS = 120
 _CONTEXT = " ".join(["baba"] * 24)
 
 
@@ -65,6 +66,7 @@ def server_options(model: Path, segment_seconds: float) -> list[str]:
         f"--Common.model={model.resolve()}",
         f"--Processor.max_segment_seconds={segment_seconds:g}",
         f"--Processor.pause_after_seconds={segment_seconds:g}",
+        f"--Common.context_characters={_CONTEXT_CHARACTERS}",
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
         f"--Processor.target_chunk_ms={_NO_TARGET_MS}",

@@ -29,7 +29,7 @@ from tests.server import ROOT, Server, serving
 
 MODEL = ROOT / "models/demo"
 # As in configs/demo.yaml.
-SETTINGS = {"pause_after_seconds": 8, "max_segment_seconds": 20, "context_characters": 120}
+SETTINGS = {"pause_after_seconds": 3, "max_segment_seconds": 20, "context_characters": 0}
 _PAUSES = (0.05, 1.0)  # some end a segment, some do not
 _AT_ONCE = 4
 

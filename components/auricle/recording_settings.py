@@ -49,13 +49,6 @@ class RecordingSettings(BaseModel):
     recording_parts_in_flight: int = Field(
         2, ge=1, description="parts transcribed at a time, of all recordings"
     )
-    join_sentences_seconds: Seconds = Field(
-        0.0,
-        ge=0,
-        le=300,
-        description="up to this length, neighbouring sentences of a recording are decoded as one, "
-        "if the response has no times. 0: each by itself, as in a live session",
-    )
 
     @property
     def most_decoding_processes_per_client(self) -> int:

@@ -90,6 +90,9 @@ class CommonSettings(BaseModel):
     cut_search_seconds: Seconds = Field(
         3.0, gt=0, description="how far before that the cut may lie"
     )
+    context_characters: int = Field(
+        200, ge=0, description="end of the committed text that is context of the next segment"
+    )
     context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
 
 
@@ -197,9 +200,6 @@ class ProcessorSettings(CommonSettings):
         1.2, gt=0, description="audio after which the others are committed if unchanged"
     )
     unfixed_chunks: int = Field(2, ge=0, description="a segment's first decodes commit nothing")
-    context_characters: int = Field(
-        200, ge=0, description="end of the committed text that is context of the next segment"
-    )
     max_tokens_per_second: float = Field(
         8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
     )

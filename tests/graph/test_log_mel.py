@@ -18,7 +18,7 @@ from tests.server import Server
 
 pytestmark = pytest.mark.end_to_end
 # Those of configs/demo.yaml and the frontend's defaults.
-LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
+LIMITS = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
 OPTIONS = EndpointingOptions(0.5, 500, 300)
 
 

@@ -18,7 +18,7 @@ import pytest
 from auricle.audio.blocks import Blocks
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.frontend.listening.endpointing import Piece
-from auricle.frontend.recordings.parts import Part, PartCutter, joined
+from auricle.frontend.recordings.parts import PartCutter
 from benchmarks.hostile import media
 from tests.decoding import LIMITS
 
@@ -106,16 +106,3 @@ def test_pieces_of_a_part() -> None:
         assert len([*cutter.push([piece] * pieces), *cutter.finish()]) == 1
 
     is_linear(cut, 1_000)
-
-
-def test_parts_that_are_joined() -> None:
-    class CountedBytes(bytes):
-        def __add__(self, other: bytes) -> CountedBytes:
-            Counted.operations += len(self) + len(other)
-            return CountedBytes(super().__add__(other))
-
-    def join(parts: int) -> None:
-        made = (Part(n, n + 1, CountedBytes(2)) for n in range(parts))
-        assert len(list(joined(made, 10**9))) == 1
-
-    is_linear(join, 1_000)

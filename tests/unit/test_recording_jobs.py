@@ -1,49 +1,108 @@
-"""What a recording's decoding process is told: when sentences may be joined."""
+"""How a recording's parts follow one another: as the segments of a live session do."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from auricle.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.recordings.decoding_pool import Decoders
-from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording
-from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Whole
+from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
+from auricle.frontend.recordings.parts import Part
+from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment
+from auricle.messages import Done, Final, OpenSession, ResumePoint, SessionEvent, Usage
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
+SECOND = 16_000
 
 
-class NoAudio:
-    """Notes the job, and gives a recording without speech."""
+class Parts:
+    """A decoding process: `count` parts of a second."""
 
-    job: DecodingJob
+    def __init__(self, count: int) -> None:
+        self._count = count
 
-    async def outputs(self, job: DecodingJob, path: Path, owner: str) -> Any:
-        self.job = job
-        yield EndOfRecording(16_000)
-
-
-async def job(timed: bool, **settings: object) -> DecodingJob:
-    made = FrontendSettings.model_validate({"model": "models/demo", **settings})
-    decoders = NoAudio()
-    transcriber = RecordingTranscriber(
-        cast(Frontend, SimpleNamespace(settings=made)), cast(Decoders, decoders)
-    )
-    recording = Recording("1", Path("x"), "x", "acme", "acme", None, "", None, timed)
-    assert [output async for output in transcriber.transcribe(recording)] == [Whole(1.0)]
-    return decoders.job
+    async def outputs(self, job: DecodingJob, path: Path, owner: str) -> AsyncGenerator[Output]:
+        for number in range(self._count):
+            yield Part(number * SECOND, (number + 1) * SECOND, b"\0\0" * SECOND)
+        yield EndOfRecording(self._count * SECOND)
 
 
-async def test_sentences_are_decoded_one_by_one_as_in_a_live_session() -> None:
-    assert (await job(timed=False)).join == 0
+class Link:
+    """A part's session. It says the text of its part once it is let."""
+
+    def __init__(self, says: str | AuricleError, go: asyncio.Event, context: str) -> None:
+        self._says, self._go, self._resume = says, go, ResumePoint(context=context)
+
+    async def add(self, piece: object) -> None: ...
+
+    def finish(self, total: int) -> None: ...
+
+    async def pump(self) -> None:
+        await asyncio.Event().wait()
+
+    async def events(self) -> AsyncGenerator[SessionEvent]:
+        await self._go.wait()
+        if isinstance(self._says, AuricleError):
+            raise self._says
+        yield Final(0, self._says, 0, 1000, "English", self._resume)
+        yield Done(Usage(1000, 1))
 
 
-async def test_sentences_are_joined_if_told_to_and_nobody_wants_their_times() -> None:
-    assert (await job(timed=False, join_sentences_seconds=8)).join == 128_000
-    assert (await job(timed=True, join_sentences_seconds=8)).join == 0
-    bus = {"nats_server": "nats://127.0.0.1:4222", "join_sentences_seconds": 8}
-    assert (await job(timed=False, **bus)).join == 0
+class Sessions:
+    """The frontend: notes the context of each part in the order in which they are opened."""
+
+    def __init__(self, *says: str | AuricleError, **settings: object) -> None:
+        values = {"model": "models/demo", "recording_parts_in_flight": 3, **settings}
+        self.settings = FrontendSettings.model_validate(values)
+        self.contexts: list[str] = []
+        self.opened = asyncio.Semaphore(0)
+        self.go = asyncio.Event()
+        self._says = says
+
+    def link(self, opened: OpenSession, resume: ResumePoint, **_: object) -> Link:
+        self.contexts.append(resume.context)
+        self.opened.release()
+        return Link(self._says[resume.segment_start // SECOND], self.go, resume.context)
+
+    async def texts(self) -> list[str]:
+        decoders = cast(Decoders, Parts(len(self._says)))
+        transcriber = RecordingTranscriber(cast(Frontend, cast(Any, self)), decoders)
+        recording = Recording("1", Path("x"), "x", "acme", "acme", None, "", None)
+        outputs = transcriber.transcribe(recording)
+        return [output.text async for output in outputs if isinstance(output, Segment)]
+
+
+async def test_the_text_of_a_part_is_context_of_the_next_as_in_a_live_session() -> None:
+    sessions = Sessions("one", "", "three", "four")
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        assert await sessions.texts() == ["one", "", "three", "four"]
+    # A part without words leaves the context as it was.
+    assert sessions.contexts == ["", "one", "one", "three"]
+
+
+async def test_parts_without_context_do_not_wait_for_one_another() -> None:
+    sessions = Sessions("one", "two", "three", context_characters=0)
+    async with asyncio.timeout(60):
+        texts = asyncio.create_task(sessions.texts())
+        for _ in range(3):
+            await sessions.opened.acquire()
+        sessions.go.set()
+        assert await texts == ["one", "two", "three"]
+    assert sessions.contexts == ["", "", ""]
+
+
+async def test_a_part_that_fails_fails_the_recording_and_nobody_waits_for_it() -> None:
+    sessions = Sessions("one", WorkerUnavailable("no worker"), "three")
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        with pytest.raises(WorkerUnavailable, match="no worker"):
+            await sessions.texts()
+    assert sessions.contexts == ["", "one"]

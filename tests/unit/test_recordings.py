@@ -18,7 +18,7 @@ from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import AudioTooLong, UndecodableAudio
 from auricle.frontend.listening.endpointing import Piece
-from auricle.frontend.recordings.parts import Decoded, Part, PartCutter, joined
+from auricle.frontend.recordings.parts import Part, PartCutter
 
 pytestmark = pytest.mark.unit
 LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
@@ -223,36 +223,3 @@ def test_no_sample_of_speech_is_lost_or_moved(lengths: list[tuple[float, str]]) 
     ends = [0, *(part.start + len(part.pcm) // 2 for part in parts)]
     assert [part.start for part in parts] == ends[:-1]
     assert all(len(part.pcm) // 2 <= LIMITS.maximum for part in parts)
-
-
-def sentences(*seconds: float) -> list[Part]:
-    """One after the other, a second of silence between each two."""
-    made, at = [], 0
-    for number, length in enumerate(seconds, 1):
-        samples = int(length * 16_000)
-        made.append(Part(at, at + samples, np.full(samples, number, "<i2").tobytes()))
-        at += samples + 16_000
-    return made
-
-
-def test_short_sentences_are_joined_and_the_silence_between_them_left_out() -> None:
-    parts = list(joined(sentences(3, 4, 2, 9), 8 * 16_000))
-    assert seconds_of(parts) == [(0, 7), (9, 2), (12, 9)]
-    assert [part.end / 16_000 for part in parts] == [8, 11, 21]
-    assert list(joined(sentences(3, 4), 0)) == sentences(3, 4)
-
-
-def test_what_was_decoded_is_told_without_waiting_for_a_part() -> None:
-    outputs = joined(iter([*sentences(3), Decoded(7), *sentences(3)]), 8 * 16_000)
-    assert next(outputs) == Decoded(7)
-
-
-@given(st.lists(st.floats(0.1, 20)), st.floats(0, 20))
-def test_joining_keeps_every_sample_and_the_order(lengths: list[float], longest: float) -> None:
-    given_parts = sentences(*lengths)
-    parts = list(joined(given_parts, int(longest * 16_000)))
-    assert b"".join(p.pcm for p in parts) == b"".join(p.pcm for p in given_parts)
-    assert {p.start for p in parts} <= {p.start for p in given_parts}
-    assert {p.end for p in parts} <= {p.end for p in given_parts}
-    whole = {p.pcm for p in given_parts}
-    assert all(len(p.pcm) <= longest * 32_000 or p.pcm in whole for p in parts)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from auricle.processor.segments import Mark, NextDecode, SegmentPolicy, next_decode
+from auricle.audio.segmentation import Mark
+from auricle.processor.segments import NextDecode, SegmentPolicy, next_decode
 from auricle.processor.windows import SegmentAudio
 from tests.unit.test_windows import SECOND, segment, speech
 

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from auricle.audio.pcm import to_int16
-from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivityModel, VoiceState
+from auricle.audio.voice_activity import (
+    VAD_FRAME,
+    Floats,
+    VoiceActivityModel,
+    VoiceActivitySequence,
+    VoiceState,
+)
 from auricle.errors import AuricleError
 from auricle.frontend.listening.voice import VoiceDetector
 from tests import recordings
@@ -61,6 +67,20 @@ async def test_streams_side_by_side_are_heard_as_if_alone(detector: VoiceDetecto
         frames = state.frames(to_int16(recordings.samples(name)), last=True)
         (alone,) = model.probabilities([(state, frames)])
         np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("block_seconds", [0.1, 1, 10])
+def test_a_recording_is_heard_as_a_live_session_is(block_seconds: float) -> None:
+    """Many frames in one call have the values that they have frame after frame."""
+    pcm, block = to_int16(recordings.samples("kitchen")), int(block_seconds * 16_000)
+    live, recorded = VoiceState(), VoiceState()
+    (expected,) = VoiceActivityModel().probabilities([(live, live.frames(pcm, last=True))])
+    model = VoiceActivitySequence()
+    blocks = [recorded.frames(pcm[at : at + block]) for at in range(0, len(pcm), block)]
+    blocks.append(recorded.frames(pcm[:0], last=True))
+    found = np.concatenate([model.probabilities(recorded, frames) for frames in blocks])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(recorded.recurrent, live.recurrent, atol=1e-4)
 
 
 class Watched:

@@ -1,13 +1,30 @@
-"""Decides where long speech is cut: one rule for live sessions and recordings. No I/O."""
+"""Decides where a segment ends: one rule for live sessions and recordings. No I/O.
+
+A segment ends at the end of speech. A long segment ends at the next pause, and at its maximum
+length it is cut at the quietest point before that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.quiet import quietest_point
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A pause or the end of speech at `offset` (samples from the segment's start)."""
+
+    offset: int
+    ends_speech: bool
+
+
+def after_cut(marks: Sequence[Mark], offset: int) -> list[Mark]:
+    """Return the marks of the segment that begins at `offset` of the one with these `marks`."""
+    return [Mark(m.offset - offset, m.ends_speech) for m in marks if m.offset > offset]
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,25 @@ class SegmentLimits:
             maximum=int(maximum * SAMPLE_RATE),
             search=int(search * SAMPLE_RATE),
         )
+
+    def segment_end(
+        self,
+        marks: Sequence[Mark],
+        samples: int,
+        pcm: Callable[[int, int], Int16],
+        not_before: int = 0,
+    ) -> int | None:
+        """Return where a segment of so far `samples` samples ends, or None if it goes on.
+
+        `marks` are in order. The answer does not depend on what follows the segment's end. For
+        `pcm` and `not_before` see `forced_cut`.
+        """
+        for mark in marks:
+            if mark.offset > self.maximum:
+                break
+            if mark.ends_speech or mark.offset >= self.pause_after:
+                return mark.offset
+        return None if samples < self.maximum else self.forced_cut(pcm, not_before)
 
     def forced_cut(self, pcm: Callable[[int, int], Int16], not_before: int = 0) -> int:
         """Return the sample at which a segment of at least `maximum` samples is cut.

@@ -35,7 +35,7 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
             f"PdWorker.max_model_len is {worker.max_model_len}, but a segment of "
             f"Common.max_segment_seconds ({processor.max_segment_seconds:g}) may need {needed} "
             f"tokens: raise it to {needed}, or lower Common.max_segment_seconds, "
-            f"Common.context_tokens ({processor.context_tokens}), Processor.context_characters "
+            f"Common.context_tokens ({processor.context_tokens}), Common.context_characters "
             f"({processor.context_characters}) or Processor.max_tokens_per_second "
             f"({processor.max_tokens_per_second:g})"
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from auricle.audio.segmentation import Mark, after_cut
 from auricle.checkpoint.geometry import Geometry
 from auricle.messages import ResumePoint
 from auricle.processor.inbox import Audio
-from auricle.processor.segments import Mark
 from auricle.processor.stability import Stability
 from auricle.processor.windows import KeyScheme, SegmentAudio
 
@@ -80,7 +80,5 @@ class OpenSegment:
             following.audio.push(rest)
             following._ends = [end - offset for end in self._ends if end > offset]
             following._arrived = self._arrived[len(self._ends) - len(following._ends) :]
-            following.marks = [
-                Mark(m.offset - offset, m.ends_speech) for m in self.marks if m.offset > offset
-            ]
+            following.marks = after_cut(self.marks, offset)
         return following

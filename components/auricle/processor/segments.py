@@ -1,8 +1,7 @@
-"""Decides where partial decodes take place and where a segment ends. No I/O, no clock.
+"""Decides where decodes take place. No I/O, no clock.
 
-Decodes take place on a fixed grid from the segment's start; under load grid points are
-skipped, never moved. A segment ends at the end of speech. A long segment ends at the next
-pause, and at its maximum length it is cut at the quietest point before that.
+Partial decodes take place on a fixed grid from the segment's start; under load grid points are
+skipped, never moved. The last one is at the segment's end (see `audio.segmentation`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE, SETTLED
-from auricle.audio.segmentation import SegmentLimits
+from auricle.audio.segmentation import Mark, SegmentLimits
 from auricle.processor.windows import SegmentAudio
 
 
@@ -51,14 +50,6 @@ class SegmentPolicy:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A pause or the end of speech at `offset` (samples from the segment's start)."""
-
-    offset: int
-    ends_speech: bool
-
-
-@dataclass(frozen=True)
 class NextDecode:
     """Decode the segment's first `offset` samples; `ends_segment`: the text becomes final."""
 
@@ -82,27 +73,13 @@ def next_decode(
     a word after the cut would be transcribed in both segments. Offsets are in samples from the
     segment's start.
     """
-    end = _segment_end(audio, marks, policy, not_before)
+    end = policy.limits.segment_end(marks, audio.samples, audio.pcm, not_before)
     if end is not None:
         return NextDecode(end, ends_segment=True)
     latest = audio.samples // policy.grid * policy.grid
     if latest // policy.grid < last_offset // policy.grid + stride:
         return None
     return NextDecode(latest, ends_segment=False)
-
-
-def _segment_end(
-    audio: SegmentAudio, marks: Sequence[Mark], policy: SegmentPolicy, not_before: int
-) -> int | None:
-    limits = policy.limits
-    for mark in marks:
-        if mark.offset > limits.maximum:
-            break
-        if mark.ends_speech or mark.offset >= limits.pause_after:
-            return mark.offset
-    if audio.samples < limits.maximum:
-        return None
-    return limits.forced_cut(audio.pcm, not_before)
 
 
 def first_grid_point(after: int, until: int, grid: int) -> int:

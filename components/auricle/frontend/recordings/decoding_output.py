@@ -32,7 +32,7 @@ class DecodingOutput:
 
     def __init__(self, job: DecodingJob) -> None:
         self._most_samples = int((job.recording.seconds + 1) * SAMPLE_RATE)
-        self._most_bytes = max(job.segments.maximum, job.join) * _SAMPLE_BYTES
+        self._most_bytes = job.segments.maximum * _SAMPLE_BYTES
         self._decoded = 0
         self._end = 0  # of the last part
 

@@ -23,7 +23,7 @@ import numpy as np
 from auricle.audio.pcm import Int16
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
-from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
+from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.errors import AuricleError, TooCostly, UndecodableAudio
 from auricle.frontend.listening.endpointing import (
     EndpointingOptions,
@@ -32,7 +32,7 @@ from auricle.frontend.listening.endpointing import (
     SpeechGate,
 )
 from auricle.frontend.recordings.confinement import ProcessLimits, confine
-from auricle.frontend.recordings.parts import Decoded, Part, PartCutter, joined
+from auricle.frontend.recordings.parts import Decoded, Part, PartCutter
 
 _CAUSE_CHARACTERS = 200
 
@@ -51,7 +51,6 @@ class DecodingJob(msgspec.Struct, frozen=True):
     """One recording to decode, with its limits.
 
     `name` is the client's file name. Without `endpointing` all audio counts as speech.
-    Adjacent parts are joined up to `join` samples (16 kHz); 0 keeps them apart.
     """
 
     name: str
@@ -59,7 +58,6 @@ class DecodingJob(msgspec.Struct, frozen=True):
     process: ProcessLimits
     segments: SegmentLimits
     endpointing: EndpointingOptions | None
-    join: int = 0
 
 
 class Confined(msgspec.Struct, frozen=True, tag=True):
@@ -157,16 +155,13 @@ class RecordingDecoder:
 
         Raises AuricleError if the file cannot be used.
         """
-        yield from joined(self._sentences(file), self._job.join)
-        yield EndOfRecording(self._samples)
-
-    def _sentences(self, file: BinaryIO) -> Iterator[Part | Decoded]:
         for pcm in read_recording(file, self._job.name, self._job.recording):
             self._samples += len(pcm)
             yield Decoded(len(pcm))
             yield from self._cutter.push(self._gate.push(pcm))
         yield from self._cutter.push(self._gate.finish())
         yield from self._cutter.finish()
+        yield EndOfRecording(self._samples)
 
 
 class _Gate:
@@ -176,16 +171,16 @@ class _Gate:
         self._open = OpenGate()
         self._gate = None if options is None else SpeechGate(options)
         self._voice = VoiceState()
-        self._model = None if options is None else VoiceActivityModel()
+        self._model = None if options is None else VoiceActivitySequence()
 
     def push(self, pcm: Int16) -> list[GateEvent]:
         if self._gate is None or self._model is None:
             return self._open.push(pcm)
         frames = self._voice.frames(pcm)
-        return self._gate.push(pcm, self._model.probabilities([(self._voice, frames)])[0])
+        return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
 
     def finish(self) -> list[GateEvent]:
         if self._gate is None or self._model is None:
             return []
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-        return self._gate.finish(self._model.probabilities([(self._voice, frames)])[0])
+        return self._gate.finish(self._model.probabilities(self._voice, frames).tolist())

@@ -1,4 +1,4 @@
-"""Transcribes recordings: their parts are processed in parallel and returned in order."""
+"""Transcribes recordings, part by part, as a live session transcribes its segments."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ class Recording:
 
     `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
     address where all clients are one tenant.
-    Unless `timed`, adjacent sentences may be joined and transcribed as one part (see the setting
-    `join_sentences_seconds`), because the answer needs no times. Without `endpointing` all audio
-    counts as speech.
+    Without `endpointing` all audio counts as speech.
     """
 
     id: str
@@ -49,7 +47,6 @@ class Recording:
     language: str | None
     context: str
     endpointing: EndpointingOptions | None
-    timed: bool = True
     trace: str = NO_TRACE
 
 
@@ -80,10 +77,19 @@ class Whole:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Transcribed:
+    """A part, and the text that is context of the next one."""
+
+    segment: Segment
+    context: str
+
+
 class RecordingTranscriber:
     """Transcribes all recordings of this frontend, on one event loop.
 
-    The parts of all recordings share `recording_parts_in_flight` slots; owners take turns.
+    The parts of all recordings share `recording_parts_in_flight` slots; owners take turns. A part
+    whose text is context of the next one (`context_characters`) comes before it.
     """
 
     def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
@@ -91,7 +97,6 @@ class RecordingTranscriber:
         self._frontend = frontend
         self._settings = settings
         self._decoders = decoders
-        self._join = int(settings.join_sentences_seconds * SAMPLE_RATE)
         in_flight = settings.recording_parts_in_flight
         self._turns = FairSlots(
             in_flight, per_owner=in_flight, max_waiting=in_flight * settings.max_recordings
@@ -111,7 +116,8 @@ class RecordingTranscriber:
 
         Raises AuricleError if the file cannot be decoded or a part fails.
         """
-        running: deque[asyncio.Task[Segment]] = deque()
+        running: deque[asyncio.Task[_Transcribed]] = deque()
+        last: asyncio.Task[_Transcribed] | None = None
         decoding = self._decoders.outputs(self._job(recording), recording.path, recording.owner)
         async with aclosing(decoding) as outputs:
             following: asyncio.Task[Output] | None = None
@@ -123,7 +129,7 @@ class RecordingTranscriber:
                     await _any_of(following, running)
                     _raise_failure(running)
                     while running and running[0].done():
-                        yield running.popleft().result()
+                        yield running.popleft().result().segment
                     if following is not None and following.done():
                         output, following = following.result(), None
                         if isinstance(output, EndOfRecording):
@@ -131,7 +137,9 @@ class RecordingTranscriber:
                         elif isinstance(output, Decoded):
                             yield Heard(output.samples / SAMPLE_RATE)
                         else:
-                            running.append(asyncio.create_task(self._part(recording, output)))
+                            before = last if self._settings.context_characters else None
+                            last = asyncio.create_task(self._part(recording, output, before))
+                            running.append(last)
                 yield whole
             finally:
                 await cancelled([*running, *([following] if following else [])])
@@ -156,19 +164,18 @@ class RecordingTranscriber:
             ),
             segments=self._limits,
             endpointing=recording.endpointing,
-            join=0 if self._timed(recording) else self._join,
         )
 
-    def _timed(self, recording: Recording) -> bool:
-        """Whether times are needed: by the request, or by the transcript bus."""
-        return recording.timed or bool(self._settings.nats_server)
-
-    async def _part(self, recording: Recording, part: Part) -> Segment:
-        """Transcribe one part, as a session of one segment."""
+    async def _part(
+        self, recording: Recording, part: Part, before: asyncio.Task[_Transcribed] | None
+    ) -> _Transcribed:
+        """Transcribe one part, as a session of one segment that follows the part `before`."""
+        context = "" if before is None else (await asyncio.shield(before)).context
         async with self._turns.slot(recording.owner):
-            return await self._session(recording, part)
+            segment = await self._session(recording, part, context)
+        return _Transcribed(segment, segment.text or context)
 
-    async def _session(self, recording: Recording, part: Part) -> Segment:
+    async def _session(self, recording: Recording, part: Part, context: str) -> Segment:
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=recording.tenant,
@@ -179,7 +186,7 @@ class RecordingTranscriber:
             background=True,
             trace=recording.trace,
         )
-        resume = ResumePoint(segment_start=part.start)
+        resume = ResumePoint(segment_start=part.start, context=context)
         link = self._frontend.link(opened, resume, session=recording.id, part=str(part.start))
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
@@ -190,13 +197,13 @@ class RecordingTranscriber:
 
 
 async def _any_of(
-    following: asyncio.Task[Output] | None, running: Iterable[asyncio.Task[Segment]]
+    following: asyncio.Task[Output] | None, running: Iterable[asyncio.Task[_Transcribed]]
 ) -> None:
     awaited: set[asyncio.Task[Any]] = {*running, *([following] if following else [])}
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _raise_failure(running: Iterable[asyncio.Task[Segment]]) -> None:
+def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
     """Raise the error of any part that failed, without waiting for the parts before it."""
     for task in running:
         if task.done():

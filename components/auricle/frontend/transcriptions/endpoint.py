@@ -142,7 +142,6 @@ class TranscriptionRequests:
                     language=request.language,
                     context=request.prompt,
                     endpointing=self._endpointing(request.chunking_strategy),
-                    timed=request.stream or request.response_format not in formats.WITHOUT_TIMES,
                 )
                 answer = asyncio.create_task(
                     self._answer(recording, request, client, work, scope, send)

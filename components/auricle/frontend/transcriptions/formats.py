@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.recordings.transcriber import Segment
 
-WITHOUT_TIMES = ("json", "text")
-
 
 @dataclass(frozen=True)
 class Transcript:

@@ -1,0 +1,71 @@
+"""What every way hears: speech with known words, from 5 s to 20 min, and audio without any."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.prepared import ROOT, corpus
+from benchmarks.streaming.audio import Recording, spoken, without_words
+from models.training.corpus import SAMPLE_RATE, Corpus, synthesise
+from models.training.sentences import SentenceMaker
+from models.training.voices import UNSEEN_VOICES
+
+CORPUS = ROOT / "build/demo-corpus"
+_LISTS = 400
+_PAUSES = (0.05, 1.2)  # some end a segment, some do not
+# Realtime sessions detect the end of the last turn by the silence after it.
+_SILENCE_AFTER = np.zeros(int(1.5 * SAMPLE_RATE), np.float32)
+Lengths = tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`lengths` are (recordings, shortest, longest), in seconds; half are word lists.
+
+    `wordless` recordings of silence, noise, hum and tunes have `wordless_seconds` each.
+    """
+
+    lengths: Lengths
+    wordless: int
+    wordless_seconds: float
+
+
+FULL = Scale(((220, 5, 30), (40, 30, 90), (10, 90, 300), (2, 1200, 1200)), 40, 30.0)
+QUICK = Scale(((24, 5, 20), (4, 30, 60), (1, 150, 150)), 6, 15.0)
+# The same code from end to end, on so little audio that its figures say nothing.
+SMOKE = Scale(((2, 5, 6),), 2, 5.0)
+
+
+def spoken_recordings(scale: Scale, seed: int = 41) -> list[Recording]:
+    """Seen and unseen voices with the grammar's sentences, and unseen ones with word lists."""
+    dice = random.Random(seed)
+    lists = word_lists(CORPUS)
+    kinds = (corpus("seen"), lists, corpus("unseen"), lists)
+    made: list[Recording] = []
+    for count, shortest, longest in scale.lengths:
+        for _ in range(count):
+            seconds = dice.uniform(shortest, longest)
+            made.append(_with_silence(spoken(kinds[len(made) % 4], dice, seconds, _PAUSES)))
+    return made
+
+
+def wordless_recordings(scale: Scale) -> list[Recording]:
+    """What nobody speaks in."""
+    silent = without_words(corpus("seen"), scale.wordless_seconds, scale.wordless)
+    return [Recording(samples, (), ()) for samples in silent]
+
+
+def word_lists(directory: Path) -> Corpus:
+    """Return words in random order, in unseen voices; synthesised at the first use."""
+    maker, dice = SentenceMaker(seed=77), random.Random(3)
+    texts = [maker.word_list(dice.randint(2, 9)) for _ in range(_LISTS)]
+    synthesise(directory, "lists", UNSEEN_VOICES, texts, seed=6)
+    return Corpus(directory, "lists")
+
+
+def _with_silence(recording: Recording) -> Recording:
+    return replace(recording, samples=np.concatenate([recording.samples, _SILENCE_AFTER]))

@@ -1,0 +1,61 @@
+"""Word error rates of the ways, how far they lie apart, and words where nothing is said. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.streaming.audio import Recording
+from benchmarks.streaming.words import difference_interval, errors, rate, spoken_in
+from benchmarks.ways.ways import Heard
+
+_GRID_SECONDS = 0.64
+# A segment may begin this much before its first word: the pre-roll, and what is heard late.
+_MARGIN_SECONDS = 0.5
+ByWay = Mapping[str, Sequence[Heard]]
+
+
+def invented(recording: Recording, heard: Heard) -> int:
+    """Words of segments within which, and close to which, nobody speaks."""
+    return sum(
+        len(segment.text.split())
+        for segment in heard.segments
+        if not spoken_in(
+            recording.words, segment.start - _MARGIN_SECONDS, segment.end + _MARGIN_SECONDS
+        )
+    )
+
+
+def figures(
+    recordings: Sequence[Recording], heard: ByWay, silent: Sequence[Recording], silence: ByWay
+) -> dict[str, float]:
+    """`heard` are the texts of `recordings`, `silence` those of `silent`. WER in points."""
+    found = {
+        "ways_recordings": float(len(recordings)),
+        "ways_minutes": sum(r.seconds for r in recordings) / 60,
+        "ways_words": float(sum(len(r.words) for r in recordings)),
+    }
+    rows = {
+        way: [
+            errors(" ".join(word.text for word in recording.words), one.text)
+            for recording, one in zip(recordings, texts, strict=True)
+        ]
+        for way, texts in heard.items()
+    }
+    rates = {way: 100 * rate(row) for way, row in rows.items()}
+    found |= {f"wer_{way}": points for way, points in rates.items()}
+    found["wer_ways_spread"] = max(rates.values()) - min(rates.values())
+    best, worst = (pick(rates, key=lambda way: rates[way]) for pick in (min, max))
+    if len(recordings) > 1 and rows[best] != rows[worst]:
+        low, high = difference_interval(rows[worst], rows[best])
+        found |= {"wer_ways_spread_low": 100 * low, "wer_ways_spread_high": 100 * high}
+    reference = heard["command_line"]
+    for way, texts in heard.items():
+        same = sum(a.text == b.text for a, b in zip(texts, reference, strict=True))
+        found[f"same_text_{way}"] = same / len(texts)
+        unsaid = sum(invented(r, one) for r, one in zip(recordings, texts, strict=True))
+        unsaid += sum(invented(r, one) for r, one in zip(silent, silence[way], strict=True))
+        found[f"invented_words_{way}"] = float(unsaid)
+        if decoded := sum(one.decoded for one in texts):
+            seconds = sum(s.end - s.start for one in texts for s in one.segments)
+            found[f"decodes_per_grid_point_{way}"] = decoded * _GRID_SECONDS / seconds
+    return found
