@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from websockets.frames import apply_mask
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # its C extension is optional
+    from websockets.utils import apply_mask
 
 # A whole binary message, without an extension; the client's bit of a mask.
 _WHOLE_BINARY, _MASKED = 0x82, 0x80
