@@ -1,12 +1,14 @@
 """This tree beside an earlier commit: what a session costs and how soon its text comes.
 
-    python -m benchmarks.before COMMIT --out FILE [--only streaming | load] [--pairs N]
+    python -m benchmarks.before COMMIT --out FILE [--only streaming | load | control] [--pairs N]
                                 [--sessions N] [--seconds S]
 
 Both servers run at the same time and get the same audio in turns, in changing order, so that
 a machine that becomes slower meets both. Both use this environment's packages. `streaming`
 feeds one session of 60 s, chunk after chunk, to the `60m` checkpoint; `load` keeps `--sessions`
-live sessions open for `--seconds` on models/demo. Below 1, this tree is better.
+live sessions open for `--seconds` on models/demo. `control` does so with packets of 20 ms between
+frontend, processor and simulated workers, and counts the CPU of the first two; it runs only if
+asked for. Below 1, this tree is better.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ import random
 import signal
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.before.pairs import Ratio, ratios
-from benchmarks.before.trees import Running, serving_tree, work_tree
+from benchmarks.before.trees import Running, control_plane_of, serving_tree, work_tree
 from benchmarks.load import protocols
 from benchmarks.load.metrics import Slo, partial_latencies, percentile
 from benchmarks.load.plan import Planner, SpeechStyle
@@ -40,6 +42,8 @@ _TRIES = 3
 _FIGURES = ("stop_to_final_p50_ms", "stop_to_final_p95_ms")
 Measured = dict[str, float]
 Measure = Callable[[Running, int], Measured]
+Serve = Callable[[Path], contextlib.AbstractContextManager[Running]]
+_LARGE = (None, "streaming")
 
 
 def main() -> None:
@@ -49,7 +53,7 @@ def main() -> None:
     )
     parser.add_argument("commit")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=("streaming", "load"))
+    parser.add_argument("--only", choices=("streaming", "load", "control"))
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -60,10 +64,14 @@ def main() -> None:
     load = Load(arguments.sessions, arguments.seconds)
     found: dict[str, Ratio] = {}
     with work_tree(arguments.commit) as tree:
-        if arguments.only != "load":
-            found |= _compared(tree, checkpoint("60m"), _streaming, arguments.pairs)
-        if arguments.only != "streaming":
-            found |= _compared(tree, None, lambda s, n: _load(s, n, load), arguments.pairs)
+        pairs, large = arguments.pairs, checkpoint("60m") if arguments.only in _LARGE else None
+        if arguments.only in (None, "streaming"):
+            found |= _compared(tree, lambda t: serving_tree(t, large), _streaming, pairs)
+        if arguments.only in (None, "load"):
+            found |= _compared(tree, serving_tree, lambda s, n: _load(s, n, load), pairs)
+        if arguments.only == "control":
+            small = replace(load, packet_ms=20)
+            found |= _compared(tree, control_plane_of, lambda s, n: _control(s, n, small), pairs)
     result = {
         "figures": {name: asdict(one) for name, one in found.items()},
         "before": arguments.commit,
@@ -78,10 +86,11 @@ def main() -> None:
         print(f"{name:32} {one.before:9.4g} {one.now:9.4g}  {interval}")
 
 
-def _compared(tree: Path, model: Path | None, measure: Measure, pairs: int) -> dict[str, Ratio]:
+def _compared(tree: Path, serve: Serve, measure: Measure, pairs: int) -> dict[str, Ratio]:
     """Measure both trees in turns. The first measurement of each warms it up and is dropped."""
     rows: dict[str, list[Measured]] = {"before": [], "now": []}
-    with _both(tree, model) as servers:
+    with serve(tree) as before, serve(ROOT) as now:
+        servers = {"before": before, "now": now}
         for number in range(pairs + 1):
             order = ("before", "now") if number % 2 else ("now", "before")
             for name in order:
@@ -90,12 +99,6 @@ def _compared(tree: Path, model: Path | None, measure: Measure, pairs: int) -> d
                 shown = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
                 print(f"{number} {name:6}  {shown}", file=sys.stderr, flush=True)
     return ratios(rows["before"][1:], rows["now"][1:])
-
-
-@contextlib.contextmanager
-def _both(tree: Path, model: Path | None) -> Iterator[dict[str, Running]]:
-    with serving_tree(tree, model) as before, serving_tree(ROOT, model) as now:
-        yield {"before": before, "now": now}
 
 
 def _streaming(server: Running, number: int) -> Measured:
@@ -108,6 +111,17 @@ def _streaming(server: Running, number: int) -> Measured:
         "streaming_cpu_seconds": server.cpu_seconds() - before,
         "streaming_chunk_seconds": statistics.median(c.seconds for c in fed.chunks),
     }
+
+
+def _control(server: Running, number: int, load: Load) -> Measured:
+    """As `_load`, of the frontend and the processor alone; few sessions end within the time."""
+    before = server.cpu_seconds()
+    target = protocols.Target(server.url, "demo", round(Slo().chunk_seconds * 1000))
+    planner = Planner(SpeechStyle(_LENGTHS), number)
+    trial = asyncio.run(run_trial(load, planner, protocols.protocol("stream"), target))
+    if trial.lateness:
+        print(f"{number}: {trial.lateness}", file=sys.stderr, flush=True)
+    return {"control_cost": (server.cpu_seconds() - before) / trial.open_seconds}
 
 
 def _load(server: Running, number: int, load: Load) -> Measured:

@@ -36,19 +36,28 @@ with serving(*options) as server:
     print(f"AURICLE_BEFORE {server.process.pid} {server.url}", flush=True)
     sys.stdin.read()
 """
+# Frontend and processor with the simulated workers that the tree has itself.
+_START_CONTROL = """
+import sys
+from benchmarks.load.control.sessions import control_plane
+with control_plane() as (url, processes):
+    pids = ",".join(str(process.pid) for process in processes.values())
+    print(f"AURICLE_BEFORE {pids} {url}", flush=True)
+    sys.stdin.read()
+"""
 _STOP_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
 class Running:
-    """A graph at `url`, of the launcher `pid`."""
+    """A graph at `url`, of the processes `pids` and their descendants, or those that count."""
 
     url: str
-    pid: int
+    pids: tuple[int, ...]
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds that all its processes have used."""
-        return cpu_seconds(psutil.Process(self.pid))
+        """Return the CPU seconds that these processes have used."""
+        return sum(cpu_seconds(psutil.Process(pid)) for pid in self.pids)
 
 
 @contextlib.contextmanager
@@ -67,16 +76,27 @@ def work_tree(commit: str) -> Iterator[Path]:
         _git("worktree", "remove", "--force", str(path))
 
 
-@contextlib.contextmanager
-def serving_tree(tree: Path, model: Path | None = None) -> Iterator[Running]:
+def serving_tree(
+    tree: Path, model: Path | None = None
+) -> contextlib.AbstractContextManager[Running]:
     """Start the graph from the files of `tree`, with this environment's packages.
 
     It serves models/demo, or `model` set up as for the cost of streaming. Raises RuntimeError
     with the end of its output if it does not start, or does not end cleanly.
     """
+    return _started(tree, _START, str(model.resolve()) if model else "")
+
+
+def control_plane_of(tree: Path) -> contextlib.AbstractContextManager[Running]:
+    """Start frontend and processor of `tree`, which count, with simulated workers, as above."""
+    return _started(tree, _START_CONTROL)
+
+
+@contextlib.contextmanager
+def _started(tree: Path, program: str, *arguments: str) -> Iterator[Running]:
     paths = {"PYTHONPATH": f"{tree / 'components'}:{tree}"}
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, str(model.resolve()) if model else ""],
+        [sys.executable, "-c", program, *arguments],
         cwd=tree,
         env=os.environ | paths,
         stdin=subprocess.PIPE,
@@ -108,8 +128,8 @@ def _announced(lines: IO[str], said: list[str]) -> Running | None:
     for line in lines:
         said.append(line)
         if line.startswith("AURICLE_BEFORE "):
-            _, pid, url = line.split()
-            return Running(url, int(pid))
+            _, pids, url = line.split()
+            return Running(url, tuple(int(pid) for pid in pids.split(",")))
     return None
 
 

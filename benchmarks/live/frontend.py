@@ -21,12 +21,13 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.voice_activity import Floats, VoiceState
 from auricle.errors import AuricleError
 from auricle.frontend.doors.access.keys import ANYONE
+from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.seats import Seat, Seats
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
-from auricle.frontend.doors.sockets import ClientGone, ClientSocket
+from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.listening.voice import VoiceDetector

@@ -219,6 +219,9 @@ def control_plane(suite: Suite) -> None:
     first = rows[counts[0]]
     per_core = first.figures["sessions_per_core"]
     suite.publish(first.invalid, {"control_sessions_per_core": per_core})
+    beside = control.beside_an_echo(first, counts[0], suite.scale.control_seconds)
+    for row in beside.values():
+        suite.publish(row.invalid, row.figures)
     for module, option in (
         ("benchmarks.load.control.engine", f"--seconds={suite.scale.engine_seconds}"),
         ("benchmarks.load.hop", f"--reads={suite.scale.hop_reads}"),

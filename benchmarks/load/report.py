@@ -28,6 +28,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     "overload_running_slo_share": ("sessions let in, inside the SLO, twice the capacity", "≥ 0.99"),
     "overload_refused": ("refusals meanwhile: 503, a reason, Retry-After", ""),
     "control_sessions_per_core": ("frontend and processor, 20 ms packets, 50 sessions", "≥ 100"),
+    "control_cost_vs_echo": ("CPU per session ÷ a bare echo's, uvicorn + websockets", "≤ 2"),
+    "control_cost_vs_picows": ("the same ÷ an echo's in Cython, picows", ""),
     "control_share_half": ("of a chunk's latency neither encoder, transfer nor decoder", "≤ 0.25"),
     "control_share_60m": ("the same of one session with `60m`, 2 s chunks", ""),
     "pd_engine_requests_per_s": ("one PD engine process, a decoder of one narrow layer", ""),

@@ -14,13 +14,13 @@ from msgspec import to_builtins
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import UntrustedCaller
-from auricle.messages import AskDecisions, Decisions
+from auricle.messages import AskDecisions, Decisions, Refusal
 from auricle.runtime import Route, Runtime
 from auricle.runtime.events import EventPublisher
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.seals import Sealer
 from auricle.runtime.secrets import Secrets
-from auricle.runtime.wire import encoded, sealed_to_wire
+from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.settings import CommonSettings
 
 pytestmark = pytest.mark.integration
@@ -83,7 +83,10 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
 
     # Without a seal, as any program could send it.
     answer = await bench.raw(to_builtins(AskDecisions()))
-    assert (answer["code"], bench.refused("malformed")) == (UntrustedCaller.code, 1)
+    assert (from_wire(answer, Refusal).code, bench.refused("malformed")) == (
+        UntrustedCaller.code,
+        1,
+    )
 
     # With the secret of another deployment.
     other = tmp_path / "other"
@@ -101,8 +104,9 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
     # The same request twice.
     sealer = Sealer(bench.runtime._secrets)
     sealed = sealer.seal(encoded(AskDecisions()), f"{path}/{bench.instance:x}")
-    assert "code" not in await bench.raw(sealed_to_wire(sealed))
-    assert (await bench.raw(sealed_to_wire(sealed)))["code"] == UntrustedCaller.code
+    assert from_wire(await bench.raw(sealed_to_wire(sealed)), Decisions).leads
+    refused = from_wire(await bench.raw(sealed_to_wire(sealed)), Refusal)
+    assert refused.code == UntrustedCaller.code
     assert bench.calls == 2
 
     await events_of_strangers_are_not_heard(bench, stranger)

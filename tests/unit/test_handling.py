@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import BadRequest, UntrustedCaller
-from auricle.messages import EncodeReply, EncodeRequest, Refusal
+from auricle.messages import Alive, EncodeReply, EncodeRequest, Refusal
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.refusals import Refusals
 from auricle.runtime.seals import Opener, Sealer
 from auricle.runtime.secrets import Secrets
-from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
+from auricle.runtime.wire import encoded, from_wire, sealed_to_wire, to_wire
 
 pytestmark = pytest.mark.unit
 RECEIVER = "auricle.encode_worker.generate/1"
@@ -121,3 +121,12 @@ async def test_a_flood_of_refused_requests_is_summed_up_in_the_log(
     assert len(caplog.records) == 2
     assert "and 999 before" in caplog.text
     assert endpoint.refused("malformed") == 1_001
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], {}, {"packed": "text"}, {"packed": b"\xc1"}, to_wire(Alive(0.0, ""))],
+)
+def test_a_reply_of_another_form_is_malformed(data: object) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        from_wire(data, EncodeReply | Refusal)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.processor.windows import KeyScheme, SegmentAudio, Window
 from tests.unit.scripted import GRID, PROMPT, VIEW, ScriptedWorkers, counting, feed, session
 
 pytestmark = pytest.mark.unit
@@ -105,3 +107,34 @@ async def test_a_request_that_fails_on_two_workers_is_not_tried_on_a_third() -> 
     events = await feed(session(workers), GRID)
     assert events[-1] == Failed("internal", "division by zero")
     assert len(workers.decoders) == 2
+
+
+@pytest.mark.parametrize(
+    ("known", "samples", "at_once"),
+    [
+        (0, GRID, True),
+        (GRID, 2 * GRID, True),
+        (0, 20_000, False),  # more than a second at once
+        (31 * 16_000, 31 * 16_000 + GRID, False),  # a long segment has many keys
+    ],
+)
+async def test_only_what_takes_a_moment_is_computed_on_the_event_loop(
+    known: int, samples: int, at_once: bool
+) -> None:
+    threads: list[threading.Thread] = []
+
+    class Watched(SegmentAudio):
+        def windows(self, samples: int) -> tuple[Window, ...]:
+            threads.append(threading.current_thread())
+            return super().windows(samples)
+
+    audio = Watched(VIEW.geometry, KeyScheme(VIEW.fingerprint, "float32", "t"))
+    noise = np.random.default_rng(1).integers(-9_000, 9_000, samples).astype(np.int16)
+    audio.push(noise)
+    if known:
+        SegmentAudio.windows(audio, known)
+    workers = Readers()
+    recognizer = Recognizer("s", "t", EncodePool(workers, 60.0, 3), PdPool(workers, 60.0, 3))  # type: ignore[arg-type]
+    task = DecodeTask(PROMPT.head(""), PROMPT.tail(None), 20, final=True)
+    await recognizer.decode(audio, samples, task, UsageMeter())
+    assert [one is threading.main_thread() for one in threads] == [at_once]

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.errors import AuricleError
 from auricle.frontend.doors.access.keys import ANYONE
-from auricle.frontend.doors.sockets import ClientGone
+from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import LinkObserver
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -80,7 +80,9 @@ class Client:
         self.events: list[Event] = []
         self.charged = 0.0
 
-    async def receive(self, _seconds: float, _what: str) -> tuple[str | None, bytes]:
+    async def receive(
+        self, _seconds: float, _what: str, _enough: int = 0
+    ) -> tuple[str | None, bytes]:
         for _ in range(20):  # everything that is on its way gets through
             await asyncio.sleep(0)
         if not self._messages:

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from auricle.frontend.doors.access.keys import ANYONE
-from auricle.frontend.doors.sockets import ClientGone
+from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.messages import Done, SessionReady, Usage
@@ -26,6 +26,8 @@ START = '{"type": "start", "sample_rate": 16000, "endpointing": {"enabled": fals
 
 class Link:
     """A session that ends at once, if it `ends`; closing its event stream takes a while."""
+
+    missing = None
 
     def __init__(self, ends: bool) -> None:
         self._ends = ends
@@ -64,7 +66,9 @@ class Socket:
         self._delivered = delivered
         self._left = asyncio.Event()
 
-    async def receive(self, _seconds: float, _what: str) -> tuple[str | None, bytes]:
+    async def receive(
+        self, _seconds: float, _what: str, _enough: int = 0
+    ) -> tuple[str | None, bytes]:
         return self._messages.pop(0), b""
 
     async def heard(self, _seconds: float) -> None:

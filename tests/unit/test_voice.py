@@ -83,6 +83,23 @@ def test_a_recording_is_heard_as_a_live_session_is(block_seconds: float) -> None
     np.testing.assert_allclose(recorded.recurrent, live.recurrent, atol=1e-4)
 
 
+def test_streams_of_different_lengths_are_heard_together_as_if_alone() -> None:
+    model, names = VoiceActivityModel(), ("hello", "kitchen", "station")
+    alone, together = [VoiceState() for _ in names], [VoiceState() for _ in names]
+    pcm = [to_int16(recordings.samples(name)) for name in names]
+    at = 0
+    for sizes in ((3_000, 0, 1_000), (600, 2_600, 5_200), (512, 512, 512), (9_000, 1, 4_000)):
+        cut = [audio[at : at + size] for audio, size in zip(pcm, sizes, strict=True)]
+        at += max(sizes)
+        found = model.probabilities([(s, s.frames(c)) for s, c in zip(together, cut, strict=True)])
+        for state, audio, values in zip(alone, cut, found, strict=True):
+            (expected,) = model.probabilities([(state, state.frames(audio))])
+            np.testing.assert_allclose(values, expected, atol=1e-5)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one.recurrent, other.recurrent, atol=1e-4)
+        np.testing.assert_array_equal(one.context, other.context)
+
+
 class Watched:
     """A model that knows how many frames each call had, and waits in its thread for a sign."""
 
@@ -113,7 +130,7 @@ async def test_a_stream_that_is_far_ahead_delays_others_by_one_round_only() -> N
     await asyncio.sleep(0)  # it is asked while the first round is computed
     model.go.release(2)
     assert await live == [0.5, 0.5]  # and refused nothing, however much waits
-    assert model.calls[:2] == [[4, 4, 4], [4, 4, 4, 2]]
+    assert model.calls[:2] == [[5, 5, 5], [5, 5, 5, 2]]
     model.go.release(10_000)
     assert [len(found) for found in await asyncio.gather(*ahead)] == [500] * 3
     running.cancel()

@@ -3,7 +3,7 @@
     python -m benchmarks.load.control.sessions [--sessions 50] [--seconds 30]
 
 Sessions send 20 ms packets with voice activity detection on. The result is computed from the
-CPU seconds of the two processes.
+CPU seconds of the two processes, and compared with what a bare echo of the same packets costs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import httpx
 import psutil
 
 from benchmarks.baselines.client import ROOT, end
+from benchmarks.load.control import echo
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
@@ -33,6 +34,8 @@ from tests.server import free_port
 ENCODE_MS, DECODE_MS = 5.0, 40.0  # as a GPU has them
 _STYLE = SpeechStyle((20.0, 60.0))
 _READY_SECONDS = 120.0
+# Figures by the library of the bare echo.
+ECHOES = {"websockets": "control_cost_vs_echo", "picows": "control_cost_vs_picows"}
 
 
 @contextlib.contextmanager
@@ -113,6 +116,21 @@ def measure(counts: Sequence[int], seconds: float, packet_ms: int = 20) -> dict[
     return rows
 
 
+def beside_an_echo(row: Row, count: int, seconds: float, packet_ms: int = 20) -> dict[str, Row]:
+    """Return, for each echo that is installed, our cost per session divided by its cost.
+
+    `row` is what was just measured with as many sessions: the machine must be the same.
+    """
+    found: dict[str, Row] = {}
+    for server, figure in ECHOES.items():
+        if echo.available(server):
+            load = Load(count, seconds, packet_ms, Slo())
+            invalid, cost = echo.cost(server, load, _STYLE, count)
+            ours = 1 / row.figures["sessions_per_core"]
+            found[figure] = Row(row.invalid or invalid, {figure: ours / cost})
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, nargs="+", default=[50])
@@ -121,6 +139,9 @@ def main() -> None:
     arguments = parser.parse_args()
     for count, row in measure(arguments.sessions, arguments.seconds, arguments.packet_ms).items():
         print(count, row.invalid, {name: round(value, 3) for name, value in row.figures.items()})
+        beside = beside_an_echo(row, count, arguments.seconds, arguments.packet_ms)
+        for one in beside.values():
+            print(count, one.invalid, one.figures)
 
 
 if __name__ == "__main__":

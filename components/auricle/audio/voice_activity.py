@@ -64,30 +64,41 @@ class VoiceActivityModel:
 
         Advances the states in place. Frame i of all streams is one call of the model.
         """
-        found: list[list[float]] = [[] for _ in streams]
-        for step in range(max((len(frames) for _, frames in streams), default=0)):
-            rows = [row for row, (_, frames) in enumerate(streams) if step < len(frames)]
-            states = [streams[row][0] for row in rows]
-            frames = np.stack([streams[row][1][step] for row in rows])
-            for row, value in zip(rows, self._step(states, frames), strict=True):
-                found[row].append(float(value))
-        return [np.asarray(values, np.float32) for values in found]
+        if not streams:
+            return []
+        # Longest first, so that each step's rows are the first ones of the arrays.
+        order = sorted(range(len(streams)), key=lambda at: -len(streams[at][1]))
+        rows = [streams[at] for at in order]
+        counts = np.array([len(frames) for _, frames in rows])
+        inputs = _with_context(rows, int(counts[0]))
+        recurrent = np.concatenate([state.recurrent for state, _ in rows], axis=1)
+        found = np.zeros(inputs.shape[:2], np.float32)
+        for step, frames in enumerate(inputs):
+            active = int((counts > step).sum())
+            output, recurrent[:, :active] = self._session.run(
+                None,
+                {"input": frames[:active], "state": recurrent[:, :active], "sr": self._rate},
+            )
+            found[step, :active] = output[:, 0]
+        results: list[Floats] = [found[:0, 0]] * len(streams)
+        for row, (at, (state, frames)) in enumerate(zip(order, rows, strict=True)):
+            if len(frames):
+                state.recurrent = recurrent[:, row : row + 1].copy()
+                state.context = frames[-1, -_CONTEXT:].copy()
+            results[at] = found[: len(frames), row]
+        return results
 
-    def _step(self, states: list[VoiceState], frames: Floats) -> Floats:
-        context = np.stack([state.context for state in states])
-        output, recurrent = self._session.run(
-            None,
-            {
-                "input": np.concatenate([context, frames], axis=1),
-                "state": np.concatenate([state.recurrent for state in states], axis=1),
-                "sr": self._rate,
-            },
-        )
-        for row, state in enumerate(states):
-            state.recurrent = recurrent[:, row : row + 1]
-            state.context = frames[row, -_CONTEXT:]
-        probabilities: Floats = output[:, 0]
-        return probabilities
+
+def _with_context(rows: Sequence[tuple[VoiceState, Floats]], steps: int) -> Floats:
+    """Return each row's frames, each after the end of the one before: (steps, rows, 576)."""
+    inputs = np.zeros((steps, len(rows), _CONTEXT + VAD_FRAME), np.float32)
+    for row, (state, frames) in enumerate(rows):
+        count = len(frames)
+        if count:
+            inputs[:count, row, _CONTEXT:] = frames
+            inputs[0, row, :_CONTEXT] = state.context
+            inputs[1:count, row, :_CONTEXT] = frames[:-1, -_CONTEXT:]
+    return inputs
 
 
 class VoiceActivitySequence:

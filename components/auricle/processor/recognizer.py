@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, Overloaded, WindowsMissing, WindowsSpoiled
 from auricle.messages import (
     DecodeReply,
@@ -23,13 +24,17 @@ from auricle.processor.windows import SegmentAudio, Window
 from auricle.tasks import in_thread
 
 log = logging.getLogger(__name__)
+# Samples whose features are computed on the event loop, in a millisecond: a thread would take
+# longer to wake. Whatever is said at once, and long segments, whose keys take longer, go there.
+_AT_ONCE = SAMPLE_RATE
+_SHORT_SEGMENT = 30 * SAMPLE_RATE
 
 
 class Recognizer:
     """Decodes one session's segments, each on one encode worker and one PD worker.
 
     Either worker is replaced within a segment if it fails. Runs on the event loop, one call of
-    `decode` or `encode_ahead` at a time; log-mel is computed in a thread.
+    `decode` or `encode_ahead` at a time; log-mel of more than a second is computed in a thread.
     """
 
     def __init__(
@@ -87,7 +92,7 @@ class Recognizer:
         slot up to the pool's deadline. Raises another AuricleError if all attempts fail.
         """
         with self._tracer.span("mel", task.trace):
-            windows = await in_thread(audio.windows, samples)
+            windows = await _windows(audio, samples)
 
         async def once() -> DecodeReply:
             if self._decoder.leave_if_left():
@@ -134,7 +139,7 @@ class Recognizer:
             log.debug("encoding ahead failed: %s", error)
 
     async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
-        windows = await in_thread(audio.windows, audio.samples)
+        windows = await _windows(audio, audio.samples)
         instance = await self._encoder.instance()
         ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
         if not ahead:
@@ -199,3 +204,10 @@ class Recognizer:
             background=self._background or task.background,
             trace=task.trace,
         )
+
+
+async def _windows(audio: SegmentAudio, samples: int) -> tuple[Window, ...]:
+    """Return the segment's windows as if it ended after `samples`."""
+    if samples <= _SHORT_SEGMENT and 0 <= samples - audio.computed <= _AT_ONCE:
+        return audio.windows(samples)
+    return await in_thread(audio.windows, samples)

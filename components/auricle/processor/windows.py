@@ -80,8 +80,8 @@ class Window:
 class SegmentAudio:
     """The samples or features of one open segment, and its windows.
 
-    Not thread-safe. `windows` computes log-mel and is called in a worker thread; nothing may be
-    appended before it has returned.
+    Not thread-safe. `windows` computes log-mel, and is called in a worker thread if that takes
+    long; nothing may be appended before it has returned.
     """
 
     def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
@@ -95,6 +95,11 @@ class SegmentAudio:
     def samples(self) -> int:
         """The number of samples received."""
         return self._source.samples
+
+    @property
+    def computed(self) -> int:
+        """The number of samples at the last call of `windows`: their final frames are known."""
+        return self._hashed_samples
 
     def push(self, pcm: Int16) -> None:
         """Append 16 kHz mono samples. Raises ProtocolError in a segment of features.

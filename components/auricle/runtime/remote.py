@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -239,7 +240,7 @@ class RemoteEndpoint:
     def _decoded(self, data: Any, reply: Any) -> Any:
         """Decode a reply; raise the error if it is a refusal."""
         try:
-            decoded = from_wire(data, reply | Refusal)
+            decoded = from_wire(data, _or_refusal(reply))
         except msgspec.ValidationError as error:
             log.error("malformed reply: %s", error)
             raise AuricleError("malformed reply; see the caller's log") from None
@@ -261,6 +262,11 @@ class RemoteEndpoint:
         log.warning("call to instance %x failed, session %s: %s", instance, session, error)
         self._quarantine.add(instance, time.monotonic())
         return WorkerUnavailable(f"instance {instance:x} cannot be reached")
+
+
+@lru_cache(maxsize=64)
+def _or_refusal(reply: Any) -> Any:
+    return reply | Refusal
 
 
 async def _opened(client: Any, wire: dict[str, Any], instance: int, context: Any) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import http
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import PayloadTooBig
-from websockets.frames import CloseCode, Frame, Opcode
-from websockets.http11 import Response
-from websockets.server import ServerProtocol
+from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
 
 from auricle.errors import BadRequest
+from auricle.frontend.doors.binary_frames import take_frames
+from auricle.frontend.doors.bounded_messages import BoundedMessages
 from auricle.frontend.doors.connections import ClosingWatch, Peer
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.plain_answers import plain_answer
@@ -25,41 +24,10 @@ _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisec
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
 # Of a session that ends itself: more than its close frame may take to be sent.
 _FAREWELL_SECONDS = 10.0
-_NO_HANDSHAKE = (
-    "this is no valid WebSocket handshake: it needs the headers Upgrade: websocket, "
-    "Connection: Upgrade, Sec-WebSocket-Version: 13 and Sec-WebSocket-Key\n"
-)
 # Key of the disconnect message of a connection that failed: a client may send any close code.
 FAILED = "auricle.failed"
-
-
-class _Messages(ServerProtocol):
-    """websockets' protocol, which bounds messages as the client meant them.
-
-    websockets compares its bound with compressed frames too. Incompressible data grows when it
-    is compressed, so a message within the bound was refused.
-    """
-
-    def __init__(self, max_bytes: int, **options: Any) -> None:
-        # Deflate's worst case of usual parameters is an eighth more, and a few bytes a frame.
-        super().__init__(max_size=max_bytes + max_bytes // 4 + 1024, **options)
-        self._max_bytes = max_bytes
-
-    def reject(self, status: http.HTTPStatus | int, text: str) -> Response:
-        """Refuse a handshake; websockets' own words repeat the client's headers at any length."""
-        return super().reject(status, _NO_HANDSHAKE if self.handshake_exc is not None else text)
-
-    def recv_frame(self, frame: Frame) -> None:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            before = self.current_size or 0
-            if before + len(frame.data) > self._max_bytes:
-                raise PayloadTooBig(len(frame.data), self._max_bytes)
-        super().recv_frame(frame)
-
-    def fail(self, code: CloseCode | int, reason: str = "") -> None:
-        if code == CloseCode.MESSAGE_TOO_BIG:
-            reason = f"the message is larger than the {self._max_bytes} bytes it may have"
-        super().fail(code, reason)
+# Key in the scope's state of `WebSocketProtocol.join`.
+JOIN = "auricle.join"
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
@@ -77,13 +45,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._connections = config.connections
         # The session ends itself after `reader_seconds` and may say why for as long again.
         self._watch = ClosingWatch(2 * self._connections.limits.reader_seconds + _FAREWELL_SECONDS)
-        self._messages = self.conn = _Messages(
+        self._messages = self.conn = BoundedMessages(
             config.ws_max_size, extensions=self.conn.available_extensions, logger=self.logger
         )
         self._unread = bytearray()
         self._turn = LoopTurn()
         self._next: asyncio.Handle | None = None  # what parses on
         self._joined = bytearray()  # of a message in fragments
+        self._binary = bytearray()  # of binary messages that are delivered together
+        self._enough = 0  # bytes of them; 0 if each is delivered by itself
+        self._partial = False  # what is unread is the begin of a plain frame
         self._lingers_until: float | None = None
         self._heard_at = 0.0
 
@@ -130,6 +101,28 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     # ── what is read ────────────────────────────────────────────────────────
 
+    def handle_connect(self, event: Request) -> None:
+        """A handshake was received."""
+        super().handle_connect(event)
+        if not self.handshake_complete:
+            self.scope["state"][JOIN] = self.join
+
+    def join(self, enough: int) -> bool:
+        """Deliver binary messages joined from now on, as soon as they have `enough` bytes.
+
+        Those before a text message or the close are delivered anyway. With 0 each is delivered by
+        itself again. Returns whether something is delivered now.
+        """
+        self._enough = enough
+        if len(self._binary) >= enough:
+            self._deliver()
+        return not self.queue.empty()
+
+    def _deliver(self) -> None:
+        if self._binary:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": bytes(self._binary)})
+            self._binary.clear()
+
     def data_received(self, data: bytes) -> None:
         """Parse what was received, a turn at a time."""
         if self._lingers_until is not None:
@@ -155,6 +148,27 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _parse(self) -> None:
         self._next = None
+        if not self._parse_plain():
+            self._parse_others()
+        self._pace()
+
+    def _parse_plain(self) -> bool:
+        """Parse audio as live clients send it; return whether that is all for this turn."""
+        self._partial = False
+        if not self._enough or not self._may_parse or not self._messages.between_messages:
+            return False
+        used, self._partial = take_frames(
+            self._unread, self._binary, enough=self._enough, largest=self.config.ws_max_size
+        )
+        del self._unread[:used]
+        if len(self._binary) >= self._enough:
+            self._deliver()
+        if used and self._unread and not self._partial and self._may_parse:
+            self._next = self.loop.call_soon(self._parse)
+        return used > 0 or self._partial
+
+    def _parse_others(self) -> None:
+        """Parse frames of any kind, a turn at a time."""
         self._turn.begin()
         while self._unread and self._may_parse:
             if self._turn.used_up:
@@ -171,12 +185,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 self._connections.log(self, error)
                 self.transport.write(plain_answer(error))
                 self.transport.close()
-        self._pace()
 
     def _pace(self) -> None:
-        """Pause reading while something is left that was received before."""
+        """Pause reading while something is left that was received before.
+
+        Audio that is delivered joined is taken at once as a rule, so reading goes on meanwhile.
+        """
         taken = self.queue.empty() or self.close_sent or not self.handshake_complete
-        pause = bool(self._unread) or not taken
+        left = bool(self._unread) and not self._partial
+        pause = left or not (taken or self._enough)
         if pause is not self.read_paused and not self.transport.is_closing():
             self.read_paused = pause
             if pause:
@@ -212,8 +229,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self.close_sent:
             return  # the application is past its close
         if self.curr_msg_data_type == "bytes":
-            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+            if not self._enough:
+                self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+                return
+            self._binary += data
+            if len(self._binary) >= self._enough:
+                self._deliver()
             return
+        self._deliver()
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -230,11 +253,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     # ── closing ─────────────────────────────────────────────────────────────
 
+    def handle_close(self, event: Frame) -> None:
+        """The client closes, after what it has sent before."""
+        if not self.close_sent:
+            self._deliver()
+        super().handle_close(event)
+
     def handle_parser_exception(self) -> None:
         """The client broke the protocol: send the close frame, and close when it has read it."""
         if self.close_sent or self._messages.close_sent is None:
             self.transport.close()
             return
+        self._deliver()
         close = self._messages.close_sent
         gone: Any = {"type": "websocket.disconnect", "code": close.code, "reason": close.reason}
         self.queue.put_nowait(gone | {FAILED: True})

@@ -8,26 +8,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import WebSocket, WebSocketDisconnect
-from starlette.types import Message
 
 from auricle.audio.pcm import milliseconds
 from auricle.errors import (
     UNFORESEEN,
     AuricleError,
     BadRequest,
+    DeadlineExceeded,
     Overloaded,
-    ProtocolError,
-    TooLarge,
 )
 from auricle.frontend.doors.access.gate import Access, subprotocols
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of, host_of
+from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.seats import Seat
 from auricle.frontend.doors.session_log import RefusalLog, log_ended
-from auricle.frontend.doors.socket_protocol import FAILED
+from auricle.frontend.doors.socket_protocol import JOIN
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
@@ -39,29 +38,6 @@ log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 # Close codes of sessions that ended without an error; each error class has its own.
 _DONE, _GOING = 1000, 1012
-_TOO_BIG = 1009
-
-
-class ClientGone(Exception):
-    """The client closed the connection or vanished, so nothing more can be sent."""
-
-    outcome = "client_gone"
-
-
-class ClientBrokeProtocol(ClientGone):
-    """The connection was closed because of what the client sent, and has been told so."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = (TooLarge if code == _TOO_BIG else ProtocolError).code
-
-
-def _check_connected(message: Message) -> None:
-    if message["type"] != "websocket.disconnect":
-        return
-    if message.get(FAILED):
-        raise ClientBrokeProtocol(message["code"], message["reason"])
-    raise ClientGone
 
 
 def _query(socket: WebSocket) -> dict[str, str]:
@@ -74,6 +50,11 @@ def _resumes(socket: WebSocket) -> bool:
     if value not in ("true", "false"):
         raise BadRequest(f"resume is {quoted(value)}; it must be true or false")
     return value == "true"
+
+
+def _not_joined(_enough: int) -> bool:
+    """In place of `WebSocketProtocol.join`, of a server that delivers each message by itself."""
+    return False
 
 
 def _seat_lost() -> Overloaded:
@@ -109,6 +90,7 @@ class ClientSocket:
         self.audio_seconds = 0.0
         self.trace = NO_TRACE
         self._patience = Patience()
+        self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
         self._seat = seat
         seat.on_loss(lambda: self._patience.fail(_seat_lost()))
         self._farewell = (_DONE, "")  # close code and reason if there is no error
@@ -118,14 +100,22 @@ class ClientSocket:
         """The query parameters of the URL. Raises BadRequest if there are too many to read."""
         return _query(self._socket)
 
-    async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
+    async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
 
-        Raises DeadlineExceeded after `seconds`, naming `what`; Interrupted after `interrupt`.
+        With `enough` binary messages come joined, once they have so many bytes or a text message
+        follows. Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted
+        after `interrupt`.
         """
         self._check_seat()
-        message = await self._patience.wait(seconds, self._socket.receive(), what)
-        _check_connected(message)
+        self._join(enough)
+        try:
+            message = await self._patience.wait(seconds, self._socket.receive(), what)
+        except DeadlineExceeded:
+            if not self._join(0):  # something came, though less than enough
+                raise
+            message = await self._socket.receive()
+        check_connected(message)
         self._seat.confirm()
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
@@ -144,7 +134,7 @@ class ClientSocket:
 
         There is no deadline: the session's end cancels the wait.
         """
-        _check_connected(await self._socket.receive())
+        check_connected(await self._socket.receive())
 
     async def send(self, text: str) -> None:
         """Send a text message. Raises DeadlineExceeded if the client does not read."""

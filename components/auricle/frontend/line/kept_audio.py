@@ -55,6 +55,11 @@ class KeptAudio:
             return False
         return self._again or self._urgent > 0 or self.unsent >= self._wanted
 
+    @property
+    def missing(self) -> int:
+        """Samples that must still be added before the processor has work to do."""
+        return max(0, self._wanted - self.unsent)
+
     def next(self, *, all_of_it: bool = True) -> Piece | FeaturePiece | None:
         """Return the piece to send now, or None. Adjacent waiting pieces are joined.
 

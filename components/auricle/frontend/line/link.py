@@ -104,6 +104,11 @@ class ProcessorLink:
         if self._line.ready:
             self._work.set()
 
+    @property
+    def missing(self) -> int | None:
+        """Samples of speech until the processor has work to do; None if that is not known."""
+        return self._line.missing
+
     def finish(self, total_samples: int) -> None:
         """End the audio. The session has `total_samples` (16 kHz), silence included."""
         self._line.finish(total_samples)

@@ -73,6 +73,18 @@ class SessionLine:
         """Whether to apply backpressure, because 40 s of audio or more are unsent."""
         return self._kept.unsent >= _AHEAD
 
+    @property
+    def missing(self) -> int | None:
+        """Samples of speech that must still come before there is a message worth sending.
+
+        None if that is not known, because no processor has the session.
+        """
+        if not self.connected:
+            return None
+        # Otherwise a message is on its way, whose answer will say: a chunk at most.
+        chunk = self._opened.chunk_ms * SAMPLE_RATE // 1000
+        return chunk if self._kept.ready else self._kept.missing
+
     # ── to the processors ───────────────────────────────────────────────────
 
     @property

@@ -168,6 +168,23 @@ class SpeechGate:
         """The session sample from which another gate needs the audio to go on."""
         return self._audio_start
 
+    def turning_point(self, speech: int | None) -> int | None:
+        """Return the next session sample at which something can be decided, if that is known.
+
+        There, `speech` more samples are passed on, or a silence has become long enough.
+        """
+        points = []
+        if self._speaking and speech is not None:
+            points.append(self._released + speech)
+        if self._speaking and self._quiet_since is not None:
+            points.append(self._quiet_since + self._min_silence)
+        return min((at for at in points if at > self._decided), default=None)
+
+    @property
+    def decided(self) -> int:
+        """The session sample up to which is known what is speech."""
+        return self._decided
+
     @property
     def passed(self) -> int:
         """The session sample up to which audio was passed on."""

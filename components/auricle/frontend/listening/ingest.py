@@ -22,6 +22,10 @@ _HELD_SECONDS = 2 * VAD_FRAME / SAMPLE_RATE
 # Without voice activity detection: a client that sends single samples must not cost an object for
 # each of them.
 _HELD_SECONDS_OPEN = 0.01
+# A session that says what it waits for is looked at this often, if nothing is decided before:
+# looking costs as much as 30 ms of voice activity detection do.
+_TICK_FRAMES = 5
+_SHORTEST_TICK_FRAMES = 2
 # Audio is processed in slices of at most so much, each of which takes about a millisecond of the
 # event loop, so that no frame is too large to leave the loop to others in between.
 _SLICE_SECONDS = 1.0
@@ -62,12 +66,32 @@ class Ingest:
         held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
         per_second = sample_rate * self._pcm.sample_bytes
         self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
+        self._rate = sample_rate
+        self._tick = _tick(options)
         self._slice_bytes = min(_SLICE_BYTES, int(_SLICE_SECONDS * per_second))
         self.total_samples = start.sample
 
     def take(self, data: bytes) -> None:
         """Take any number of bytes, to be processed by `process`, or with later ones."""
         self._held += data
+
+    def expect(self, speech: int | None) -> int:
+        """Hold audio back until something can be decided; return how many bytes more that takes.
+
+        That is once `speech` more samples have been passed on, if it is known how many the
+        processor waits for, once a silence is long enough, or else after 160 ms.
+        """
+        at = self.total_samples
+        if self._gate is None:
+            until = at + max(1, min(self._tick, self._tick if speech is None else speech))
+        else:
+            decided = self._gate.decided
+            turning = self._gate.turning_point(speech)
+            wanted = self._tick if turning is None else min(self._tick, turning - decided)
+            until = decided + -(-wanted // VAD_FRAME) * VAD_FRAME
+        missing = -(-(until - at) * self._rate // SAMPLE_RATE) * self._pcm.sample_bytes
+        self._enough_bytes = min(missing, self._slice_bytes)
+        return max(1, self._enough_bytes - len(self._held))
 
     @property
     def ready(self) -> bool:
@@ -128,3 +152,11 @@ class Ingest:
             return self._open_gate.push(pcm) if len(pcm) else []
         frames = self._voice.frames(pcm[known:])
         return self._gate.push(pcm, await self._detector.detect(self._voice, frames))
+
+
+def _tick(options: EndpointingOptions | None) -> int:
+    """Samples from one look at the audio to the next: less than half of a silence that counts."""
+    if options is None:
+        return _TICK_FRAMES * VAD_FRAME
+    third = options.min_silence_ms * SAMPLE_RATE // 3000 // VAD_FRAME
+    return min(_TICK_FRAMES, max(_SHORTEST_TICK_FRAMES, third)) * VAD_FRAME

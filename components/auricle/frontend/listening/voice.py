@@ -17,12 +17,12 @@ from auricle.errors import AuricleError
 from auricle.tasks import within
 
 _ROUND_DEADLINE_SECONDS = 30.0
-# Frames of each stream per round (128 ms). A live stream, which has two at a time, waits for one
+# Frames of each stream per round (160 ms): what a live stream has at a time. It waits for one
 # round of the others at most, however much they have sent.
-_ROUND_FRAMES = 4
+_ROUND_FRAMES = 5
 # Rounds per tick (1 s of audio of each stream), which bounds what streams that are sent faster
 # than real time cost.
-_ROUNDS = 8
+_ROUNDS = 6
 # Time from the start of one tick to the next. Streams that arrive in between share calls of the
 # model, which cost little more for thirty streams than for one.
 _TICK_SECONDS = 0.02

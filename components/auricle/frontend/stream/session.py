@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, ProtocolError, from_code
+from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
-from auricle.frontend.doors.sockets import ClientGone, ClientSocket
+from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
 from auricle.frontend.stream import protocol
@@ -92,8 +93,9 @@ class _Session:
         while True:
             if self._frontend.front_door.leaving and await self._left():
                 await self._ignored()
+            enough = self._ingest.expect(self._link.missing)
             try:
-                text, data = await self._socket.receive(idle, "the next audio packet")
+                text, data = await self._socket.receive(idle, "the next audio packet", enough)
             except Interrupted:
                 continue
             await self._turn.give_way()
