@@ -34,6 +34,8 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
+
+# All from one module: `--before` meets commits that have no other.
 from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
 from benchmarks.checkpoints import Size, write_checkpoint
 from benchmarks.load.control.engine_pairs import compared
