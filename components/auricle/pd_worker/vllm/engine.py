@@ -134,6 +134,9 @@ class Engine:
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
             speculative_config=speculation(options.draft_tokens),
+            # Nobody asks for log-probabilities. In vLLM's default mode the logits of all drafted
+            # tokens are copied all the same, to be there unprocessed.
+            logprobs_mode="processed_logits",
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),
