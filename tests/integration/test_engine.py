@@ -18,7 +18,9 @@ from auricle.embeddings.keys import KEY_BYTES
 from auricle.embeddings.layout import HEADER_BYTES, ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.encoder import Encoder, MelWindow
-from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
+from auricle.errors import BadRequest
+from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
+from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
 from tests.server import ROOT
@@ -135,8 +137,8 @@ async def test_a_window_may_stand_in_a_prompt_twice(bench: Bench) -> None:
 async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench) -> None:
     plain = await bench.decode("kitchen")
     drafted = await bench.decode("kitchen", plain.tokens[:-1])
-    # The prefill gives one token; each verification eight drafted ones and one more.
-    assert drafted.steps == 1 + -(-(len(plain.tokens) - 1) // 9)
+    # Each pass, that of the prompt too, verifies eight drafted tokens and gives one more.
+    assert drafted.steps == -(-len(plain.tokens) // 9)
     assert drafted.accepted_tokens == drafted.draft_tokens
 
 
@@ -192,6 +194,13 @@ async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
             await asyncio.gather(job, return_exceptions=True)
             aborted += job.cancelled()
     assert (await bench.decode("market", plain.tokens[:-1])).tokens == plain.tokens
+
+
+async def test_a_prompt_that_leaves_no_room_for_output_is_refused(bench: Bench) -> None:
+    """vLLM does not check the length of requests that it did not make itself."""
+    with pytest.raises(BadRequest, match="no room for output in max_model_len 1024"):
+        await bench.decode("market", prefix=[bench.prompt.head("")[0]] * 1024)
+    assert (await bench.decode("market")).tokens
 
 
 async def test_nobody_can_connect_to_the_engines_process(bench: Bench) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.before.pairs import ratio, ratios
 from benchmarks.before.trees import work_tree
+from benchmarks.load.control.engine_pairs import figures
 from benchmarks.prepared import ROOT
 
 pytestmark = pytest.mark.unit
@@ -35,6 +36,15 @@ def test_few_pairs_have_an_interval_of_all_of_them() -> None:
 def test_only_figures_that_all_measurements_have_are_compared() -> None:
     found = ratios([{"a": 1.0, "b": 1.0}], [{"a": 2.0, "c": 1.0}])
     assert {name: one.ratio for name, one in found.items()} == {"a": 2.0}
+
+
+def test_the_engines_of_two_commits_are_compared_by_requests_per_core_second() -> None:
+    before = [{"per_core_second": 300.0, "api_cpu_ms": 1.2, "core_cpu_ms": 2.0, "steps": 3.0}]
+    now = [{"per_core_second": 750.0, "api_cpu_ms": 0.3, "core_cpu_ms": 1.0, "steps": 2.0}]
+    found = figures(ratios(before, now))
+    assert found["pd_requests_ratio_before"] == pytest.approx(2.5)
+    assert found["pd_requests_api_cpu_ratio_before"] == pytest.approx(0.25)
+    assert found["pd_engine_requests_per_core_s_before"] == 300.0
 
 
 def test_a_commit_lies_in_a_tree_of_its_own_until_the_block_ends() -> None:

@@ -1,9 +1,13 @@
-"""Measures the requests per second of one PD engine process with a very small model.
+"""Measures what one PD engine process answers per core with a very small model.
 
-    python -m benchmarks.load.control.engine [--seconds 10]
+    python -m benchmarks.load.control.engine [--seconds 10] [--before COMMIT [--pairs 5]]
 
 The PD worker's engine (vLLM, its scheduler, our plug-in and connector) with a decoder of
-one narrow layer. The result is the upper bound of one engine process on any GPU.
+one narrow layer. The result is the upper bound of one engine process on any GPU. Requests have
+the shape of live sessions: a prompt of 400 tokens, whose finished windows are in the KV cache
+(some 300 tokens), a new partial window, and a draft that holds except for its end.
+
+With `--before`, the engine of an earlier commit and this one answer in turns, in one run.
 """
 
 from __future__ import annotations
@@ -12,20 +16,29 @@ import argparse
 import asyncio
 import itertools
 import json
+import statistics
+import sys
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
+import psutil
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import SlotTable
-from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
+
+# All from one module: `--before` meets commits that have no other.
+from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
 from benchmarks.checkpoints import Size, write_checkpoint
+from benchmarks.load.control.engine_pairs import compared
 
 _SIZE = Size(
     audio={
@@ -40,26 +53,121 @@ _SIZE = Size(
     words=3000,
 )  # fmt: skip
 _WINDOW = 104
-_NEW_TOKENS = 4  # a partial with its draft accepted writes about as many
+_FINISHED = 3  # windows of each session that its earlier decodes left in the KV cache
+_PROMPT = 400
+_NEW_TOKENS = 8
+_DRAFTED = 6  # of them; the rest is a new token and the end
 _IN_FLIGHT = 32
+_WARM_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Requests per second, and their median time in seconds."""
+    """What the engine answered, and the CPU of the process that calls it (`api`) and of vLLM's
+    engine process (`core`): per request, and as a share of a core (`busy`)."""
 
     per_second: float
+    per_core_second: float
     median_seconds: float
+    api_cpu_ms: float
+    core_cpu_ms: float
+    api_busy: float
+    core_busy: float
+    prompt_tokens: float
+    cached_tokens: float
+    steps: float
 
 
-async def measure(seconds: float) -> Measured:
-    """Run a closed loop of 32 concurrent requests, each with one new window."""
+class Bench:
+    """An engine, and sessions that each decode again and again."""
+
+    def __init__(self, engine: Engine, slab: HostSlab, prompt: PromptFormat) -> None:
+        self._engine, self._prompt = engine, prompt
+        self._head, self._tail = prompt.head(""), prompt.tail("English")
+        self._partial = _PROMPT - len(self._head) - len(self._tail) - _FINISHED * _WINDOW
+        self._slab = slab
+        self._generation = itertools.count(1)
+        slots = range(0, slab.count, _FINISHED + 1)
+        # The number of sessions is that of the requests in flight: each waits for its answer.
+        self._sessions = [
+            [self._place(slot + i, _WINDOW) for i in range(_FINISHED)] for slot in slots
+        ]
+        self._draft: tuple[int, ...] = ()
+        self._answer: tuple[int, ...] = ()
+        self._processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+    def _place(self, slot: int, length: int) -> PlacedWindow:
+        """Write a window of zeros: all sessions get the same answer, as long as windows do."""
+        key, layout = uuid.uuid4().hex + tenant_mark("benchmark"), self._slab.layout
+        generation = next(self._generation)
+        payload = np.zeros(length * layout.row_bytes, np.uint8)
+        layout.write(self._slab.slot(slot), key, generation, payload)
+        return PlacedWindow(key, slot, generation, length)
+
+    async def warm_up(self) -> None:
+        """Fill the KV cache with the finished windows, and learn the answer to draft from."""
+        self._answer = (await self._decode(0)).tokens
+        self._draft = self._answer[:_DRAFTED]
+        await self.measure(_WARM_SECONDS)
+
+    async def measure(self, seconds: float) -> Measured:
+        """Run a closed loop of all sessions.
+
+        Raises RuntimeError if an answer is not that of the first decode, which had no draft.
+        """
+        end = time.monotonic() + seconds
+        took: list[float] = []
+        answers: list[Decoded] = []
+
+        async def client(session: int) -> None:
+            while (began := time.monotonic()) < end:
+                answers.append(await self._decode(session))
+                took.append(time.monotonic() - began)
+
+        began, cpu = time.monotonic(), self._cpu_seconds()
+        await asyncio.gather(*(client(number) for number in range(len(self._sessions))))
+        wall = time.monotonic() - began
+        api, core = (now - then for now, then in zip(self._cpu_seconds(), cpu, strict=True))
+        if wrong := [a.tokens for a in answers if a.tokens != self._answer]:
+            raise RuntimeError(f"{len(wrong)} answers such as {wrong[0]} are not {self._answer}")
+        count = len(took)
+        return Measured(
+            per_second=count / wall,
+            per_core_second=count / (api + core),
+            median_seconds=statistics.median(took),
+            api_cpu_ms=1000 * api / count,
+            core_cpu_ms=1000 * core / count,
+            api_busy=api / wall,
+            core_busy=core / wall,
+            prompt_tokens=statistics.mean(a.prompt_tokens for a in answers),
+            cached_tokens=statistics.mean(a.cached_tokens for a in answers),
+            steps=statistics.mean(a.steps for a in answers),
+        )
+
+    async def _decode(self, session: int) -> Decoded:
+        finished = self._sessions[session]
+        partial = self._place(finished[-1].slot + 1, self._partial)
+        return await self._engine.generate(
+            partial.key, self._head, [*finished, partial], self._tail, self._prompt.stop_tokens,
+            _NEW_TOKENS, priority=1, tenant="benchmark", draft=self._draft,
+            reusable_windows=_FINISHED,
+        )  # fmt: skip
+
+    def _cpu_seconds(self) -> tuple[float, float]:
+        """Return the CPU seconds of this process and of vLLM's."""
+        api, *core = (sum(p.cpu_times()[:2]) for p in self._processes)
+        return api, sum(core)
+
+
+@asynccontextmanager
+async def started() -> AsyncIterator[Bench]:
+    """Start an engine and warm it up."""
     with tempfile.TemporaryDirectory() as directory:
         write_checkpoint(_SIZE, Path(directory))
         checkpoint = open_checkpoint(Path(directory))
         prompt = PromptFormat(checkpoint)
         layout = SlabLayout(checkpoint.geometry.hidden_size, 4, _WINDOW)
-        slab = HostSlab.create_shared(layout, 2 * _IN_FLIGHT)
+        slab = HostSlab.create_shared(layout, (_FINISHED + 1) * _IN_FLIGHT)
         options = EngineOptions(
             model=directory, dtype="float32", max_model_len=1024, max_num_seqs=_IN_FLIGHT,
             block_size=32, kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1,
@@ -67,46 +175,55 @@ async def measure(seconds: float) -> Measured:
         )  # fmt: skip
         engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
         try:
-            await _run(engine, slab, prompt, 2.0)
-            return await _run(engine, slab, prompt, seconds)
+            bench = Bench(engine, slab, prompt)
+            await bench.warm_up()
+            yield bench
         finally:
             slab.unlink()
             await engine.close()
 
 
-async def _run(engine: Engine, slab: HostSlab, prompt: PromptFormat, seconds: float) -> Measured:
-    table, numbers = SlotTable(slab.count), itertools.count()
-    head, tail = prompt.head(""), prompt.tail("English")
-    end = time.monotonic() + seconds
-    took: list[float] = []
+async def _once(seconds: float) -> None:
+    async with started() as bench:
+        found = await bench.measure(seconds)
+    figures = {
+        "pd_engine_requests_per_s": found.per_second,
+        "pd_engine_requests_per_core_s": found.per_core_second,
+        "pd_engine_request_p50_ms": 1000 * found.median_seconds,
+        "pd_engine_api_cpu_ms": found.api_cpu_ms,
+        "pd_engine_core_cpu_ms": found.core_cpu_ms,
+        "pd_engine_api_busy": found.api_busy,
+        "pd_engine_core_busy": found.core_busy,
+    }
+    print(json.dumps(figures))
 
-    async def client() -> None:
-        while (began := time.monotonic()) < end:
-            key = uuid.uuid4().hex + tenant_mark("benchmark")
-            slot = table.allocate(key, _WINDOW, partial=True)
-            payload = slab.slot(slot.index)[: _WINDOW * slab.layout.row_bytes] * 0
-            slab.layout.write(slab.slot(slot.index), key, slot.generation, payload)
-            window = PlacedWindow(key, slot.index, slot.generation, _WINDOW)
-            await engine.generate(
-                f"{key}-{next(numbers)}", head, [window], tail, prompt.stop_tokens, _NEW_TOKENS,
-                priority=1, tenant="benchmark",
-            )  # fmt: skip
-            table.abandon(slot)
-            took.append(time.monotonic() - began)
 
-    await asyncio.gather(*(client() for _ in range(_IN_FLIGHT)))
-    return Measured(len(took) / seconds, sorted(took)[len(took) // 2])
+async def _when_asked() -> None:
+    """Measure once for each line on stdin, which says for how many seconds."""
+    async with started() as bench:
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(asdict(await bench.measure(float(line)))), flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10.0)
-    found = asyncio.run(measure(parser.parse_args().seconds))
-    figures = {
-        "pd_engine_requests_per_s": found.per_second,
-        "pd_engine_request_p50_ms": 1000 * found.median_seconds,
-    }
-    print(json.dumps(figures))
+    parser.add_argument("--before", metavar="COMMIT")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--when-asked", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.pairs < 1:
+        parser.error("--pairs must be at least 1")
+    if arguments.when_asked:
+        asyncio.run(_when_asked())
+    elif arguments.before:
+        print(json.dumps(compared(arguments.before, arguments.pairs, arguments.seconds)))
+    else:
+        asyncio.run(_once(arguments.seconds))
 
 
 if __name__ == "__main__":

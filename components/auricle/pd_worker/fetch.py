@@ -18,7 +18,7 @@ from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
-from auricle.pd_worker.vllm.engine import PlacedWindow
+from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,8 @@ from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Engine, EngineOptions, PlacedWindow
+from auricle.pd_worker.vllm.engine import Engine, EngineOptions
+from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry

@@ -17,11 +17,10 @@ from auricle.errors import (
     WindowsMissing,
     WorkerUnavailable,
 )
+from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.tasks import within
 
 _ABORT_SECONDS = 5.0
-# Dynamo's mark of a cache salt: its KV router takes a salt without it for a namespace.
-_TENANT_SALT = "dynamo-cache-salt:"
 # Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
 # queue between the two, on which both busy-wait for a second after every step.
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
@@ -51,16 +50,6 @@ class EngineOptions:
     kv_blocks: int | None = None
     enable_prefix_caching: bool = True
     kv_events: str = ""
-
-
-@dataclass(frozen=True)
-class PlacedWindow:
-    """One audio item of a prompt: the slot of its `length` embeddings in the landing slab."""
-
-    key: str
-    slot: int
-    generation: int
-    length: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +95,7 @@ class Engine:
 
         from auricle.pd_worker.vllm.arguments import kv_events, speculation
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
+        from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import EngineState, logger_into
 
         layout = slab.layout
@@ -144,15 +134,18 @@ class Engine:
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
             speculative_config=speculation(options.draft_tokens),
+            # Nobody asks for log-probabilities. In vLLM's default mode the logits of all drafted
+            # tokens are copied all the same, to be there unprocessed.
+            logprobs_mode="processed_logits",
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),
         )
         self._limit_reuse = options.limit_reuse
-        self._audio_token = audio_token
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
         self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=[logger_into(self.state)])
+        self._requests = RequestBuilder(self._llm, audio_token)
         cache = self._llm.vllm_config.cache_config
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
 
@@ -177,43 +170,21 @@ class Engine:
         it. The prefix cache keeps KV up to the end of the first `reusable_windows` windows.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if the connector
-        refused a window's slot, WorkerUnavailable if vLLM's engine has ended, and AuricleError
-        if vLLM failed the request.
+        refused a window's slot, WorkerUnavailable if vLLM's engine has ended, BadRequest if the
+        prompt is too long, and AuricleError if vLLM failed the request.
         """
-        import torch
-        from vllm import SamplingParams
-
-        from auricle.pd_worker.vllm.scheduler import DRAFT, REUSABLE_TOKENS
-
-        prompt = {
-            "prompt_token_ids": [*head, *[self._audio_token] * len(windows), *tail],
-            "multi_modal_data": {
-                "audio": {"audio_num_tokens": torch.tensor([w.length for w in windows])}
-            },
-            "multi_modal_uuids": {"audio": [w.key for w in windows]},
-            "cache_salt": _TENANT_SALT + tenant,
-        }
-        rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
-        sampling = SamplingParams(
-            temperature=0.0,
-            max_tokens=max_tokens,
-            stop_token_ids=list(stop_tokens),
-            detokenize=False,
-            extra_args={
-                "ec_transfer_params": {"windows": rows},
-                DRAFT: list(draft),
-                REUSABLE_TOKENS: (
-                    len(head) + sum(w.length for w in windows[:reusable_windows])
-                    if self._limit_reuse
-                    else None
-                ),
-            },
-        )
         from vllm.v1.engine.exceptions import EngineDeadError
 
+        reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
+        sampling = self._requests.sampling(
+            stop_tokens, max_tokens, windows, draft, reusable if self._limit_reuse else None
+        )
+        request = self._requests.build(
+            request_id, head, windows, tail, sampling, priority=priority, tenant=tenant
+        )
         last = None
         try:
-            async for output in self._llm.generate(prompt, sampling, request_id, priority=priority):
+            async for output in self._llm.generate(request, sampling, request_id):
                 last = output
         except asyncio.CancelledError:
             await self._abort_processed()

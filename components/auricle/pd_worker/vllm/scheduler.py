@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.outputs import DraftTokenIds
 from vllm.v1.request import Request
@@ -39,6 +40,32 @@ class SessionScheduler(Scheduler):
             )
 
         coordinator.cache_blocks = hash_reusable_blocks
+        # KV slots for drafts that are verified together with the prompt (below).
+        self.num_lookahead_tokens: int = max(
+            self.vllm_config.num_lookahead_tokens, self.num_spec_tokens
+        )
+
+    def _update_after_schedule(self, scheduler_output: SchedulerOutput) -> None:
+        """Add each new request's draft to the step that ends its prefill.
+
+        vLLM drafts from the second step on. The draft here is known before the first, and to
+        verify it behind the prompt saves a step.
+        """
+        room = self.scheduler_config.max_num_batched_tokens
+        for new in scheduler_output.scheduled_new_reqs:
+            request = self.requests[new.req_id]
+            scheduled = scheduler_output.num_scheduled_tokens
+            if request.num_computed_tokens + scheduled[new.req_id] < request.num_tokens:
+                continue  # a part of the prompt follows in the next step
+            if new.req_id in scheduler_output.scheduled_spec_decode_tokens:
+                continue  # vLLM has filled it up itself
+            room_left = room - scheduler_output.total_num_scheduled_tokens
+            draft = self._next_draft(request)[: max(0, room_left)]
+            if draft:
+                scheduler_output.scheduled_spec_decode_tokens[new.req_id] = draft
+                scheduled[new.req_id] += len(draft)
+                scheduler_output.total_num_scheduled_tokens += len(draft)
+        super()._update_after_schedule(scheduler_output)
 
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:
         """Give each request the rest of its own draft (`NoProposer` proposes none)."""
