@@ -9,7 +9,7 @@ from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.budget import Share, within_budget
 from auricle.planner.decision import Decision
 from auricle.planner.forecast import Forecast, ForecastSettings
-from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt
+from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt, unserved_of
 
 _DAY_SECONDS = 86_400.0
 
@@ -87,9 +87,13 @@ class Plan:
     def _decide(
         pool: _Pool, seen: PoolObservation, service: ServiceObservation, learning: bool
     ) -> Decision:
-        # Learn for unobserved steps too, so that the season stays aligned with the time of day.
-        for _ in range(pool.steps_since(seen.at)):
-            pool.forecast.learn(demand_of(seen, service))
+        demand = demand_of(seen, service)
+        missed = unserved_of(pool.plan.policy, pool.memory, seen, service) if learning else None
+        # Learn for unobserved steps too, so that the season stays aligned with the time of day;
+        # what they missed is unknown.
+        for _ in range(pool.steps_since(seen.at) - 1):
+            pool.forecast.learn(demand)
+        pool.forecast.learn(demand, missed)
         pool.seen_at = seen.at
         if learning:
             pool.memory = learnt(pool.plan.policy, pool.memory, seen)

@@ -39,5 +39,7 @@ def pool_plan(
         # After a scale-down, a pool is not scaled up for `settle_seconds`; then a worker starts.
         look_steps=lead + settle,
     )
-    forecast = ForecastSettings(settings.step_seconds, lead, settings.quantile)
+    # Every session needs both pools, so each may miss half of what may be missed.
+    allowed = (1.0 - settings.slo) / 2
+    forecast = ForecastSettings(settings.step_seconds, lead, allowed)
     return PoolPlan(policy, forecast, limits.gpus)
