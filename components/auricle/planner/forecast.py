@@ -27,6 +27,8 @@ _ERROR_FADING = 0.01
 _HALF_WORKER = 0.5
 # A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
+# For so many steps after a pool was idle there is no trend.
+_IDLE_STEPS = 20
 # No more is forecast, margin included, than so often what was observed within the memory.
 _MOST_OF_SEEN = 3.0
 
@@ -99,6 +101,7 @@ class Forecast:
         self._promised: deque[float] = deque(maxlen=lead)
         self._largest = RollingMax(settings.memory_steps)
         self._last = _LEAST
+        self._recent: deque[float] = deque([_LEAST], maxlen=_IDLE_STEPS)
 
     def learn(self, demand: float, unserved: float | None = None) -> None:
         """Learn the demand of this step, in workers, and the share of it that found none.
@@ -111,6 +114,7 @@ class Forecast:
         if unserved is not None:
             self._margin.learn_miss(demand, unserved)
         self._last = demand
+        self._recent.append(demand)
         self._largest.update(demand)
         for forecaster in (self._trend, self._slow, self._daily):
             forecaster.learn(demand)
@@ -127,6 +131,11 @@ class Forecast:
     def room(self) -> float:
         """The margin: the factor by which forecasts, and half a worker, are multiplied."""
         return self._margin.factor
+
+    @property
+    def margin_level(self) -> float:
+        """The quantile of recent errors that the margin is."""
+        return self._margin.level
 
     def most(self, steps: int) -> float:
         """Return the highest demand forecast for the next `steps`, the present included."""
@@ -147,7 +156,13 @@ class Forecast:
         return min([self._trend, *rated], key=lambda forecaster: forecaster.error)
 
     def _bounded(self, forecast: float) -> float:
-        """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited."""
+        """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited.
+
+        What one worker carries needs no forecast, and nor does a pool that was idle just now:
+        its first sessions are a jump to a level, and nobody needs the workers for a second jump.
+        """
         if self.seasonal:
             return forecast
-        return min(max(forecast, self._last / _MOST_GROWTH), self._last * _MOST_GROWTH)
+        idle = self._last < 1.0 or min(self._recent) < _HALF_WORKER
+        most = self._last if idle else self._last * _MOST_GROWTH
+        return min(max(forecast, self._last / _MOST_GROWTH), most)

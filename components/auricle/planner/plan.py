@@ -78,6 +78,10 @@ class Plan:
         """Return the observed capacity of a worker, as a share of the profile's."""
         return self._pools[pool].memory.knee.share
 
+    def margin_level(self, pool: str) -> float:
+        """Return the quantile of recent forecast errors that is the pool's margin."""
+        return self._pools[pool].forecast.margin_level
+
     def forecast(self, pool: str) -> float:
         """Return the forecast demand, in workers, for when a worker started now is ready."""
         found = self._pools[pool]
