@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auricle.load.observations import PoolObservation, ServiceObservation
-from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
+from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 POOLS = ("encode", "pd")
 # Until a worker that is asked for serves (image there, weights in the page cache).
@@ -27,6 +27,7 @@ _ROOM = 0.9
 _MOST_RESPONSE = 4.0
 # Signals are of the last reports: this much noise, a report old, whoever reads them.
 _NOISE = 0.02
+_WORST_SECONDS = 300.0
 
 Controller = Callable[[Mapping[str, PoolObservation], ServiceObservation], Mapping[str, int]]
 
@@ -40,6 +41,8 @@ class Run:
     replicas: Mapping[str, Series]
     share: Series
     orders: Mapping[str, list[tuple[float, int]]]
+    # The mean share served in the worst five minutes that are scored.
+    worst_minutes: float
 
 
 class _Pool:
@@ -93,7 +96,7 @@ def run(
     controller: Controller,
     *,
     step_seconds: float = 30.0,
-    real_capacity: float = 1.0,
+    real_capacity: float | Callable[[int], float] = 1.0,
     seed: int = 0,
 ) -> Run:
     """The trace under a controller that decides every `step_seconds`.
@@ -103,7 +106,9 @@ def run(
     chance = np.random.default_rng(seed)
 
     def capacity(step: int) -> float:
-        return real_capacity if step >= SCORED_FROM else 1.0
+        if step < trace.scored_from:
+            return 1.0
+        return real_capacity if isinstance(real_capacity, float) else real_capacity(step)
 
     demands = {name: trace.demand(name) for name in POOLS}
     pools = {
@@ -141,14 +146,20 @@ def run(
             if count != pools[name].replicas:
                 orders[name].append((step * STEP_SECONDS, count - pools[name].replicas))
                 pools[name].order(count, step)
-    scored = slice(SCORED_FROM, None)
+    scored = slice(trace.scored_from, None)
     return Run(
         gpu_hours=float(paid[scored].sum() * STEP_SECONDS / 3600),
         slo=float(np.average(share[scored], weights=trace.speaking[scored])),
         replicas=replicas,
         share=share,
         orders=orders,
+        worst_minutes=_worst_minutes(share[scored]),
     )
+
+
+def _worst_minutes(share: Series) -> float:
+    minutes = round(_WORST_SECONDS / STEP_SECONDS)
+    return float(np.convolve(share, np.ones(minutes) / minutes, "valid").min())
 
 
 def _observe(pool: _Pool, demand: float, step: int, chance: np.random.Generator) -> PoolObservation:

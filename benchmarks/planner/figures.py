@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -11,7 +12,7 @@ import numpy as np
 from benchmarks.planner.cluster import POOLS, Run, run
 from benchmarks.planner.ours import Ours
 from benchmarks.planner.rivals import Hpa, clairvoyant_hours, peak_sizing
-from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Trace
+from benchmarks.planner.traces import STEP_SECONDS, Trace
 
 SLO = 0.99
 # What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
@@ -33,15 +34,28 @@ class Played:
     hpa: Mapping[tuple[float, float], Run]
 
 
-def ours(trace: Trace, gpus: float, real_capacity: float = 1.0) -> Run:
+def ours(
+    trace: Trace,
+    gpus: float,
+    real_capacity: float | Callable[[int], float] = 1.0,
+    slo: float | None = None,
+) -> Run:
     """Run the trace under auricle's planner."""
-    return run(trace, Ours(maximum=round(4 * gpus) + 4), real_capacity=real_capacity)
+    return run(trace, Ours(maximum=round(4 * gpus) + 4, slo=slo), real_capacity=real_capacity)
+
+
+def wrong_mix(step: int) -> float:
+    """What a worker carries if the profile has one unit of work too dear and another too cheap.
+
+    As the mix of units changes over the day, capacity moves between 0.85 and 1.15.
+    """
+    return 1.0 + 0.15 * math.sin(2 * math.pi * step * STEP_SECONDS / 86_400)
 
 
 def play(trace: Trace, gpus: float) -> Played:
     """Run the trace under the planner, all HPAs of the grid, static sizing and the bound."""
     static = peak_sizing(trace)
-    hours = (len(trace.sessions) - SCORED_FROM) * STEP_SECONDS / 3600
+    hours = (len(trace.sessions) - trace.scored_from) * STEP_SECONDS / 3600
     return Played(
         trace=trace,
         gpus=gpus,
@@ -77,7 +91,7 @@ def ratio_error(played: Played) -> float | None:
     None if no hour has as many replicas.
     """
     errors = []
-    for begin in range(SCORED_FROM, len(played.trace.sessions), _HOUR):
+    for begin in range(played.trace.scored_from, len(played.trace.sessions), _HOUR):
         hour = slice(begin, begin + _HOUR)
         encode, pd = (float(played.ours.replicas[pool][hour].mean()) for pool in POOLS)
         if encode + pd >= _LARGE:

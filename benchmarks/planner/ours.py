@@ -16,8 +16,8 @@ from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 class Ours:
     """The planner with the defaults of section `Planner` and the pool's start-up time."""
 
-    def __init__(self, maximum: int, gpu_budget: float | None = None) -> None:
-        settings = PlannerSettings.model_validate({})
+    def __init__(self, maximum: int, slo: float | None = None) -> None:
+        settings = PlannerSettings.model_validate({} if slo is None else {"slo": slo})
         limits = PoolLimits.model_validate({"maximum": maximum})
         self._plan = Plan(
             [
@@ -30,7 +30,6 @@ class Ours:
                 )
                 for pool in POOLS
             ],
-            gpu_budget,
         )
         self.decisions: list[Decision] = []
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.planner.cluster import POOLS
 from benchmarks.planner.figures import Played
-from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS
+from benchmarks.planner.fronts import Front
+from benchmarks.planner.traces import STEP_SECONDS
 
 
 def draw(played: Sequence[Played], hpa: tuple[float, float], folder: Path) -> None:
@@ -22,19 +23,42 @@ def draw(played: Sequence[Played], hpa: tuple[float, float], folder: Path) -> No
         _draw_one(largest, hpa, folder / f"planner-{name}.png")
 
 
+def draw_fronts(fronts: Sequence[Front], folder: Path) -> None:
+    """One PNG for each trace: a panel for every size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    for name in dict.fromkeys(f.name for f in fronts):
+        chosen = [f for f in fronts if f.name == name]
+        figure, axes = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False)
+        for axis, front in zip(axes[0], chosen, strict=True):
+            for runs, style, label in ((front.hpa, "x", "HPA"), (front.ours, "o-", "auricle")):
+                axis.plot([r.gpu_hours for r in runs], [r.slo for r in runs], style, label=label)
+            axis.set_title(f"{name}, {front.gpus:g} GPUs (simulated)")
+            axis.set_xlabel("GPU-hours")
+            axis.set_ylabel("sessions inside the SLO")
+            axis.legend()
+        figure.tight_layout()
+        figure.savefig(folder / f"planner-front-{name}.png", dpi=110)
+        plt.close(figure)
+
+
 def _draw_one(played: Played, hpa: tuple[float, float], file: Path) -> None:
     from matplotlib import pyplot as plt
 
-    hours = np.arange(len(played.trace.sessions))[SCORED_FROM:] * STEP_SECONDS / 3600
+    begin = played.trace.scored_from
+    hours = np.arange(len(played.trace.sessions))[begin:] * STEP_SECONDS / 3600
     figure, axes = plt.subplots(3, 1, figsize=(11, 8), sharex=True)
     for axis, pool in zip(axes, POOLS, strict=False):
-        axis.plot(hours, played.trace.demand(pool)[SCORED_FROM:], lw=0.5, label="needed")
-        axis.plot(hours, played.hpa[hpa].replicas[pool][SCORED_FROM:], lw=0.8, label="HPA")
-        axis.plot(hours, played.ours.replicas[pool][SCORED_FROM:], lw=1.0, label="auricle")
+        axis.plot(hours, played.trace.demand(pool)[begin:], lw=0.5, label="needed")
+        axis.plot(hours, played.hpa[hpa].replicas[pool][begin:], lw=0.8, label="HPA")
+        axis.plot(hours, played.ours.replicas[pool][begin:], lw=1.0, label="auricle")
         axis.set_ylabel(f"{pool} workers")
         axis.legend(loc="upper right")
     for run, label in ((played.hpa[hpa], "HPA"), (played.ours, "auricle")):
-        axes[2].plot(hours, run.share[SCORED_FROM:], lw=0.8, label=f"{label}: {run.slo:.4f}")
+        axes[2].plot(hours, run.share[begin:], lw=0.8, label=f"{label}: {run.slo:.4f}")
     axes[2].set_ylabel("sessions inside the SLO")
     axes[2].set_xlabel("hours")
     axes[2].legend(loc="lower right")

@@ -22,7 +22,17 @@ FIGURES: dict[str, tuple[str, str]] = {
     "gpu_hours_vs_hpa": ("÷ an HPA on queues, tuned on these traces; worst", "≤ 0.9"),
     "slo_worst": ("sessions inside the SLO, worst trace and size", "≥ 0.99"),
     "slo_hpa_worst": ("the same of the HPA", ""),
+    "slo_worst_minutes": ("the same in the worst five minutes", ""),
     "slo_with_wrong_profile": ("real capacity 20% off, either way; worst", "≥ 0.99"),
+    "slo_with_wrong_mix": (
+        "costs wrong in their mix: capacity moves by 15% over the day",
+        "≥ 0.99",
+    ),
+    "front_slo_gained": ("bursty days: SLO above any HPA's of no more GPU-hours, worst", "≥ 0"),
+    "front_hours_ratio": ("GPU-hours ÷ the cheapest HPA's as good, tuned on each; worst", "≤ 0.9"),
+    "front_slo_held_share": ("share of them where 0.99 is held, or no HPA holds it", "1"),
+    "front_slo_worst": ("sessions inside the SLO, worst of them", ""),
+    "front_worst_minutes": ("the same in the worst five minutes", ""),
     "ratio_error_silence": ("encode ÷ PD against the best by search, silence-heavy", "≤ 0.1"),
     "ratio_error_speech": ("the same, speech-heavy", "≤ 0.1"),
     "reversals": ("decisions reversed within two minutes, all traces", "0"),
@@ -58,6 +68,8 @@ def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
     yield from table([*titles, "HPA tuned on this trace alone"], rows)
     for trace in dict.fromkeys(row["trace"] for row in details.get("traces", ())):
         yield f"![{trace}](plots/planner-{trace}.png)"
+    for name in dict.fromkeys(row["trace"] for row in details.get("fronts", ())):
+        yield f"![{name}](plots/planner-front-{name}.png)"
     yield ""
     if "local_on" in details:
         yield "Workers of the local burst (seconds: encode, PD):"

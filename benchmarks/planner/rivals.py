@@ -11,7 +11,7 @@ import numpy as np
 
 from auricle.load.observations import PoolObservation, ServiceObservation
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
-from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Series, Trace
+from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 # Of the time at the knee, what a request takes by itself.
 _WORK_SHARE = 0.3
@@ -37,7 +37,8 @@ def peak_sizing(trace: Trace, capacity: float = 1.0) -> Static:
     return Static(
         {
             pool: math.ceil(
-                np.convolve(trace.demand(pool)[SCORED_FROM:], kernel, "valid").max() / capacity
+                np.convolve(trace.demand(pool)[trace.scored_from :], kernel, "valid").max()
+                / capacity
             )
             for pool in POOLS
         }
@@ -102,8 +103,8 @@ def clairvoyant_hours(trace: Trace, slo: float, capacity: float = 1.0) -> float:
 
 def _pool_bound(trace: Trace, pool: str, slo: float, capacity: float) -> float:
     every = 3  # half minutes; the mean demand of each, which only makes it easier
-    demand = _means(trace.demand(pool)[SCORED_FROM:], every) / capacity
-    weight = _means(trace.speaking[SCORED_FROM:], every)
+    demand = _means(trace.demand(pool)[trace.scored_from :], every) / capacity
+    weight = _means(trace.speaking[trace.scored_from :], every)
     weight = weight / weight.sum()
     hours = every * STEP_SECONDS / 3600
     levels = np.arange(math.ceil(demand.max()))

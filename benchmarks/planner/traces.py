@@ -33,6 +33,8 @@ class Trace:
     speaking: Series
     encode: Series
     pd: Series
+    # What lies before this step is for learning.
+    scored_from: int = SCORED_FROM
 
     def demand(self, pool: str) -> Series:
         """Of a pool, in workers."""
@@ -127,14 +129,24 @@ def _costs(shape: Shape, seconds: Series) -> tuple[Series, Series]:
 
 def make(name: str, gpus: float, seed: int) -> Trace:
     """A trace whose expected peak takes about so many GPUs in both pools together."""
-    shape, chance = SHAPES[name], np.random.default_rng(seed)
+    return shaped(name, SHAPES[name], gpus, np.random.default_rng(seed))
+
+
+def shaped(name: str, shape: Shape, gpus: float, chance: np.random.Generator) -> Trace:
+    """A trace of this shape."""
     seconds = np.arange(0, _DAYS * _DAY, STEP_SECONDS)
     course = np.maximum(shape.course(seconds, chance), 0.01)
     encode, pd = _costs(shape, seconds)
     each = shape.speaks * (encode + pd)
     sessions = _population(course * gpus / np.max(course * each), shape.session_seconds, chance)
+    return spoken(name, shape, sessions, chance)
+
+
+def spoken(name: str, shape: Shape, sessions: Series, chance: np.random.Generator) -> Trace:
+    """What so many open sessions ask of the pools, if their speech is of this shape."""
+    encode, pd = _costs(shape, np.arange(len(sessions)) * STEP_SECONDS)
     # What people say at a time goes together a little (news, a topic of the day).
-    drift = np.clip(_wander(len(seconds), chance), -0.15, 0.15)
+    drift = np.clip(_wander(len(sessions), chance), -0.15, 0.15)
     share = np.clip(shape.speaks * (1 + drift), 0, 1)
     speaking = chance.binomial(sessions.astype(np.int64), share).astype(np.float64)
     speaking = np.maximum(speaking, 1.0)

@@ -104,7 +104,11 @@ SHORT = (
     Short(
         "benchmarks.planner --smoke --out {out}/planner.json",
         600,
-        ("python -m benchmarks.planner", "python -m benchmarks.planner --out FILE"),
+        (
+            "python -m benchmarks.planner",
+            "python -m benchmarks.planner --out FILE",
+            "python -m benchmarks.planner --trace FILE",
+        ),
     ),
     Short(
         "benchmarks.hostile --quick --out {out}/hostile.json",

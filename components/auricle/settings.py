@@ -266,11 +266,11 @@ class PlannerSettings(CommonSettings):
     target: float = Field(
         1.0, gt=0.1, le=1, description="target utilisation, as a share of a worker's capacity"
     )
-    quantile: float = Field(
-        0.65,
+    slo: float = Field(
+        0.99,
         ge=0.5,
         lt=1,
-        description="quantile of recent forecast errors that sets the forecast's margin",
+        description="share of sessions that must find a worker; the forecast's margin learns it",
     )
     ebb_seconds: Seconds = Field(
         30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"

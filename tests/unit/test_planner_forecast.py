@@ -14,7 +14,7 @@ from auricle.settings import PlannerSettings
 
 pytestmark = pytest.mark.unit
 STEP, DAY = 600.0, 144  # ten minutes: days pass quickly
-SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3, quantile=0.65)
+SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3, allowed=0.005)
 
 
 def day(step: int) -> float:
@@ -50,7 +50,7 @@ def test_a_line_is_followed_but_not_for_ever() -> None:
 def test_a_noisy_demand_gets_more_room_than_a_steady_one() -> None:
     chance = np.random.default_rng(0)
     steady, noisy = Forecast(SETTINGS), Forecast(SETTINGS)
-    for _ in range(120):
+    for _ in range(300):
         steady.learn(10 * chance.normal(1, 0.01))
         noisy.learn(10 * chance.normal(1, 0.2))
     assert 1.0 <= steady.room < 1.05 < noisy.room

@@ -231,3 +231,33 @@ def test_nothing_is_learnt_of_a_knee_far_above() -> None:
     for hour in range(4):
         knee = corrected(knee, seen(3.0, response=0.02, at=3600.0 * hour), 0.1, 3600)
     assert knee.share == 0.8
+
+
+@pytest.mark.parametrize("sessions", [10, 16])
+@pytest.mark.parametrize("cost", [0.019, 0.05, 0.08, 0.11])
+@pytest.mark.parametrize("come_together", [1, 2, 5, 100])
+@pytest.mark.parametrize("idle_steps", [0, 3, 10, 720])
+def test_sessions_from_idle_and_back_order_no_worker_that_they_do_not_need(
+    sessions: int, cost: float, come_together: int, idle_steps: int
+) -> None:
+    rising = [cost * min(sessions, n) for n in range(come_together, sessions, come_together)]
+    there = [cost * sessions] * 20
+    pool = Pool(replicas=1, maximum=8)
+    for load in [0.0] * idle_steps + rising + there + rising[::-1]:
+        pool.step(load)
+    # Demand within a twentieth of a whole number of workers is that number; see _ROUNDING.
+    assert max(pool.sizes) == max(1, math.ceil(cost * sessions - 0.05))
+    pool.steps(0.0, 40)
+    assert pool.replicas == 1
+
+
+def test_misses_of_a_pool_at_its_maximum_teach_the_margin_nothing() -> None:
+    bounded, free = Pool(replicas=2, maximum=2), Pool(replicas=2, maximum=50)
+    crowd = ServiceObservation(active=100, speaking=50, waiting=100)
+    rooms = []
+    for pool in (bounded, free):
+        for _ in range(200):
+            pool.replicas = 2
+            pool.step(2.0, service=crowd)
+        rooms.append(pool.plan.margin_level("pd"))
+    assert rooms[0] == 0.75 < rooms[1]

@@ -1,9 +1,8 @@
 """Forecasts a pool's demand for the time when a worker started now would be ready.
 
-Two of river's Holt-Winters forecasters run side by side: one has level and trend, the other
-a daily season as well; the one with the smaller recent error is used. A margin is applied,
-the rolling quantile of how far demand exceeded its forecasts, so that a noisy load gets more
-headroom than a steady one without any setting.
+Three of river's Holt-Winters forecasters run side by side: one has level and trend, one a level
+that changes slowly (for demand that is noisy rather than growing), one a daily season; the one
+with the smallest recent error is used. A margin is applied that learns from misses (margin.py).
 
 Demand and forecasts are compared after half a worker was added to both: nobody can order less
 than a worker, and without it the first session after an idle hour would be a demand thousands
@@ -15,8 +14,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from river.stats import EWMean, RollingQuantile
+from river.stats import EWMean, RollingMax
 from river.time_series import HoltWinters
+
+from auricle.planner.margin import Margin
 
 _DAY_SECONDS = 86_400
 # The seasonal model is multiplicative, so a demand of zero would stay zero.
@@ -26,8 +27,10 @@ _ERROR_FADING = 0.01
 _HALF_WORKER = 0.5
 # A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
-# A margin beyond this says that the forecasts are useless, not that more would help.
-_MOST_ROOM = 1.5
+# For so many steps after a pool was idle there is no trend.
+_IDLE_STEPS = 20
+# No more is forecast, margin included, than so often what was observed within the memory.
+_MOST_OF_SEEN = 3.0
 
 
 def _ratio(demand: float, forecast: float) -> float:
@@ -39,13 +42,13 @@ class ForecastSettings:
     """Settings of one pool's forecast.
 
     `step_seconds` is the time between observations, `lead_steps` the steps until a worker
-    started now is ready. The margin is the `quantile` of demand divided by its forecast, over
-    the last `memory_steps`.
+    started now is ready. `allowed` is the share of the demand that may find no worker; the
+    margin learns it from the forecast errors of the last `memory_steps`.
     """
 
     step_seconds: float
     lead_steps: int
-    quantile: float
+    allowed: float
     memory_steps: int = 720
 
 
@@ -93,18 +96,28 @@ class Forecast:
         # The level follows today's difference within minutes; the season models the trend.
         daily = HoltWinters(alpha=0.2, beta=1e-4, gamma=0.4, seasonality=day, multiplicative=True)
         self._daily = _Rated(daily, day, lead)
-        self._excess = RollingQuantile(settings.quantile, settings.memory_steps)
+        self._slow = _Rated(HoltWinters(alpha=0.05), 2, lead)
+        self._margin = Margin(settings.allowed, settings.memory_steps, day)
         self._promised: deque[float] = deque(maxlen=lead)
+        self._largest = RollingMax(settings.memory_steps)
         self._last = _LEAST
+        self._recent: deque[float] = deque([_LEAST], maxlen=_IDLE_STEPS)
 
-    def learn(self, demand: float) -> None:
-        """Learn the demand of this step, in workers."""
+    def learn(self, demand: float, unserved: float | None = None) -> None:
+        """Learn the demand of this step, in workers, and the share of it that found none.
+
+        `unserved` is None if a larger margin would not have helped.
+        """
         demand = max(demand, _LEAST)
         if len(self._promised) == self._settings.lead_steps:
-            self._excess.update(_ratio(demand, self._promised[0]))
+            self._margin.learn_ratio(_ratio(demand, self._promised[0]))
+        if unserved is not None:
+            self._margin.learn_miss(demand, unserved)
         self._last = demand
-        self._trend.learn(demand)
-        self._daily.learn(demand)
+        self._recent.append(demand)
+        self._largest.update(demand)
+        for forecaster in (self._trend, self._slow, self._daily):
+            forecaster.learn(demand)
         if self._trend.known:
             ahead = self._believed().ahead(self._settings.lead_steps)[-1]
             self._promised.append(self._bounded(ahead))
@@ -117,7 +130,12 @@ class Forecast:
     @property
     def room(self) -> float:
         """The margin: the factor by which forecasts, and half a worker, are multiplied."""
-        return min(max(1.0, float(self._excess.get() or 1.0)), _MOST_ROOM)
+        return self._margin.factor
+
+    @property
+    def margin_level(self) -> float:
+        """The quantile of recent errors that the margin is."""
+        return self._margin.level
 
     def most(self, steps: int) -> float:
         """Return the highest demand forecast for the next `steps`, the present included."""
@@ -125,19 +143,26 @@ class Forecast:
             return self._last
         ahead = self._believed().ahead(max(steps, 1))
         expected = max(self._bounded(max(ahead)), min(self._last, self._level()))
-        return self.room * (expected + _HALF_WORKER) - _HALF_WORKER
+        with_margin = self.room * (expected + _HALF_WORKER) - _HALF_WORKER
+        # A season's precedent may be older than the memory.
+        return min(with_margin, max(expected, _MOST_OF_SEEN * float(self._largest.get())))
 
     def _level(self) -> float:
         """Return the present demand without its noise."""
         return max(self._believed().ahead(1)[0], _LEAST)
 
     def _believed(self) -> _Rated:
-        daily = self._daily
-        known = daily.known and daily.rated >= self._settings.lead_steps
-        return daily if known and daily.error < self._trend.error else self._trend
+        rated = [f for f in (self._slow, self._daily) if f.rated >= self._settings.lead_steps]
+        return min([self._trend, *rated], key=lambda forecaster: forecaster.error)
 
     def _bounded(self, forecast: float) -> float:
-        """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited."""
+        """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited.
+
+        What one worker carries needs no forecast, and nor does a pool that was idle just now:
+        its first sessions are a jump to a level, and nobody needs the workers for a second jump.
+        """
         if self.seasonal:
             return forecast
-        return min(max(forecast, self._last / _MOST_GROWTH), self._last * _MOST_GROWTH)
+        idle = self._last < 1.0 or min(self._recent) < _HALF_WORKER
+        most = self._last if idle else self._last * _MOST_GROWTH
+        return min(max(forecast, self._last / _MOST_GROWTH), most)

@@ -9,7 +9,7 @@ from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.budget import Share, within_budget
 from auricle.planner.decision import Decision
 from auricle.planner.forecast import Forecast, ForecastSettings
-from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt
+from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt, unserved_of
 
 _DAY_SECONDS = 86_400.0
 
@@ -78,6 +78,10 @@ class Plan:
         """Return the observed capacity of a worker, as a share of the profile's."""
         return self._pools[pool].memory.knee.share
 
+    def margin_level(self, pool: str) -> float:
+        """Return the quantile of recent forecast errors that is the pool's margin."""
+        return self._pools[pool].forecast.margin_level
+
     def forecast(self, pool: str) -> float:
         """Return the forecast demand, in workers, for when a worker started now is ready."""
         found = self._pools[pool]
@@ -87,9 +91,13 @@ class Plan:
     def _decide(
         pool: _Pool, seen: PoolObservation, service: ServiceObservation, learning: bool
     ) -> Decision:
-        # Learn for unobserved steps too, so that the season stays aligned with the time of day.
-        for _ in range(pool.steps_since(seen.at)):
-            pool.forecast.learn(demand_of(seen, service))
+        demand = demand_of(seen, service)
+        missed = unserved_of(pool.plan.policy, pool.memory, seen, service) if learning else None
+        # Learn for unobserved steps too, so that the season stays aligned with the time of day;
+        # what they missed is unknown.
+        for _ in range(pool.steps_since(seen.at) - 1):
+            pool.forecast.learn(demand)
+        pool.forecast.learn(demand, missed)
         pool.seen_at = seen.at
         if learning:
             pool.memory = learnt(pool.plan.policy, pool.memory, seen)

@@ -55,6 +55,16 @@ def demand_of(seen: PoolObservation, service: ServiceObservation) -> float:
     return seen.load * service.unmet
 
 
+def unserved_of(
+    policy: PoolPolicy, memory: Memory, seen: PoolObservation, service: ServiceObservation
+) -> float | None:
+    """Return the share of the demand that found no worker; None if more were not allowed."""
+    demand = demand_of(seen, service)
+    room = seen.ready * memory.knee.share
+    missed = max(0.0, 1.0 - room / demand) if demand > 0 else 0.0
+    return None if missed and seen.replicas >= policy.maximum else missed
+
+
 def learnt(policy: PoolPolicy, memory: Memory, seen: PoolObservation) -> Memory:
     """Return the memory with what this observation says about a worker's capacity."""
     knee = corrected(memory.knee, seen, policy.response_limit, policy.regain_seconds)
