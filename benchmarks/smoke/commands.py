@@ -107,8 +107,12 @@ SHORT = (
         (
             "python -m benchmarks.planner",
             "python -m benchmarks.planner --out FILE",
-            "python -m benchmarks.planner --trace FILE",
         ),
+    ),
+    Short(
+        "benchmarks.planner --trace benchmarks/planner/sample.csv --gpus 2",
+        600,
+        ("python -m benchmarks.planner --trace FILE",),
     ),
     Short(
         "benchmarks.hostile --quick --out {out}/hostile.json",
