@@ -17,14 +17,14 @@ from tests.launcher import Launcher
 from tests.server import Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
-# A decode in two seconds is all a PD worker can do: somebody who speaks needs two of them, even
+# A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even
 # if the machine is so busy that every second decode is left out.
 PROFILE = CapacityProfile(
     "any",
     "a test",
     "2026-01-01",
     encode_worker=PoolProfile({"windows": 0.001}, 5.0, 2.0),
-    pd_worker=PoolProfile({"decodes": 0.5}, 5.0, 2.0),
+    pd_worker=PoolProfile({"decodes": 1.4}, 5.0, 2.0),
 )
 
 

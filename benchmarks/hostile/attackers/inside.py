@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from auricle.runtime.remote import receiver
-from auricle.runtime.wire import sealed_to_wire
+from auricle.runtime.wire import from_wire, sealed_to_wire
 from benchmarks.hostile.attackers.seals import Seals
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.attackers.wire import ANSWER_SECONDS, Address, Wire
@@ -127,9 +127,13 @@ def _published(publisher: Any, payload: bytes, number: int) -> None:
     publisher._socket.send_multipart((b"", number.to_bytes(8, "big"), payload))
 
 
-def _judged(reply: Any, seal: str) -> Outcome:
+def _judged(wire: Any, seal: str) -> Outcome:
     """Judge a reply, a refusal among them, to a request that was sealed in that way."""
-    if isinstance(reply, dict) and reply.get("type") == "Refusal":
+    try:
+        reply = from_wire(wire, dict[str, Any])
+    except msgspec.ValidationError as error:
+        return Outcome(Verdict.FAILED, f"{error}: {wire!r}"[:200])
+    if reply.get("type") == "Refusal":
         code, message = str(reply.get("code")), str(reply.get("message"))
         if code == "internal":
             return Outcome(Verdict.FAILED, f"internal: {message[:200]}")
