@@ -112,9 +112,10 @@ async def _warm_up(graph: Graph, seed: int) -> None:
 
 
 async def _references(graph: Graph, found: Campaign) -> None:
-    """What each witness says when nobody attacks: some at a time, and once more alone where the
-    text differs."""
+    """What each witness says when nobody attacks: some of about one length at a time, since each
+    group waits for its longest, and once more alone where the text differs."""
     rows = [row for row in found.rows if row.account.packets]
+    rows.sort(key=lambda row: len(row.account.packets))
     url, key = graph.server.url, graph.keys["witness"]
     for at in range(0, len(rows), _WITNESSES_AT_ONCE):
         some = rows[at : at + _WITNESSES_AT_ONCE]
