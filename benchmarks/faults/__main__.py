@@ -1,10 +1,10 @@
 """Known audio through every kind of fault, over real processes.
 
     python -m benchmarks.faults --out FILE [--quick] [--seed N] [--only KIND …] [--count N]
-                                [--resume]
+                                [--lanes N] [--resume]
 
 Starts a graph with two of each process, hears each recording undisturbed, and then
-does one fault after the other at random moments of live sessions, two sessions at a time. Every
+does one fault after the other at random moments of live sessions, two (`--lanes`) at a time. Every
 transcript is compared word by word with the undisturbed one. Rows are appended to FILE as they
 are known (`--resume` goes on with them); the graph's log lies beside it. Ends with 1 if a word was
 or an event was lost or doubled, a session failed, or something was left behind.
@@ -24,7 +24,7 @@ from benchmarks.faults.disk import mountable, temporary
 from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running
 from benchmarks.faults.kinds import DISK, KINDS
-from benchmarks.faults.plan import Fault, planned
+from benchmarks.faults.plan import LANES, Fault, planned
 from benchmarks.faults.results import Results
 from benchmarks.faults.run import Run
 from benchmarks.streaming.environment import environment
@@ -45,11 +45,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="KIND", nargs="+", choices=[*KINDS])
     parser.add_argument("--count", type=int, help="how many faults; by default what is planned")
+    parser.add_argument("--lanes", type=int, default=LANES, help="sessions at a time")
     parser.add_argument("--resume", action="store_true", help="go on with FILE")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     only = chosen.only or []
-    arguments = {"seed": chosen.seed, "quick": chosen.quick, "only": only, "count": chosen.count}
+    names = ("seed", "quick", "count", "lanes")
+    arguments = {"only": only} | {name: getattr(chosen, name) for name in names}
     plan = planned(chosen.seed, quick=chosen.quick, only=only, count=chosen.count)
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
         print(f"{len(left_out)} faults of the disk are left out: only root may mount one to fill")
@@ -64,14 +66,14 @@ def main() -> None:
     else:
         results.begin(arguments, environment())
     if plan:
-        _run(plan, results)
+        _run(plan, chosen.lanes, results)
     measured = figures(results.rows())
     for name, value in measured.items():
         print(f"{name:28} {value:.6g}")
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
 
 
-def _run(plan: Sequence[Fault], results: Results) -> None:
+def _run(plan: Sequence[Fault], lanes: int, results: Results) -> None:
     before, left = leftovers.shared_memory(), []
 
     def record(row: Row) -> None:
@@ -83,7 +85,7 @@ def _run(plan: Sequence[Fault], results: Results) -> None:
         try:
             with running(folder) as graph:
                 log = graph.server.log
-                asyncio.run(_faults(graph, plan, record))
+                asyncio.run(_faults(graph, lanes, plan, record))
                 left += leftovers.held(graph)
         except AssertionError as error:
             if not log:
@@ -97,9 +99,11 @@ def _run(plan: Sequence[Fault], results: Results) -> None:
     record({"type": "left", "what": left})
 
 
-async def _faults(graph: Graph, plan: Sequence[Fault], record: Callable[[Row], None]) -> None:
+async def _faults(
+    graph: Graph, lanes: int, plan: Sequence[Fault], record: Callable[[Row], None]
+) -> None:
     async with graph.proxied():
-        run = Run(graph, record)
+        run = Run(graph, lanes, record)
         await run.all(plan)
         record(await run.bus())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import psutil
 
-from benchmarks.faults import disk, hooks
+from benchmarks.faults import disk, hooks, limits
 from benchmarks.faults.door import Door
 from benchmarks.faults.graph import Graph, until
 from benchmarks.faults.kinds import CLIENT, COMPONENTS, FRONTEND, OF_CONNECTIONS
@@ -140,6 +140,17 @@ class Injection:
 
     async def _fail_jobs(self) -> None:
         hooks.order(self.graph.orders, await self._of_target(), "fail_jobs")
+
+    async def _set_clock_back(self) -> None:
+        hooks.order(self.graph.orders, await self._of_target(), "set_clock_back")
+
+    async def _exhaust_descriptors(self) -> None:
+        with limits.no_more_descriptors(await self._of_target()):
+            await asyncio.sleep(self.fault.seconds)
+
+    async def _exhaust_memory(self) -> None:
+        with limits.no_more_memory(await self._of_target()):
+            await asyncio.sleep(self.fault.seconds)
 
     async def _scribble(self) -> None:
         victim = await self._of_target()

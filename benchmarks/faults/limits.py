@@ -1,0 +1,36 @@
+"""Takes a running process's room for new descriptors, or for more memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psutil
+
+# A new descriptor gets the lowest number that is free, and every process of a graph has used these.
+_DESCRIPTORS = 16
+
+
+@contextlib.contextmanager
+def no_more_descriptors(process: psutil.Process) -> Iterator[None]:
+    """Until the block ends, the process opens nothing; what it has open stays open."""
+    with _limited(process, psutil.RLIMIT_NOFILE, _DESCRIPTORS):
+        yield
+
+
+@contextlib.contextmanager
+def no_more_memory(process: psutil.Process) -> Iterator[None]:
+    """Until the block ends, the process gets no address space beyond what it has."""
+    with _limited(process, psutil.RLIMIT_AS, process.memory_info().vms):
+        yield
+
+
+@contextlib.contextmanager
+def _limited(process: psutil.Process, resource: int, soft: int) -> Iterator[None]:
+    before = process.rlimit(resource)
+    process.rlimit(resource, (soft, before[1]))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.rlimit(resource, before)
