@@ -75,7 +75,7 @@ SHORT = (
     Short(
         "benchmarks.ways --smoke --out {out}/ways.json",
         300,
-        ("python -m benchmarks.ways --out build/ways.json [--quick]",),
+        ("python -m benchmarks.ways", "python -m benchmarks.ways --out build/ways.json [--quick]"),
     ),
     Short(
         "benchmarks.ways.lengths --recordings 1",
@@ -122,6 +122,8 @@ SHORT = (
             "python -m benchmarks.hostile --out build/hostile.json --quick",
         ),
     ),
+    Short("benchmarks.hostile.growth", 300, ("python -m benchmarks.hostile.growth",)),
+    Short("benchmarks.hostile.holds", 300, ("python -m benchmarks.hostile.holds",)),
     Short(
         "benchmarks.overload --smoke --out {out}/overload.json",
         600,
@@ -130,7 +132,10 @@ SHORT = (
     Short(
         "benchmarks.overload.simulation --quick",
         600,
-        ("python -m benchmarks.overload.simulation [--quick]",),
+        (
+            "python -m benchmarks.overload.simulation [--quick]",
+            "python -m benchmarks.overload.simulation --quick",
+        ),
     ),
     Short(
         "benchmarks.faults --quick --count 4 --out {out}/faults.jsonl",

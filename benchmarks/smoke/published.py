@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 
 # Whoever reads these may type what they say. CHANGELOG.md tells of the past.
-DOCUMENTS = ("benchmarks/RESULTS.md", "benchmarks/README.md", "README.md", "docs/planner.md")
+DOCUMENTS = (
+    "benchmarks/RESULTS.md", "benchmarks/README.md", "README.md", "docs/limits.md",
+    "docs/planner.md", "docs/transcriptions.md",
+)  # fmt: skip
 _MEASURES = re.compile(r"python -m benchmarks[\w.]*( |$)")
 # Of RESULTS.md every command counts, whatever runs it.
 _RUNS = re.compile(r"(python -m|pytest|make) ")
