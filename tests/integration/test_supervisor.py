@@ -111,11 +111,25 @@ async def test_callees_are_ready_before_callers_start_and_all_end() -> None:
     assert all(ended(child) for child in children)
 
 
+async def test_nobody_can_reach_the_supervisor_through_a_socket() -> None:
+    before = named_sockets()
+    run = Run(process("worker", READY))
+    async with run.ready():
+        assert named_sockets() == before
+
+
+def named_sockets() -> set[str]:
+    connections = psutil.Process().net_connections("unix")
+    return {str(one.laddr) for one in connections if one.laddr}
+
+
 async def test_a_crashed_process_is_started_again(tmp_path: Path) -> None:
-    marker = tmp_path / "started"
+    marker, go_on = tmp_path / "started", tmp_path / "go_on"
     script = f"""
         first = not os.path.exists({str(marker)!r})
         open({str(marker)!r}, "w").close()
+        while not first and not os.path.exists({str(go_on)!r}):
+            time.sleep(0.05)
         print("AURICLE_STATUS ready")
         time.sleep(0.5 if first else 600)
         sys.exit(3)
@@ -124,6 +138,7 @@ async def test_a_crashed_process_is_started_again(tmp_path: Path) -> None:
     async with run.ready():
         # While it is gone it is not ready.
         await eventually(lambda: run.supervisor.counts()["fragile"]["ready"] == 0, seconds=60)
+        go_on.touch()
         await run.until(lambda: len(run.statuses) == 2)
         assert run.supervisor.counts()["fragile"] == {"replicas": 1, "ready": 1}
     assert "ended with exit code 3; starting again at once" in run.output.getvalue()

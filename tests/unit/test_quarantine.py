@@ -107,6 +107,28 @@ async def test_if_all_connections_were_lost_workers_that_answer_are_called_at_on
     await endpoint.call(AskAlive(), Alive, 1, 1.0)
 
 
+async def test_a_worker_that_answers_again_is_called_rather_than_one_to_avoid(
+    workers: Workers,
+) -> None:
+    served, _, endpoint = workers
+    served.cut = {1}
+    await lost(endpoint, 1)
+    assert await endpoint.usable(DEADLINE, frozenset({2})) == [1]
+
+
+async def test_a_worker_to_avoid_is_called_if_the_others_are_dead(workers: Workers) -> None:
+    served, alive, endpoint = workers
+    served.dead = alive.dead = {1}
+    await lost(endpoint, 1)
+    assert await endpoint.usable(DEADLINE, frozenset({2})) == [2]
+
+
+async def test_a_worker_that_may_hang_is_called_rather_than_one_to_avoid(workers: Workers) -> None:
+    _, _, endpoint = workers
+    endpoint.suspect(1)
+    assert await endpoint.usable(DEADLINE, frozenset({2})) == [1]
+
+
 async def test_dead_workers_are_not_called(workers: Workers) -> None:
     served, alive, endpoint = workers
     served.dead = alive.dead = {1, 2}

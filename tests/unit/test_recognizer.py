@@ -109,6 +109,19 @@ async def test_a_request_that_fails_on_two_workers_is_not_tried_on_a_third() -> 
     assert len(workers.decoders) == 2
 
 
+async def test_a_worker_that_fails_again_says_nothing_of_the_request() -> None:
+    """It fails whatever it is given, and for a moment there is no other."""
+
+    class Alone(Unforeseen):
+        async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+            return [1] if len(self.decoders) < 2 else [2]
+
+    workers = Alone(failures=2)
+    events = await feed(session(workers), GRID)
+    assert workers.decoders[:3] == [1, 1, 2]
+    assert isinstance(events[-1], Done)
+
+
 @pytest.mark.parametrize(
     ("known", "samples", "at_once"),
     [

@@ -10,13 +10,10 @@ import asyncio
 import itertools
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from circus.arbiter import Arbiter
@@ -65,14 +62,14 @@ class Supervisor:
         self._leftovers = Leftovers(board.log)
         self._running = False  # all processes have been ready once
         board.on_closed = self._stopping.terminate
-        self._sockets = Path(tempfile.mkdtemp(prefix="auricle-circus-"))
         logging.getLogger("circus").setLevel(logging.ERROR)
         watchers = [self._watcher(p) for p in processes]
         self._watchers: dict[str, OutputWatcher] = {w.name: w for w in watchers}
         self._arbiter = Arbiter(
             watchers,
-            endpoint=f"ipc://{self._sockets}/control",
-            pubsub_endpoint=f"ipc://{self._sockets}/events",
+            # circus wants to be reached, and whoever reaches it commands every process: nobody can.
+            endpoint="inproc://control",
+            pubsub_endpoint="inproc://events",
             check_delay=-1,  # `_watch` manages the watchers instead
             proc_name="auricle serve",
             loop=IOLoop.current(),
@@ -295,4 +292,3 @@ class Supervisor:
         await self._arbiter.stop()
         await self._leftovers.gone()
         self._board.stop()
-        shutil.rmtree(self._sockets, ignore_errors=True)

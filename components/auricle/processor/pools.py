@@ -126,8 +126,9 @@ class Placement:
 
     def __init__(self, pool: Pool) -> None:
         self.failures = 0  # calls that failed, except with Overloaded
-        # The last call failed in a way that nobody foresaw, by the worker's fault or the request's.
-        self.doubtful = False
+        # Where the last call failed in a way that nobody foresaw: by that worker's fault or the
+        # request's.
+        self.doubted: int | None = None
         self._pool = pool
         self._instance: int | None = None
         self._failed: set[int] = set()
@@ -172,7 +173,8 @@ async def _call_placed(
     """Call the placed worker once; release a worker that fails or is full.
 
     With `stay_when_full` a full worker is kept. An error that nobody foresaw becomes
-    WorkerUnavailable, unless the call before ended so too: then it is the request's fault.
+    WorkerUnavailable, unless the call before ended so on another worker: then it is the request's
+    fault.
     """
     instance = await placement.instance(held)
     try:
@@ -180,8 +182,8 @@ async def _call_placed(
     except (WindowsMissing, FeaturesMissing):  # the worker has not failed
         raise
     except AuricleError as error:
-        if error.code == AuricleError.code and not placement.doubtful:
-            placement.doubtful = True
+        if error.code == AuricleError.code and placement.doubted in (None, instance):
+            placement.doubted = instance
             placement.failures += 1
             placement.move()
             raise WorkerUnavailable(f"instance {instance:x} failed: {error}") from error
@@ -190,7 +192,7 @@ async def _call_placed(
             placement.failures += not full
             placement.move()
         raise
-    placement.doubtful = False
+    placement.doubted = None
     return answer
 
 

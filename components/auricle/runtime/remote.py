@@ -128,8 +128,9 @@ class RemoteEndpoint:
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         """Return the instances that can be called.
 
-        Those in `avoid`, and suspected ones, are left out unless there are no others. So are
-        those whose calls failed, until they have answered a question or 12 s have passed.
+        Suspected ones are left out unless there are no others, and so are, before them, those in
+        `avoid` and those whose calls failed, until these have answered a question or 12 s have
+        passed.
 
         Waits up to `seconds` for an instance, as a worker may be restarting; then raises
         WorkerUnavailable. The result is never empty.
@@ -140,8 +141,11 @@ class RemoteEndpoint:
                 raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
             if not await self._asked_again():
                 await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+        if avoid.issuperset(usable) and await self._asked_again():
+            usable = await self.instances()
         self._suspected = {i: t for i, t in self._suspected.items() if self.suspected(i)}
-        return [i for i in usable if i not in avoid and i not in self._suspected] or usable
+        usable = [i for i in usable if i not in avoid] or usable
+        return [i for i in usable if i not in self._suspected] or usable
 
     async def _asked_again(self) -> bool:
         """Ask instances in quarantine whether they answer, each at most once a second.
