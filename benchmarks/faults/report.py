@@ -47,8 +47,8 @@ word by word with the one of the same audio when nothing happens.
 [METRICS.md](../benchmarks/METRICS.md#faults) defines the figures, and
 [one_chunk.md](one_chunk.md#when-something-fails) says what detects each fault and what is done.
 
-[RESULTS.md](../benchmarks/RESULTS.md) has what happens under more load than the machine carries. This
-page is generated: `python -m benchmarks.faults.report FILE …`.
+[RESULTS.md](../benchmarks/RESULTS.md) has what happens under more load than the machine carries.
+This page is generated: `python -m benchmarks.faults.report FILE …`.
 """
 _NOT_PROMISED = """\
 ## What is not promised
