@@ -20,6 +20,7 @@ from circus.arbiter import Arbiter
 from tornado.ioloop import IOLoop
 
 from auricle.errors import AuricleError
+from auricle.launcher.floods import Floods
 from auricle.launcher.leftovers import Leftovers
 from auricle.launcher.log_lines import is_of_one_request
 from auricle.launcher.output import OutputWatcher, watcher_of
@@ -60,6 +61,7 @@ class Supervisor:
         self._on_status = on_status
         self._stopping = Stopping()
         self._leftovers = Leftovers(board.log)
+        self._floods = Floods(board.log)
         self._running = False  # all processes have been ready once
         board.on_closed = self._stopping.terminate
         logging.getLogger("circus").setLevel(logging.ERROR)
@@ -89,7 +91,7 @@ class Supervisor:
             process.alive_at = time.monotonic()
         elif (status := parse_status(line)) is not None:
             self._status(process, status)
-        elif line and not is_of_one_request(line):
+        elif line and not is_of_one_request(line) and self._floods.passes(process.name, line):
             self._board.log(process.name, line)
 
     def _status(self, process: Process, status: str) -> None:
@@ -225,6 +227,7 @@ class Supervisor:
         looked = time.monotonic()
         while True:
             await asyncio.sleep(_POLL_SECONDS)
+            self._floods.sum_up()
             await self._arbiter.manage_watchers()
             before, looked = looked, time.monotonic()
             for process in list(self._processes.values()):
