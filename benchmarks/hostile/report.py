@@ -41,10 +41,13 @@ FIGURES: dict[str, tuple[str, str]] = {
 }
 
 
-def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
-    """Return lines of Markdown."""
+def section(result: dict[str, Any], command: str, notes: str, note: str = "") -> Iterator[str]:
+    """Return lines of Markdown; `notes` say how it is done, `note` what is odd in this run."""
     yield from generated.heading("Hostile input", result["environment"], command)
     yield from generated.figures(FIGURES, result["figures"], result.get("invalid", {}))
+    if note:
+        yield note
+        yield ""
     yield notes.strip()
     yield ""
     rows = [
@@ -67,9 +70,10 @@ def main() -> None:
     published = "python -m benchmarks.hostile --out build/hostile.json [--quick]"
     parser.add_argument("--command", default=published)
     parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
+    parser.add_argument("--note", default="", help="a sentence about this run")
     arguments = parser.parse_args()
     result = json.loads(arguments.result.read_text())
-    lines = section(result, arguments.command, arguments.notes.read_text())
+    lines = section(result, arguments.command, arguments.notes.read_text(), arguments.note)
     generated.write("hostile", lines, arguments.result.parent)
 
 

@@ -119,7 +119,7 @@ SHORT = (
         600,
         (
             "python -m benchmarks.hostile --out build/hostile.json [--quick]",
-            "python -m benchmarks.hostile --out build/hostile.json --quick",
+            "python -m benchmarks.hostile --out build/hostile.json",
         ),
     ),
     Short("benchmarks.hostile.growth", 300, ("python -m benchmarks.hostile.growth",)),
