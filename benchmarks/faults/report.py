@@ -31,6 +31,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "recovery_p95_worker_s": ("text stands still, a worker lost: seconds", "≤ 2"),
     "recovery_p95_processor_s": ("text stands still, a processor killed: seconds", "≤ 5"),
     "recovery_p95_frozen_s": ("text stands still, a process frozen: seconds", "≤ 5"),
+    "recovery_p95_together_s": ("the same of two faults within 5 s: seconds", ""),
     "bus_lost": ("final texts that clients heard and the transcript bus does not have", "0"),
     "bus_doubled": ("final texts on the transcript bus that no client heard, or twice", "0"),
     "resumes": ("lost connections after which the session was resumed", ""),

@@ -268,9 +268,19 @@ def test_events_count_in_sessions_that_were_resumed() -> None:
 def test_a_session_beside_a_fault_counts_in_its_recovery() -> None:
     hits = [
         {"kind": "pd-cut", "at": 1.0, "recovery": 0.2},
-        {"kind": "freeze-processor", "at": 3.0, "recovery": 4.0},
+        {"kind": "freeze-processor", "at": 8.0, "recovery": 4.0},
     ]
     assert figures([row("pd-cut", hits=hits)])["recovery_p95_frozen_s"] == 4.0
+
+
+def test_faults_that_come_together_count_apart() -> None:
+    first = {"kind": "kill-processor", "at": 1.0, "recovery": 7.0}
+    second = {"kind": "freeze-pd-worker", "at": 3.0, "recovery": 5.0}
+    later = {"kind": "kill-processor", "at": 9.0, "recovery": 0.2}
+    found = figures([row("kill-processor", hits=[first, second, later])])
+    assert found["recovery_p95_processor_s"] == 0.2
+    assert "recovery_p95_frozen_s" not in found
+    assert found["recovery_p95_together_s"] == 7.0
 
 
 def test_a_fault_of_which_nothing_can_be_said_has_no_recovery() -> None:
