@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-# More of vLLM's engines than this on one device have been tried by nobody.
-_MAX_PROCESSES = 16
+# They load one after the other, and the launcher gives all of them 300 s for it.
+_MAX_PROCESSES = 4
 
 
 class DeviceSettings(BaseModel):
