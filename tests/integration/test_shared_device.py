@@ -52,9 +52,12 @@ async def test_both_answer_with_the_tokens_of_a_single_process(
     prompt = PromptFormat(checkpoint)
     runtime = Runtime(settings)
     encode_pool = EncodePool(runtime.client("encode_worker", "generate"), 20.0, 2)
-    pd_pool = PdPool(runtime.client("pd_worker", "generate"), 60.0, 2)
+    workers = runtime.client("pd_worker", "generate")
+    pd_pool = PdPool(workers, 60.0, 2)
     await encode_pool.ready(60)
-    await pd_pool.ready(60)
+    async with asyncio.timeout(60):  # a new client hears of them one after the other
+        while len(await workers.instances()) < 2:  # noqa: ASYNC110  it only answers
+            await asyncio.sleep(0.05)
     pcm = to_int16(recordings.samples("kitchen"))
     before = [used(port, "PdWorker") for port in (first_port, first_port + 1)]
 
