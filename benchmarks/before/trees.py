@@ -48,6 +48,10 @@ with control_plane() as (url, processes):
 _STOP_SECONDS = 90.0
 
 
+class NoSuchCommit(Exception):
+    """The clone does not have the commit: it is shallow, or the name is wrong."""
+
+
 @dataclass(frozen=True)
 class Running:
     """A graph at `url`, of the processes `pids` and their descendants, or those that count."""
@@ -64,9 +68,12 @@ class Running:
 def work_tree(commit: str) -> Iterator[Path]:
     """Check a commit out under build/ until the block ends.
 
-    Raises subprocess.CalledProcessError if there is no such commit.
+    Raises NoSuchCommit.
     """
-    name = _git("rev-parse", "--short=12", "--verify", f"{commit}^{{commit}}")
+    try:
+        name = _git("rev-parse", "--short=12", "--verify", f"{commit}^{{commit}}")
+    except subprocess.CalledProcessError:
+        raise NoSuchCommit(f"commit {commit} is not in this clone") from None
     path = _TREES / f"{name}-{os.getpid()}"
     path.parent.mkdir(parents=True, exist_ok=True)
     _git("worktree", "add", "--force", "--detach", str(path), name)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.before import BASE
 from benchmarks.load import recorded
 from benchmarks.load.capacity import CapacitySearch, Condition, Search
+from benchmarks.load.control import engine_pairs
 from benchmarks.load.control import sessions as control
 from benchmarks.load.metrics import partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
@@ -230,6 +232,8 @@ def control_plane(suite: Suite) -> None:
             [sys.executable, "-m", module, option], check=True, stdout=subprocess.PIPE, text=True
         ).stdout
         suite.figures |= json.loads(output.strip().splitlines()[-1])
+    pairs, seconds = suite.scale.engine_pairs, suite.scale.engine_seconds
+    suite.publish(*engine_pairs.since(BASE, pairs, seconds))
 
 
 def recorded_files(suite: Suite) -> None:

@@ -37,6 +37,10 @@ FIGURES: dict[str, tuple[str, str]] = {
         "",
     ),
     "pd_engine_requests_per_core_s": ("the same ÷ the CPU of both of its processes", ""),
+    "pd_requests_ratio_before": (
+        "pd_engine_requests_per_core_s ÷ that of commit 5557afc, in turns",
+        "≥ 2.5",
+    ),
     "pd_engine_api_cpu_ms": ("CPU of a request in the process that calls vLLM", ""),
     "pd_engine_core_cpu_ms": ("CPU of a request in vLLM's engine process", ""),
     "embedding_hop_p50_ms": ("READ posted to header verified, 104 × 1024 bfloat16", "≤ 1"),

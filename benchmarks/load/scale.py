@@ -39,6 +39,7 @@ class Scale:
     control_sessions: tuple[int, ...]
     control_seconds: float
     engine_seconds: float
+    engine_pairs: int
     hop_reads: int
     long_files: int
     long_seconds: dict[str, float]
@@ -63,6 +64,7 @@ FULL = Scale(
     control_sessions=(50, 25, 75, 100),
     control_seconds=25.0,
     engine_seconds=10.0,
+    engine_pairs=7,
     hop_reads=300,
     long_files=16,
     long_seconds={"demo": 600.0, "60m": 600.0},
@@ -79,6 +81,8 @@ QUICK = replace(
     half_seconds=40.0,
     overload_seconds=50.0,
     control_sessions=(50,),
+    engine_seconds=5.0,
+    engine_pairs=5,
     long_files=8,
     long_seconds={"demo": 600.0, "60m": 90.0},
     short_at_a_time=(),
@@ -97,6 +101,7 @@ SMOKE = replace(
     control_sessions=(2,),
     control_seconds=10.0,
     engine_seconds=1.0,
+    engine_pairs=1,
     hop_reads=20,
     long_files=2,
     long_seconds={"demo": 20.0, "60m": 10.0},

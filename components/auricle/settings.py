@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from auricle.device_settings import DeviceSettings, within_devices
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.recording_settings import RecordingSettings
@@ -230,23 +231,21 @@ class EncodeWorkerSettings(CommonSettings):
     device: str = Field("cpu", description="torch device of the encoder")
 
 
-class PdWorkerSettings(CommonSettings):
+class PdWorkerSettings(DeviceSettings, CommonSettings):
     """Section `PdWorker`."""
 
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
     max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
     max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
-    kv_cache_gib: int = Field(1, ge=1, description="size of the KV cache on a CPU")
-    gpu_memory_share: float = Field(0.85, gt=0, le=1, description="of a GPU, for vLLM")
-    kv_blocks: int | None = Field(None, ge=8, description="overrides the KV cache's size")
-    limit_reuse: bool = Field(
-        True, description="cache KV of finished windows only; no decode reuses the rest"
-    )
     draft_tokens: int = Field(
         8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
     )
-    enforce_eager: bool = Field(True, description="without CUDA graphs")
+
+    @model_validator(mode="after")
+    def _shares_of_devices(self) -> Self:
+        within_devices(self.replicas, self.gpus, self.processes_per_device)
+        return self
 
 
 class PlannerSettings(CommonSettings):

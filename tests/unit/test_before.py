@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from benchmarks.before.pairs import ratio, ratios
-from benchmarks.before.trees import work_tree
-from benchmarks.load.control.engine_pairs import figures
+from benchmarks.before.trees import NoSuchCommit, work_tree
+from benchmarks.load.control.engine_pairs import figures, since
 from benchmarks.prepared import ROOT
 
 pytestmark = pytest.mark.unit
@@ -55,5 +53,14 @@ def test_a_commit_lies_in_a_tree_of_its_own_until_the_block_ends() -> None:
 
 
 def test_a_commit_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(subprocess.CalledProcessError), work_tree("no-such-commit"):
+    with (
+        pytest.raises(NoSuchCommit, match="no-such-commit is not in this clone"),
+        work_tree("no-such-commit"),
+    ):
         pass
+
+
+def test_a_clone_without_the_base_has_no_ratio_to_it() -> None:
+    why, found = since("no-such-commit", 1, 1.0)
+    assert "no-such-commit" in why
+    assert list(found) == ["pd_requests_ratio_before"]

@@ -7,7 +7,7 @@ import pytest
 from auricle.errors import SettingsError
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.graph import component, load_graph
-from auricle.settings import SECTIONS
+from auricle.settings import SECTIONS, PdWorkerSettings
 
 pytestmark = pytest.mark.unit
 
@@ -126,3 +126,44 @@ def test_a_wrong_graph_is_named(target: str, said: str) -> None:
 def test_an_unknown_component_is_named() -> None:
     with pytest.raises(SettingsError, match="unknown component 'Transcriber'"):
         component("Transcriber")
+
+
+def pd_settings(tmp_path: Path, text: str) -> PdWorkerSettings:
+    path = write(tmp_path, f"PdWorker: {{{text}}}")
+    settings: PdWorkerSettings = settings_for("PdWorker", load_config(path), str(path))
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("replicas: 2, gpus: [0]", r"PdWorker: processes_per_device is 1, .* 2 processes on GPU 0"),
+        ("replicas: 3, gpus: [0, 1]", r"raise processes_per_device to 2, .* or name more gpus"),
+        ("replicas: 5, gpus: [4, 7], processes_per_device: 2", r"3 processes on GPU 4"),
+        ("replicas: 2, gpus: [3, 3]", r"2 processes on GPU 3"),
+        ("processes_per_device: 0", r"PdWorker\.processes_per_device is 0"),
+    ],
+)
+def test_a_gpu_has_no_more_pd_processes_than_are_to_share_it(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=r"my\.yaml: .*" + said):
+        pd_settings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "replicas: 3, gpus: [0], processes_per_device: 3",
+        "replicas: 4, gpus: [0, 1], processes_per_device: 2",
+        "replicas: 4, gpus: [0, 1, 2, 3]",
+        "replicas: 4",  # on a CPU
+    ],
+)
+def test_pd_processes_may_share_devices(tmp_path: Path, text: str) -> None:
+    assert pd_settings(tmp_path, text).replicas >= 3
+
+
+def test_processes_on_one_device_divide_its_memory(tmp_path: Path) -> None:
+    text = "gpu_memory_share: 0.75, processes_per_device: 3"
+    assert pd_settings(tmp_path, text).process_memory_share == 0.25

@@ -37,8 +37,8 @@ def test_the_overrides_of_a_placement_are_settings() -> None:
 
 
 def test_each_replica_sees_one_gpu_in_turn() -> None:
-    settings = {"PdWorker": PdWorkerSettings(replicas=3, gpus=(4, 5), system_port=9100)}
-    factory = ProcessFactory(settings, ["-f", "x.yaml"], {"A": "1"})
+    shared = PdWorkerSettings(replicas=3, gpus=(4, 5), processes_per_device=2, system_port=9100)
+    factory = ProcessFactory({"PdWorker": shared}, ["-f", "x.yaml"], {"A": "1"})
     made = [factory.make("PdWorker", number) for number in (1, 2, 3)]
     assert [p.environment["CUDA_VISIBLE_DEVICES"] for p in made] == ["4", "5", "4"]
     assert [p.name for p in made] == ["PdWorker-1", "PdWorker-2", "PdWorker-3"]

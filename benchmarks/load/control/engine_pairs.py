@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.before.pairs import Ratio, ratios
-from benchmarks.before.trees import work_tree
+from benchmarks.before.trees import NoSuchCommit, work_tree
 from benchmarks.prepared import ROOT
 
 _FIGURES = {
@@ -56,6 +57,14 @@ def compared(commit: str, pairs: int, seconds: float) -> dict[str, float]:
                 shown = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
                 print(f"{number} {name:6}  {shown}", file=sys.stderr, flush=True)
     return figures(ratios(rows["before"], rows["now"]))
+
+
+def since(commit: str, pairs: int, seconds: float) -> tuple[str, dict[str, float]]:
+    """Return the figures as `compared`, or why there are none and NaN for the first of them."""
+    try:
+        return "", compared(commit, pairs, seconds)
+    except NoSuchCommit as error:
+        return str(error), {next(iter(_FIGURES)): math.nan}
 
 
 def figures(found: dict[str, Ratio]) -> dict[str, float]:

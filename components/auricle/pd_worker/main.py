@@ -21,6 +21,7 @@ from auricle.errors import ProcessFailed
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState
+from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions
@@ -57,14 +58,12 @@ async def run(settings: PdWorkerSettings) -> None:
     engine = kv_directory = None
     try:
         await asyncio.to_thread(endpoint.start)
-        report_status("starting vLLM")
         kv_events = ""
         if settings.placement == "kv":
             # The directory of a socket; only this user may access it.
             kv_directory = tempfile.mkdtemp(prefix="auricle-kv-")
             kv_events = f"ipc://{kv_directory}/kv"
-        options = _engine_options(settings, checkpoint, kv_events)
-        engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+        engine = await _engine(settings, checkpoint, kv_events, slab, prompt.audio_token)
         slab.unlink()  # vLLM's processes have mapped it
         fetcher = WindowFetcher(
             slab,
@@ -115,6 +114,21 @@ async def run(settings: PdWorkerSettings) -> None:
             shutil.rmtree(kv_directory, ignore_errors=True)
 
 
+async def _engine(
+    settings: PdWorkerSettings,
+    checkpoint: Checkpoint,
+    kv_events: str,
+    slab: HostSlab,
+    audio_token: int,
+) -> Engine:
+    """Start vLLM, before or after others that share this process's device."""
+    options = _engine_options(settings, checkpoint, kv_events)
+    report_status("waiting for its device")
+    async with device_turn(settings.processes_per_device):
+        report_status("starting vLLM")
+        return await asyncio.to_thread(Engine, options, slab, audio_token)
+
+
 def _engine_options(
     settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
 ) -> EngineOptions:
@@ -125,7 +139,7 @@ def _engine_options(
         max_num_seqs=settings.max_requests,
         block_size=settings.block_size,
         kv_cache_gib=settings.kv_cache_gib,
-        gpu_memory_share=settings.gpu_memory_share,
+        gpu_memory_share=settings.process_memory_share,
         enforce_eager=settings.enforce_eager,
         threads=settings.threads,
         draft_tokens=settings.draft_tokens,

@@ -84,6 +84,8 @@ def read_target(graph: str, config: Path) -> Target:
     adapted = {name: dict(own) for name, own in sections.items() if name != "Kubernetes"}
     for name, values in _for_pods(cluster).items():
         adapted.setdefault(name, {}).update(values)
+    # A pod has a GPU of its own.
+    adapted["PdWorker"].pop("processes_per_device", None)
     names = load_graph(graph).in_start_order()
     settings = {name: settings_for(name, adapted, str(config)) for name in names}
     _check(settings["Frontend"], str(config))

@@ -14,6 +14,11 @@ def kv_events(address: str) -> KVEventsConfig:
     )
 
 
+def worker_class(draft_tokens: int) -> str:
+    """Return the name of the class that runs the model; ours verifies drafts."""
+    return "auricle.pd_worker.vllm.device_worker.DeviceWorker" if draft_tokens else "auto"
+
+
 def speculation(draft_tokens: int) -> dict[str, object] | None:
     """Return the configuration that verifies so many tokens of a given draft; None for 0."""
     if not draft_tokens:

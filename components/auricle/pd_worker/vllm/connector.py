@@ -22,6 +22,7 @@ from vllm.distributed.ec_transfer.ec_connector.base import (
     ECConnectorMetadata,
     ECConnectorRole,
 )
+from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
@@ -66,16 +67,17 @@ class LandingSlabConnector(ECConnectorBase):
 
     def ensure_cache_available(self, request: Request, num_computed_tokens: int) -> bool:
         """Return whether every window outside the prefix cache is in the slot the request names."""
-        named = {row[0]: Location(*row[1:]) for row in self._windows(request)}
-        for feature in request.mm_features:
-            position = feature.mm_position
-            if position.offset + position.length <= num_computed_tokens:
-                continue
-            location = named.get(feature.identifier)
+        features = [f for f in request.mm_features if _end(f) > num_computed_tokens]
+        if not features:
+            return True  # as in every step after the prefill
+        named = {row[0]: row[1:] for row in self._windows(request)}
+        for feature in features:
+            where = named.get(feature.identifier)
+            location = None if where is None else Location(*where)
             wrong = (
                 "the request names no slot for it"
                 if location is None
-                else self._check(feature.identifier, location, position.length)
+                else self._check(feature.identifier, location, feature.mm_position.length)
             )
             if location is None or wrong is not None:
                 log.error("%s: window %s: %s", request.request_id, feature.identifier, wrong)
@@ -144,3 +146,9 @@ class LandingSlabConnector(ECConnectorBase):
         self, encoder_cache: dict[str, torch.Tensor], mm_hash: str, **kwargs: Any
     ) -> None:
         """Do nothing: this connector only loads."""
+
+
+def _end(feature: MultiModalFeatureSpec) -> int:
+    """Return the position in the prompt that follows a window."""
+    end: int = feature.mm_position.offset + feature.mm_position.length
+    return end

@@ -93,7 +93,7 @@ class Engine:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        from auricle.pd_worker.vllm.arguments import kv_events, speculation
+        from auricle.pd_worker.vllm.arguments import kv_events, speculation, worker_class
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
         from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import EngineState, logger_into
@@ -131,12 +131,10 @@ class Engine:
             # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
+            worker_cls=worker_class(options.draft_tokens),
             scheduling_policy="priority",
             scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
             speculative_config=speculation(options.draft_tokens),
-            # Nobody asks for log-probabilities. In vLLM's default mode the logits of all drafted
-            # tokens are copied all the same, to be there unprocessed.
-            logprobs_mode="processed_logits",
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),

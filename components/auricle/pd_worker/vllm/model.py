@@ -152,7 +152,10 @@ class AuricleQwen3ASRDecoder(Qwen3ForCausalLM, SupportsMultiModal):
         if is_multimodal is None or not multimodal_embeddings:
             return embeds
         audio = torch.cat(list(multimodal_embeddings)).to(embeds.dtype)
-        return embeds.masked_scatter(is_multimodal.unsqueeze(-1).to(embeds.device), audio)
+        # The mask is in host memory, so a GPU is not waited for. By row: `masked_scatter` would
+        # look at every value, one after the other on a CPU.
+        rows = is_multimodal.nonzero().squeeze(1).to(embeds.device, non_blocking=True)
+        return embeds.index_copy_(0, rows, audio)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
         loaded: set[str] = AutoWeightsLoader(self).load_weights(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from vllm.v1.metrics.loggers import StatLoggerBase
+from vllm.v1.metrics.loggers import PrometheusStatLogger
 
 _FADING = 0.05  # weight of the latest step in the moving average
 
@@ -26,9 +26,15 @@ class EngineState:
 def logger_into(state: EngineState) -> Any:
     """Return a stat logger class for `AsyncLLM` that keeps `state` up to date."""
 
-    class Logger(StatLoggerBase):
-        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            del vllm_config, engine_index
+    class Logger(PrometheusStatLogger):
+        """In the place of vLLM's Prometheus logger, which would be there, too.
+
+        That one counts dozens of things after every step and request, for a registry that
+        nobody reads: the worker has metrics of its own.
+        """
+
+        def __init__(self, vllm_config: Any, engine_indexes: list[int] | None = None) -> None:
+            del vllm_config, engine_indexes
 
         def record(
             self,
@@ -42,6 +48,8 @@ def logger_into(state: EngineState) -> Any:
             if iteration_stats is not None:
                 for seconds in iteration_stats.inter_token_latencies_iter:
                     state.stepped(seconds)
+
+        def record_sleep_state(self, sleep: int = 0, level: int = 0) -> None: ...
 
         def log_engine_initialized(self) -> None: ...
 

@@ -1,0 +1,86 @@
+"""Two PD processes on one device: both answer, with the same tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.messages import DecodeReply
+from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.recognizer import DecodeTask, Recognizer
+from auricle.processor.usage import UsageMeter
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.runtime import Runtime
+from auricle.settings import ProcessorSettings
+from models.training.reference import Reference
+from tests import recordings
+from tests.replicas import used
+from tests.server import ROOT, Server, free_port, serving
+
+pytestmark = pytest.mark.integration
+MODEL = ROOT / "models/demo"
+
+
+@pytest.fixture(scope="module")
+def first_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def sharing(first_port: int) -> Iterator[Server]:
+    """As configs/h100-0.6b-shared.yaml has them on a GPU."""
+    with serving(
+        "--Common.gpus=[0]",
+        "--PdWorker.replicas=2",
+        "--PdWorker.processes_per_device=2",
+        f"--PdWorker.system_port={first_port}",
+    ) as running:
+        yield running
+
+
+async def test_both_answer_with_the_tokens_of_a_single_process(
+    sharing: Server, first_port: int
+) -> None:
+    settings = ProcessorSettings(model=MODEL, discovery_path=sharing.discovery)
+    checkpoint = open_checkpoint(MODEL)
+    prompt = PromptFormat(checkpoint)
+    runtime = Runtime(settings)
+    encode_pool = EncodePool(runtime.client("encode_worker", "generate"), 20.0, 2)
+    workers = runtime.client("pd_worker", "generate")
+    pd_pool = PdPool(workers, 60.0, 2)
+    await encode_pool.ready(60)
+    async with asyncio.timeout(60):  # a new client hears of them one after the other
+        while len(await workers.instances()) < 2:  # noqa: ASYNC110  it only answers
+            await asyncio.sleep(0.05)
+    pcm = to_int16(recordings.samples("kitchen"))
+    before = [used(port, "PdWorker") for port in (first_port, first_port + 1)]
+
+    async def decoded(number: int) -> DecodeReply:
+        # Tenants of their own: neither finds what the other has computed.
+        scheme = KeyScheme(checkpoint.fingerprint, settings.dtype, f"tenant-{number}")
+        audio = SegmentAudio(checkpoint.geometry, scheme)
+        audio.push(pcm)
+        recognizer = Recognizer(f"shared-{number}", f"tenant-{number}", encode_pool, pd_pool)
+        try:
+            task = DecodeTask(prompt.head(""), prompt.tail(None), 200, final=True)
+            return await recognizer.decode(audio, len(pcm), task, UsageMeter())
+        finally:
+            recognizer.close()
+
+    try:
+        replies = await asyncio.gather(*(decoded(number) for number in range(4)))
+    finally:
+        runtime.close()
+    torch.set_num_threads(1)
+    expected = Reference(MODEL).tokens(to_float(pcm), context="", max_tokens=200)
+    assert [reply.tokens for reply in replies] == [expected] * 4
+    after = [used(port, "PdWorker") for port in (first_port, first_port + 1)]
+    answered = [now - then for now, then in zip(after, before, strict=True)]
+    assert sum(answered) == 4
+    assert min(answered) >= 1

@@ -1,0 +1,91 @@
+"""Drafts are verified as vLLM's rejection sampler would, from the largest logits alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
+
+from auricle.pd_worker.vllm.verifier import GreedyVerifier, best_tokens
+
+pytestmark = pytest.mark.integration
+VOCABULARY = 5  # so small that drafts hold by chance, and largest logits are equal
+
+
+@dataclass
+class Sampling:
+    """What a batch asks for, as far as the verifier looks."""
+
+    all_greedy: bool = True
+    no_penalties: bool = True
+    max_num_logprobs: int | None = None
+    allowed_token_ids_mask: torch.Tensor | None = None
+    bad_words_token_ids: dict[int, list[list[int]]] = field(default_factory=dict)
+
+
+class Vllms(torch.nn.Module):
+    """In the place of vLLM's sampler."""
+
+    def forward(self, *_: Any) -> str:
+        return "vLLM's"
+
+
+def expected(drafts: list[list[int]], rows: list[list[float]]) -> list[list[int]]:
+    """Each request's tokens, one after the other, and placeholders behind them."""
+    longest = max(map(len, drafts))
+    found, at = [], 0
+    for draft in drafts:
+        own = rows[at : at + len(draft) + 1]
+        at += len(own)
+        tokens: list[int] = []
+        for position, row in enumerate(own):
+            tokens.append(row.index(max(row)))
+            if position == len(draft) or tokens[-1] != draft[position]:
+                break
+        found.append(tokens + [-1] * (longest + 1 - len(tokens)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(seed: int) -> None:
+    dice = random.Random(seed)
+    drafts = [
+        [dice.randrange(VOCABULARY) for _ in range(dice.randrange(seed % 5 + 1))]
+        for _ in range(dice.randrange(1, 9))
+    ]
+    rows = [
+        [float(dice.randrange(3)) for _ in range(VOCABULARY)]
+        for draft in drafts
+        for _ in range(len(draft) + 1)
+    ]
+    metadata = SpecDecodeMetadata.make_dummy(drafts, torch.device("cpu"))
+    output = GreedyVerifier(Vllms())(metadata, None, torch.tensor(rows), Sampling())
+    assert output.sampled_token_ids.tolist() == expected(drafts, rows)
+    assert output.sampled_token_ids.dtype == torch.int32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(dtype: torch.dtype) -> None:
+    logits = torch.randint(0, 3, (64, 1000), generator=torch.Generator().manual_seed(1)).to(dtype)
+    logits[0] = -torch.inf
+    logits[1, 7] = torch.nan
+    assert best_tokens(logits).tolist() == logits.argmax(dim=-1).tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Sampling(all_greedy=False),
+        Sampling(no_penalties=False),
+        Sampling(max_num_logprobs=1),
+        Sampling(allowed_token_ids_mask=torch.ones(1, dtype=torch.bool)),
+        Sampling(bad_words_token_ids={0: [[1]]}),
+    ],
+)
+def test_what_is_not_plainly_greedy_is_left_to_vllm(other: Sampling) -> None:
+    metadata = SpecDecodeMetadata.make_dummy([[1]], torch.device("cpu"))
+    assert GreedyVerifier(Vllms())(metadata, None, torch.zeros(2, VOCABULARY), other) == "vLLM's"
