@@ -107,6 +107,7 @@ SHORT = (
         (
             "python -m benchmarks.planner",
             "python -m benchmarks.planner --out FILE",
+            "python -m benchmarks.planner --out FILE --quick",
         ),
     ),
     Short(
