@@ -106,7 +106,6 @@ SHORT = (
         900,
         (
             "python -m benchmarks.planner",
-            "python -m benchmarks.planner --out FILE",
             "python -m benchmarks.planner --out FILE --quick",
         ),
     ),
