@@ -33,16 +33,29 @@ Controller = Callable[[Mapping[str, PoolObservation], ServiceObservation], Mappi
 
 
 @dataclass(frozen=True)
-class Run:
-    """The results over the scored days; the series cover the whole trace."""
+class Score:
+    """The results over the scored days.
+
+    `worst_minutes` is the mean share served in the worst five minutes that are scored.
+    """
 
     gpu_hours: float
     slo: float
+    worst_minutes: float
+
+
+@dataclass(frozen=True)
+class Run(Score):
+    """A run with its series, which cover the whole trace."""
+
     replicas: Mapping[str, Series]
     share: Series
     orders: Mapping[str, list[tuple[float, int]]]
-    # The mean share served in the worst five minutes that are scored.
-    worst_minutes: float
+
+    @property
+    def score(self) -> Score:
+        """The results without the series."""
+        return Score(self.gpu_hours, self.slo, self.worst_minutes)
 
 
 class _Pool:
@@ -110,7 +123,7 @@ def run(
             return 1.0
         return real_capacity if isinstance(real_capacity, float) else real_capacity(step)
 
-    demands = {name: trace.demand(name) for name in POOLS}
+    demands = {name: trace.demand(name).tolist() for name in POOLS}
     pools = {
         name: _Pool(name, max(1, int(np.ceil(demands[name][0] * 1.1))), capacity) for name in POOLS
     }
@@ -167,7 +180,7 @@ def _observe(pool: _Pool, demand: float, step: int, chance: np.random.Generator)
         at=step * STEP_SECONDS,
         replicas=pool.replicas,
         ready=pool.ready,
-        load=float(np.mean(pool.recent) * chance.normal(1, _NOISE)),
+        load=float(sum(pool.recent) / len(pool.recent) * chance.normal(1, _NOISE)),
         response=float(pool.wait(demand, step) * chance.normal(1, _NOISE)),
     )
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.planner.cluster import POOLS, Run, run
+from benchmarks.planner.cluster import POOLS, Run, Score, run
+from benchmarks.planner.kept import RIVALS, kept
 from benchmarks.planner.ours import Ours
-from benchmarks.planner.rivals import Hpa, clairvoyant_hours, peak_sizing
+from benchmarks.planner.rivals import HPA_GRID, clairvoyant_hours, hpa_scores, peak_sizing
 from benchmarks.planner.traces import STEP_SECONDS, Trace
 
 SLO = 0.99
-# What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
-HPA_GRID = tuple(product((0.25, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5), (60.0, 120.0, 300.0)))
 _REVERSAL_SECONDS = 120.0
 _HOUR = round(3600 / STEP_SECONDS)
 _LARGE = 20
@@ -31,7 +31,7 @@ class Played:
     ours: Run
     bound_hours: float
     static_hours: float
-    hpa: Mapping[tuple[float, float], Run]
+    hpa: Mapping[tuple[float, float], Score]
 
 
 def ours(
@@ -52,8 +52,12 @@ def wrong_mix(step: int) -> float:
     return 1.0 + 0.15 * math.sin(2 * math.pi * step * STEP_SECONDS / 86_400)
 
 
-def play(trace: Trace, gpus: float) -> Played:
-    """Run the trace under the planner, all HPAs of the grid, static sizing and the bound."""
+def play(trace: Trace, gpus: float, name: str = "", folder: Path | None = None) -> Played:
+    """Run the trace under the planner, all HPAs of the grid, static sizing and the bound.
+
+    What the HPAs played before is taken from `folder`, where it lies by `name`.
+    """
+    hpa = kept(folder, f"{name}-hpa", RIVALS, lambda: hpa_scores(trace))
     static = peak_sizing(trace)
     hours = (len(trace.sessions) - trace.scored_from) * STEP_SECONDS / 3600
     return Played(
@@ -62,7 +66,7 @@ def play(trace: Trace, gpus: float) -> Played:
         ours=ours(trace, gpus),
         bound_hours=clairvoyant_hours(trace, SLO),
         static_hours=sum(static.replicas.values()) * hours,
-        hpa={how: run(trace, Hpa(*how), step_seconds=20.0) for how in HPA_GRID},
+        hpa=dict(zip(HPA_GRID, hpa, strict=True)),
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from benchmarks.planner.cluster import Run, run
-from benchmarks.planner.figures import HPA_GRID, SLO, ours
-from benchmarks.planner.rivals import Hpa
+from benchmarks.planner.cluster import Score
+from benchmarks.planner.figures import SLO, ours
+from benchmarks.planner.kept import OURS, RIVALS, kept
+from benchmarks.planner.rivals import hpa_scores
 from benchmarks.planner.traces import Trace
 
 TARGETS = (0.95, 0.98, SLO, 0.995, 0.999)
@@ -20,12 +23,12 @@ class Front:
 
     name: str
     gpus: float
-    ours: tuple[Run, ...]
-    hpa: tuple[Run, ...]
+    ours: tuple[Score, ...]
+    hpa: tuple[Score, ...]
 
     @property
-    def chosen(self) -> Run:
-        """The planner's run with the default target."""
+    def chosen(self) -> Score:
+        """The planner's score with the default target."""
         return self.ours[TARGETS.index(SLO)]
 
     @property
@@ -49,14 +52,21 @@ class Front:
         return self.chosen.slo >= SLO or all(h.slo < SLO for h in self.hpa)
 
 
-def front(trace: Trace, gpus: float) -> Front:
-    """Sweep both on one trace. The HPA is tuned on the very trace it is scored on."""
-    return Front(
-        trace.name,
-        gpus,
-        tuple(ours(trace, gpus, slo=target) for target in TARGETS),
-        tuple(run(trace, Hpa(*how), step_seconds=20.0) for how in HPA_GRID),
-    )
+def front(trace: Trace, gpus: float, name: str = "", folder: Path | None = None) -> Front:
+    """Sweep both on one trace. The HPA is tuned on the very trace it is scored on.
+
+    What was played before is taken from `folder`, where it lies by `name`.
+    """
+    hpa = kept(folder, f"{name}-hpa", RIVALS, lambda: hpa_scores(trace))
+    own = [
+        kept(folder, f"{name}-{target:g}", OURS, partial(_own, trace, gpus, target))
+        for target in TARGETS
+    ]
+    return Front(trace.name, gpus, tuple(score for (score,) in own), hpa)
+
+
+def _own(trace: Trace, gpus: float, target: float) -> tuple[Score]:
+    return (ours(trace, gpus, slo=target).score,)
 
 
 def figures(fronts: Sequence[Front]) -> dict[str, float]:
@@ -73,9 +83,14 @@ def figures(fronts: Sequence[Front]) -> dict[str, float]:
 
 def row(found: Front) -> dict[str, Any]:
     """Return what the result file keeps of one front."""
+    best = [h.gpu_hours for h in found.hpa if h.slo >= found.chosen.slo]
     return {
         "trace": found.name,
         "gpus": found.gpus,
+        "slo": found.chosen.slo,
+        "gpu_hours": found.chosen.gpu_hours,
+        "hpa_hours": min(best) if best else None,
+        "hpa_slo": max(h.slo for h in found.hpa),
         "ours": [(t, r.slo, r.gpu_hours) for t, r in zip(TARGETS, found.ours, strict=True)],
         "hpa": [(h.slo, h.gpu_hours) for h in found.hpa],
         "worst_minutes": found.chosen.worst_minutes,

@@ -39,7 +39,7 @@ _PLANNER = (
     "--Processor.target_chunk_ms=2000",
     "--Processor.admission=fixed",
 )
-_PROFILE = ROOT / "configs/profiles/demo-cpu.json"
+PROFILE = ROOT / "configs/profiles/demo-cpu.json"
 _WATCH_SECONDS = 1.0
 
 
@@ -95,7 +95,7 @@ def burst(load: Burst) -> Found:
 def _run(
     planner: bool, load: Burst
 ) -> tuple[Sequence[Trial], list[tuple[float, dict[str, int]]], list[str]]:
-    options = [*_PLANNER, f"--Planner.profile={_PROFILE}"]
+    options = [*_PLANNER, f"--Planner.profile={PROFILE}"]
     if not planner:
         options[0] = "--Planner.replicas=0"
     with serving(*options) as server:

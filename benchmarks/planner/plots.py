@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.planner.cluster import POOLS
 from benchmarks.planner.figures import Played
 from benchmarks.planner.fronts import Front
+from benchmarks.planner.rivals import hpa_run
 from benchmarks.planner.traces import STEP_SECONDS
 
 
@@ -48,16 +49,16 @@ def draw_fronts(fronts: Sequence[Front], folder: Path) -> None:
 def _draw_one(played: Played, hpa: tuple[float, float], file: Path) -> None:
     from matplotlib import pyplot as plt
 
-    begin = played.trace.scored_from
+    begin, rival = played.trace.scored_from, hpa_run(played.trace, hpa)
     hours = np.arange(len(played.trace.sessions))[begin:] * STEP_SECONDS / 3600
     figure, axes = plt.subplots(3, 1, figsize=(11, 8), sharex=True)
     for axis, pool in zip(axes, POOLS, strict=False):
         axis.plot(hours, played.trace.demand(pool)[begin:], lw=0.5, label="needed")
-        axis.plot(hours, played.hpa[hpa].replicas[pool][begin:], lw=0.8, label="HPA")
+        axis.plot(hours, rival.replicas[pool][begin:], lw=0.8, label="HPA")
         axis.plot(hours, played.ours.replicas[pool][begin:], lw=1.0, label="auricle")
         axis.set_ylabel(f"{pool} workers")
         axis.legend(loc="upper right")
-    for run, label in ((played.hpa[hpa], "HPA"), (played.ours, "auricle")):
+    for run, label in ((rival, "HPA"), (played.ours, "auricle")):
         axes[2].plot(hours, run.share[begin:], lw=0.8, label=f"{label}: {run.slo:.4f}")
     axes[2].set_ylabel("sessions inside the SLO")
     axes[2].set_xlabel("hours")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,11 @@ FIGURES: dict[str, tuple[str, str]] = {
     "ratio_error_silence": ("encode ÷ PD against the best by search, silence-heavy", "≤ 0.1"),
     "ratio_error_speech": ("the same, speech-heavy", "≤ 0.1"),
     "reversals": ("decisions reversed within two minutes, all traces", "0"),
+    "idle_workers_not_needed": ("local graph, idle to 10, 16 and back: workers not needed", "0"),
+    "idle_workers_most": ("the most workers of a pool", ""),
+    "idle_demand_most": ("the most that a pool was asked for, in workers", ""),
+    "idle_slo_share": ("sessions of it inside the SLO", "≥ 0.99"),
+    "idle_sessions": ("of so many", ""),
     "sessions_cut": ("local burst: sessions that did not end well", "0"),
     "samples_uncovered": ("audio in no segment, or in two", "0"),
     "events_lost_or_doubled": ("finals missing or twice, committed text gone back", "0"),
@@ -53,24 +58,8 @@ def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
     yield notes.strip()
     yield ""
     details = result["details"]
-    names = ("slo", "gpu_hours", "clairvoyant_hours", "static_hours")
-    rows = [
-        [
-            row["trace"],
-            number(row["gpus"]),
-            f"{row['slo']:.4f}",
-            *(number(row[name]) for name in names[1:]),
-            number(row["hpa_hours_tuned_on_this_trace"] or float("nan")),
-        ]
-        for row in details.get("traces", ())
-    ]
-    titles = ["trace", "GPUs at the peak", "inside the SLO", "GPU-hours", "clairvoyant", "static"]
-    yield from table([*titles, "HPA tuned on this trace alone"], rows)
-    for trace in dict.fromkeys(row["trace"] for row in details.get("traces", ())):
-        yield f"![{trace}](plots/planner-{trace}.png)"
-    for name in dict.fromkeys(row["trace"] for row in details.get("fronts", ())):
-        yield f"![{name}](plots/planner-front-{name}.png)"
-    yield ""
+    yield from _traces(details.get("traces", ()))
+    yield from _fronts(details.get("fronts", ()))
     if "local_on" in details:
         yield "Workers of the local burst (seconds: encode, PD):"
         yield ""
@@ -79,6 +68,57 @@ def section(result: dict[str, Any], command: str, notes: str) -> Iterator[str]:
             for at, ready in details["local_on"]["replicas"]
         )
         yield ""
+
+
+def _traces(traces: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Return the table and plots of the calm days."""
+    if not traces:
+        return
+    rows = [
+        [
+            row["trace"],
+            number(row["gpus"]),
+            f"{row['slo']:.4f}",
+            *(number(row[name]) for name in ("gpu_hours", "clairvoyant_hours", "static_hours")),
+            _hours(row["hpa_hours_tuned_on_this_trace"]),
+        ]
+        for row in traces
+    ]
+    titles = ["trace", "GPUs at the peak", "inside the SLO", "GPU-hours", "clairvoyant", "static"]
+    yield from table([*titles, "HPA tuned on this trace alone"], rows)
+    yield from (f"![{name}](plots/planner-{name}.png)" for name in _names(traces))
+    yield ""
+
+
+def _fronts(fronts: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Return the table and plots of the bursty days."""
+    if not fronts:
+        return
+    rows = [
+        [
+            row["trace"],
+            number(row["gpus"]),
+            f"{row['slo']:.4f}",
+            number(row["gpu_hours"]),
+            _hours(row["hpa_hours"]),
+            _hours(row["hours_ratio"]),
+            f"{row['slo_gained']:+.4f}",
+            f"{row['hpa_slo']:.4f}",
+        ]
+        for row in fronts
+    ]
+    titles = ["bursty trace", "GPUs at the peak", "inside the SLO", "GPU-hours", "HPA as good"]
+    yield from table([*titles, "ratio", "SLO gained, worst target", "best SLO of an HPA"], rows)
+    yield from (f"![{name}](plots/planner-front-{name}.png)" for name in _names(fronts))
+    yield ""
+
+
+def _hours(value: float | None) -> str:
+    return "none is" if value is None else number(value)
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield from dict.fromkeys(row["trace"] for row in rows)
 
 
 def main() -> None:

@@ -6,16 +6,20 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from auricle.load.observations import PoolObservation, ServiceObservation
-from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
+from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS, Run, Score, run
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 # Of the time at the knee, what a request takes by itself.
 _WORK_SHARE = 0.3
 _LEAST_BUSY = 0.01
+# What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
+HPA_GRID = tuple(product((0.25, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5), (60.0, 120.0, 300.0)))
+_HPA_STEP_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,16 @@ class Hpa:
         if wish >= pool.replicas:
             return wish
         return min(pool.replicas, max(w for _, w in wishes))
+
+
+def hpa_run(trace: Trace, how: tuple[float, float]) -> Run:
+    """Run the trace under one HPA of the grid."""
+    return run(trace, Hpa(*how), step_seconds=_HPA_STEP_SECONDS)
+
+
+def hpa_scores(trace: Trace) -> tuple[Score, ...]:
+    """Run the trace under every HPA of the grid, in its order."""
+    return tuple(hpa_run(trace, how).score for how in HPA_GRID)
 
 
 def _queue(name: str, pool: PoolObservation) -> float:

@@ -103,11 +103,16 @@ SHORT = (
     ),
     Short(
         "benchmarks.planner --smoke --out {out}/planner.json",
-        600,
+        900,
         (
             "python -m benchmarks.planner",
-            "python -m benchmarks.planner --out FILE",
+            "python -m benchmarks.planner --out FILE --quick",
         ),
+    ),
+    Short(
+        "benchmarks.planner --smoke --only idle --out {out}/planner-idle.json",
+        300,
+        ("python -m benchmarks.planner --out FILE --only idle",),
     ),
     Short(
         "benchmarks.planner --trace benchmarks/planner/sample.csv --gpus 2",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from river.stats import EWMean, RollingMax
 from river.time_series import HoltWinters
 
-from auricle.planner.margin import Margin
+from auricle.planner.margin import Margin, Miss
 
 _DAY_SECONDS = 86_400
 # The seasonal model is multiplicative, so a demand of zero would stay zero.
@@ -42,13 +42,12 @@ class ForecastSettings:
     """Settings of one pool's forecast.
 
     `step_seconds` is the time between observations, `lead_steps` the steps until a worker
-    started now is ready. `allowed` is the share of the demand that may find no worker; the
-    margin learns it from the forecast errors of the last `memory_steps`.
+    started now is ready. The margin is learnt from the forecast errors of the last
+    `memory_steps`.
     """
 
     step_seconds: float
     lead_steps: int
-    allowed: float
     memory_steps: int = 720
 
 
@@ -85,6 +84,14 @@ class _Rated:
         return forecast
 
 
+@dataclass(frozen=True)
+class _Promise:
+    """A forecast for `lead_steps` ahead, and the demand when it was made."""
+
+    demand: float
+    now: float
+
+
 class Forecast:
     """Forecasts one pool's demand in workers; `learn` must be called once per step."""
 
@@ -97,22 +104,22 @@ class Forecast:
         daily = HoltWinters(alpha=0.2, beta=1e-4, gamma=0.4, seasonality=day, multiplicative=True)
         self._daily = _Rated(daily, day, lead)
         self._slow = _Rated(HoltWinters(alpha=0.05), 2, lead)
-        self._margin = Margin(settings.allowed, settings.memory_steps, day)
-        self._promised: deque[float] = deque(maxlen=lead)
+        self._margin = Margin(settings.memory_steps, day)
+        self._promised: deque[_Promise] = deque(maxlen=lead)
         self._largest = RollingMax(settings.memory_steps)
         self._last = _LEAST
         self._recent: deque[float] = deque([_LEAST], maxlen=_IDLE_STEPS)
 
-    def learn(self, demand: float, unserved: float | None = None) -> None:
-        """Learn the demand of this step, in workers, and the share of it that found none.
+    def learn(self, demand: float, miss: Miss | None = None) -> None:
+        """Learn the demand of this step, in workers, and what of it found none.
 
-        `unserved` is None if a larger margin would not have helped.
+        `miss` is None if a larger margin would not have helped.
         """
         demand = max(demand, _LEAST)
         if len(self._promised) == self._settings.lead_steps:
-            self._margin.learn_ratio(_ratio(demand, self._promised[0]))
-        if unserved is not None:
-            self._margin.learn_miss(demand, unserved)
+            self._margin.learn_ratio(self._exceeded(demand, self._promised[0]))
+        if miss is not None:
+            self._margin.learn_miss(demand, miss)
         self._last = demand
         self._recent.append(demand)
         self._largest.update(demand)
@@ -120,7 +127,16 @@ class Forecast:
             forecaster.learn(demand)
         if self._trend.known:
             ahead = self._believed().ahead(self._settings.lead_steps)[-1]
-            self._promised.append(self._bounded(ahead))
+            self._promised.append(_Promise(self._bounded(ahead), demand))
+
+    @staticmethod
+    def _exceeded(demand: float, promise: _Promise) -> float:
+        """Return the margin with which the promise would have sufficed for the demand.
+
+        A pool is sized for the present demand in any case, so what was there already needs none.
+        """
+        ratio = _ratio(demand, promise.demand)
+        return ratio if demand > promise.now else min(ratio, 1.0)
 
     @property
     def seasonal(self) -> bool:

@@ -9,6 +9,7 @@ from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.planner.budget import Share, within_budget
 from auricle.planner.decision import Decision
 from auricle.planner.forecast import Forecast, ForecastSettings
+from auricle.planner.margin import Miss
 from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt, unserved_of
 
 _DAY_SECONDS = 86_400.0
@@ -16,10 +17,15 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """A pool's policy and forecast; `gpus` is what a replica takes of the GPU budget."""
+    """A pool's policy and forecast.
+
+    `allowed` is the share of the service's demand that may find no worker, in all pools together.
+    `gpus` is what a replica takes of the GPU budget.
+    """
 
     policy: PoolPolicy
     forecast: ForecastSettings
+    allowed: float
     gpus: float = 1.0
 
 
@@ -61,8 +67,9 @@ class Plan:
         """Decide one step, by pool; call it every `step_seconds` of the forecasts."""
         workers = sum(seen.replicas for seen in pools.values())
         learning = self._cores is None or workers <= self._cores
+        misses = self._misses(pools, service) if learning else {}
         wanted = {
-            name: self._decide(self._pools[name], seen, service, learning)
+            name: self._decide(self._pools[name], seen, service, misses.get(name), learning)
             for name, seen in pools.items()
         }
         if self._budget is None:
@@ -87,17 +94,45 @@ class Plan:
         found = self._pools[pool]
         return found.forecast.most(found.plan.policy.lead_steps)
 
+    def _misses(
+        self, pools: Mapping[str, PoolObservation], service: ServiceObservation
+    ) -> dict[str, Miss | None]:
+        """Return what each pool may learn from the sessions that found no worker.
+
+        Every session needs all pools, so what is missed is what the shortest pool misses, and only
+        its margin could have helped. Of the misses allowed, each pool may cause what it is of the
+        costs: that is the cheapest division if all demands are equally hard to foresee.
+        """
+        unserved = {
+            name: unserved_of(self._pools[name].memory, seen, service)
+            for name, seen in pools.items()
+        }
+        shortest = max(unserved, key=lambda name: unserved[name], default="")
+        costs = {n: self._pools[n].plan.gpus * max(seen.replicas, 1) for n, seen in pools.items()}
+        misses: dict[str, Miss | None] = {}
+        for name, seen in pools.items():
+            plan = self._pools[name].plan
+            missed = max(0.0, unserved[name]) if name == shortest else 0.0
+            part = costs[name] / sum(costs.values())
+            # A pool at its maximum could not have grown, whatever its margin.
+            bounded = unserved[name] > 0 and seen.replicas >= plan.policy.maximum
+            misses[name] = None if bounded else Miss(missed, plan.allowed * part)
+        return misses
+
     @staticmethod
     def _decide(
-        pool: _Pool, seen: PoolObservation, service: ServiceObservation, learning: bool
+        pool: _Pool,
+        seen: PoolObservation,
+        service: ServiceObservation,
+        miss: Miss | None,
+        learning: bool,
     ) -> Decision:
         demand = demand_of(seen, service)
-        missed = unserved_of(pool.plan.policy, pool.memory, seen, service) if learning else None
         # Learn for unobserved steps too, so that the season stays aligned with the time of day;
         # what they missed is unknown.
         for _ in range(pool.steps_since(seen.at) - 1):
             pool.forecast.learn(demand)
-        pool.forecast.learn(demand, missed)
+        pool.forecast.learn(demand, miss)
         pool.seen_at = seen.at
         if learning:
             pool.memory = learnt(pool.plan.policy, pool.memory, seen)

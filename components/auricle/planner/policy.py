@@ -55,14 +55,16 @@ def demand_of(seen: PoolObservation, service: ServiceObservation) -> float:
     return seen.load * service.unmet
 
 
-def unserved_of(
-    policy: PoolPolicy, memory: Memory, seen: PoolObservation, service: ServiceObservation
-) -> float | None:
-    """Return the share of the demand that found no worker; None if more were not allowed."""
+def unserved_of(memory: Memory, seen: PoolObservation, service: ServiceObservation) -> float:
+    """Return the share of the demand that found no worker; negative if there is room for more."""
     demand = demand_of(seen, service)
     room = seen.ready * memory.knee.share
-    missed = max(0.0, 1.0 - room / demand) if demand > 0 else 0.0
-    return None if missed and seen.replicas >= policy.maximum else missed
+    if demand <= 0:
+        return -math.inf
+    # Load is a mean of some time, in which there may have been room for all. A pool that has room
+    # for those who were refused too is not what they were refused for.
+    refused = 1.0 - 1.0 / service.unmet
+    return max(refused, 1.0 - room / demand) if room < demand else 1.0 - room / demand
 
 
 def learnt(policy: PoolPolicy, memory: Memory, seen: PoolObservation) -> Memory:
