@@ -19,9 +19,9 @@ SLOW = Condition(2000, (5.0, 20.0), seconds=60.0)
 class Scale:
     """Counts, and seconds of trials; `*_baselines` are those compared with in a search.
 
-    A search goes up to `most` sessions and is repeated; `long_seconds` is the length of
-    `long_files` recordings by checkpoint; `short_at_a_time` are the concurrencies at which
-    short recordings are uploaded, if any.
+    A search goes up to `most` sessions and is repeated; in each of `recorded_rounds` all servers
+    get the same recordings; `long_seconds` is the length of `long_files` recordings by checkpoint;
+    `short_at_a_time` are the concurrencies at which short recordings are uploaded, if any.
     """
 
     live: Condition
@@ -40,6 +40,7 @@ class Scale:
     control_seconds: float
     engine_seconds: float
     hop_reads: int
+    recorded_rounds: int
     long_files: int
     long_seconds: dict[str, float]
     short_at_a_time: tuple[int, ...]
@@ -64,6 +65,7 @@ FULL = Scale(
     control_seconds=25.0,
     engine_seconds=10.0,
     hop_reads=300,
+    recorded_rounds=3,
     long_files=16,
     long_seconds={"demo": 600.0, "60m": 600.0},
     short_at_a_time=(1, 8, 32, 128),
@@ -79,8 +81,9 @@ QUICK = replace(
     half_seconds=40.0,
     overload_seconds=50.0,
     control_sessions=(50,),
+    recorded_rounds=2,
     long_files=8,
-    long_seconds={"demo": 600.0, "60m": 90.0},
+    long_seconds={"demo": 300.0, "60m": 90.0},
     short_at_a_time=(),
 )
 # The same code from end to end; so little of everything that the figures say nothing.
@@ -98,6 +101,7 @@ SMOKE = replace(
     control_seconds=10.0,
     engine_seconds=1.0,
     hop_reads=20,
+    recorded_rounds=1,
     long_files=2,
     long_seconds={"demo": 20.0, "60m": 10.0},
     short_at_a_time=(2,),

@@ -24,7 +24,8 @@ Lengths = tuple[tuple[int, float, float], ...]
 
 @dataclass(frozen=True)
 class Scale:
-    """`lengths` are (recordings, shortest, longest), in seconds; half are word lists.
+    """`lengths` are (recordings, shortest, longest), in seconds, in the order in which they are
+    heard: the longest first, so that none is waited for at the end. Half are word lists.
 
     `wordless` recordings of silence, noise, hum and tunes have `wordless_seconds` each.
     """
@@ -34,8 +35,8 @@ class Scale:
     wordless_seconds: float
 
 
-FULL = Scale(((220, 5, 30), (40, 30, 90), (10, 90, 300), (2, 1200, 1200)), 40, 30.0)
-QUICK = Scale(((24, 5, 20), (4, 30, 60), (1, 150, 150)), 6, 15.0)
+FULL = Scale(((2, 1200, 1200), (10, 90, 300), (40, 30, 90), (220, 5, 30)), 40, 30.0)
+QUICK = Scale(((1, 150, 150), (4, 30, 60), (24, 5, 20)), 6, 15.0)
 # The same code from end to end, on so little audio that its figures say nothing.
 SMOKE = Scale(((2, 5, 6),), 2, 5.0)
 
