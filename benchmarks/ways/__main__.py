@@ -5,8 +5,9 @@
 Writes `{"figures": {name: number}, "environment": {…}, "texts": […]}`. All of it takes about
 half an hour on two cores, `--quick` under five minutes. `--smoke` says only whether it runs.
 
-With `--minutes` no recording is begun after that time; those left out are short ones, of all
-kinds alike. What was heard is kept in FILE.heard, and `--resume` goes on with it.
+With `--minutes` no recording is begun after that time; those left out are of all lengths
+and kinds alike, and the very long ones first. What was heard is kept in FILE.heard, and
+`--resume` goes on with it.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def measure(
     """The figures of what all ways have heard, and every text where two of them differ."""
     spoken = {name_of(r.samples): r for r in spoken_recordings(scale)}
     silent = {name_of(r.samples): r for r in wordless_recordings(scale)}
-    with serving(_NOT_AHEAD) as server:
-        until = time.monotonic() + 60 * minutes
-        asyncio.run(hear(server.url, silent | spoken, kept, until))
+    if minutes > 0:
+        with serving(_NOT_AHEAD) as server:
+            until = time.monotonic() + 60 * minutes
+            asyncio.run(hear(server.url, spoken | silent, kept, until))
     heard, silence = (
         {name: r for name, r in some.items() if all((way, name) in kept for way in WAYS)}
         for some in (spoken, silent)

@@ -10,6 +10,8 @@ from typing import Any
 SPEED = 4.0
 # Of speech without text. At two grid points of 0.64 s the server would skip the first one.
 _AHEAD_SECONDS = 1.2
+# For it; there may be none, if what was taken for speech was very short.
+_PATIENCE_SECONDS = 3.0
 GRID_SECONDS = 0.64
 
 
@@ -43,7 +45,7 @@ class Progress:
 
 
 class Pace:
-    """The pace of one session. A server that is late gets audio in real time, not slower."""
+    """The pace of one session."""
 
     def __init__(self) -> None:
         self._progress = Progress()
@@ -58,10 +60,9 @@ class Pace:
     async def wait(self, sent: float, step: float) -> None:
         """Return when the next `step` seconds are due; `sent` were sent before."""
         loop = asyncio.get_running_loop()
-        due, latest = self._last + step / SPEED, self._last + step
-        await asyncio.sleep(max(0.0, due - loop.time()))
+        await asyncio.sleep(max(0.0, self._last + step / SPEED - loop.time()))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(latest):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
                 while self._progress.behind(sent + step):
                     self._changed.clear()
                     await self._changed.wait()

@@ -23,7 +23,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "ways_recordings": ("recordings, half of them word lists", ""),
     "ways_minutes": ("minutes of audio, by each way", ""),
     "ways_words": ("words said", ""),
-    "ways_left_out": ("short recordings left out for lack of time", "0"),
+    "ways_left_out": ("recordings left out for lack of time", "0"),
 }
 _BY_WAY = {
     "wer": "word errors, points",
