@@ -22,16 +22,20 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
+from auricle.settings import FrontendSettings
 from benchmarks.baselines.live_engines import LiveEngine, open_engine
-from benchmarks.baselines.live_segments import Endpointing, Whole
+from benchmarks.baselines.live_segments import Endpointing, Whole, as_delivered
 from benchmarks.baselines.published import ROLLBACK_TOKENS, SAMPLE_RATE, UNFIXED_CHUNKS
 
 
 @dataclass(frozen=True)
 class Options:
-    """`tokens_per_second` bounds the output (`least_tokens` more at least)."""
+    """Without `segments` a session is one growing piece of audio.
 
-    segmented: bool
+    `tokens_per_second` bounds the output (`least_tokens` more at least).
+    """
+
+    segments: FrontendSettings | None
     tokens_per_second: float
     least_tokens: int
 
@@ -53,7 +57,7 @@ class Session:
 
     def __init__(self, engine: LiveEngine, options: Options, socket: WebSocket) -> None:
         self._engine, self._options, self._socket = engine, options, socket
-        self._gate = Endpointing() if options.segmented else Whole()
+        self._gate = Endpointing(options.segments) if options.segments else Whole()
         self._finished: list[_Segment] = []
         self._open = _Segment(0)
         self._ended = False
@@ -164,7 +168,8 @@ def create_app(engine: LiveEngine, options: Options) -> FastAPI:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     engine = await open_engine(arguments.engine, arguments.model, arguments.threads)
-    options = Options(arguments.segmented, arguments.tokens_per_second, arguments.least_tokens)
+    segments = as_delivered() if arguments.segmented else None
+    options = Options(segments, arguments.tokens_per_second, arguments.least_tokens)
     config = uvicorn.Config(
         create_app(engine, options), host="127.0.0.1", port=arguments.port, log_level="warning"
     )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import (
+    EndpointingOptions,
+    GateEvent,
+    Piece,
+    SpeechGate,
+)
+from auricle.launcher.config import load_config, settings_for
 from auricle.settings import FrontendSettings
 
+_CONFIG = Path(__file__).parents[2] / "configs/demo.yaml"
 # (session sample it begins at, samples, whether a segment ends with it)
 Heard = tuple[int, np.ndarray, bool]
 
@@ -31,38 +39,19 @@ class Whole:
         return iter(())
 
 
-class Endpointing:
-    """Segments that auricle's voice activity detection and rules would cut."""
+class Cutter:
+    """Cuts speech into segments of auricle's lengths. Pure.
 
-    def __init__(self) -> None:
-        defaults = FrontendSettings()
-        self._gate = SpeechGate(
-            EndpointingOptions(
-                defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms
-            )
-        )
-        self._limits = SegmentLimits.from_seconds(
-            pause_after=defaults.pause_after_seconds,
-            maximum=defaults.max_segment_seconds,
-            search=defaults.cut_search_seconds,
-        )
-        self._model = _model()
-        self._voice = VoiceState()
+    To the baseline's advantage a segment of the greatest length ends with the piece at hand and not
+    at a quiet point before, so that nothing is decoded again.
+    """
+
+    def __init__(self, limits: SegmentLimits) -> None:
+        self._limits = limits
         self._length = 0  # of the open segment
 
-    def push(self, pcm: np.ndarray) -> Iterator[Heard]:
-        """Return the next samples without silence between segments."""
-        frames = self._voice.frames(pcm)
-        (found,) = self._model.probabilities([(self._voice, frames)])
-        yield from self._pieces(self._gate.push(pcm, found.tolist()))
-
-    def end(self) -> Iterator[Heard]:
-        """Return the samples that were held back."""
-        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-        (found,) = self._model.probabilities([(self._voice, frames)])
-        yield from self._pieces(self._gate.finish(found.tolist()))
-
-    def _pieces(self, events: list) -> Iterator[Heard]:
+    def push(self, events: Iterable[GateEvent]) -> Iterator[Heard]:
+        """Return the speech among `events`."""
         for event in events:
             if not isinstance(event, Piece):
                 continue
@@ -73,6 +62,45 @@ class Endpointing:
             yield event.start, event.pcm, ends
             if ends:
                 self._length = 0
+
+
+class Endpointing:
+    """Segments that auricle's voice activity detection and rules would cut."""
+
+    def __init__(self, settings: FrontendSettings) -> None:
+        self._gate = SpeechGate(
+            EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
+        )
+        self._cutter = Cutter(limits_of(settings))
+        self._model = _model()
+        self._voice = VoiceState()
+
+    def push(self, pcm: np.ndarray) -> Iterator[Heard]:
+        """Return the next samples without silence between segments."""
+        frames = self._voice.frames(pcm)
+        (found,) = self._model.probabilities([(self._voice, frames)])
+        yield from self._cutter.push(self._gate.push(pcm, found.tolist()))
+
+    def end(self) -> Iterator[Heard]:
+        """Return the samples that were held back."""
+        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
+        (found,) = self._model.probabilities([(self._voice, frames)])
+        yield from self._cutter.push(self._gate.finish(found.tolist()))
+
+
+def as_delivered() -> FrontendSettings:
+    """Return the settings that auricle has in the comparison: a baseline gets what ours gets."""
+    settings: FrontendSettings = settings_for("Frontend", load_config(_CONFIG), str(_CONFIG))
+    return settings
+
+
+def limits_of(settings: FrontendSettings) -> SegmentLimits:
+    """Return the segments' lengths."""
+    return SegmentLimits.from_seconds(
+        pause_after=settings.pause_after_seconds,
+        maximum=settings.max_segment_seconds,
+        search=settings.cut_search_seconds,
+    )
 
 
 _MODELS: list[VoiceActivityModel] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.before import BASE
-from benchmarks.load import recorded
+from benchmarks.load import recorded_rounds
 from benchmarks.load.capacity import CapacitySearch, Condition, Search
 from benchmarks.load.control import engine_pairs
 from benchmarks.load.control import sessions as control
@@ -35,17 +35,6 @@ _FIRST = {
 _SEARCHED = ("--Processor.admission=fixed",)
 # By itself a chunk of the larger checkpoint takes nearly 300 ms on one of these cores.
 _SEARCHED_60M = (*_SEARCHED, "--Processor.target_chunk_ms=600")
-# A server for recordings: no part need be held back for live sessions.
-_RECORDINGS = (
-    "--Frontend.recording_parts_in_flight=16",
-    "--PdWorker.max_requests=32",
-    "--PdWorker.landing_slots=256",
-    "--EncodeWorker.slots=256",
-)
-
-# Random weights never end an answer. Ours stops at 8 tokens per second of audio
-# (`max_tokens_per_second`); stock vLLM, whose pieces have 30 s, at as many.
-_ANSWER_TOKENS = 240
 
 
 @dataclass
@@ -247,21 +236,10 @@ def recorded_files_60m(suite: Suite) -> None:
 
 
 def _recorded(suite: Suite, model: str) -> None:
-    long = recorded.recordings(suite.scale.long_files, suite.scale.long_seconds[model], seed=5)
-    short = recorded.recordings(64, 8.0, seed=6)
-    found: dict[str, list[recorded.Rtfx]] = {}
-    for name in ("ours", "vllm-openai"):
-        overrides = _RECORDINGS if name == "ours" else ()
-        with running(Subject(name, model), suite.work, *overrides) as server:
-            bound = _ANSWER_TOKENS if (name, model) == ("vllm-openai", "60m") else None
-            found[name] = [asyncio.run(recorded.rtfx(server, long, 8, bound))]
-            for concurrency in suite.scale.short_at_a_time:
-                result = asyncio.run(recorded.rtfx(server, short, concurrency, bound))
-                found[name].append(result)
-        suite.details[f"recorded_{model}_{name}"] = [r.plain() for r in found[name]]
-        suite.told(f"{name} {model}: {found[name][0].rtfx:.1f} x real time")
-    ours, theirs = (found[name][0].rtfx for name in ("ours", "vllm-openai"))
-    suite.figures[f"rtfx_ratio_long_{model}"] = ours / theirs
+    found = recorded_rounds.compare(model, suite.scale, suite.work, suite.told)
+    for name, rows in found.items():
+        suite.details[f"recorded_{model}_{name}"] = [row.plain() for row in rows]
+    suite.publish(*recorded_rounds.ratios(model, {name: rows[0] for name, rows in found.items()}))
 
 
 def soak(suite: Suite) -> None:

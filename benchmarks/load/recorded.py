@@ -1,38 +1,58 @@
-"""Recorded files: seconds of audio transcribed per second, ours beside stock vLLM's server."""
+"""Recorded files: seconds of audio transcribed per second, and what they cost the server."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import statistics
 import time
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auricle.audio.pcm import to_int16
+from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.recordings.parts import PartCutter
+from benchmarks.baselines.live_segments import as_delivered, limits_of
 from benchmarks.load.metrics import word_errors
 from benchmarks.load.plan import SessionPlan
 from benchmarks.load.protocols import transcriptions
 from benchmarks.load.record import Failed, Record, Refused
 from benchmarks.load.subjects import Running
+from benchmarks.load.usage import measured
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Word, spoken
 from models.training.corpus import SAMPLE_RATE
 
+_BLOCK = 10 * SAMPLE_RATE  # of voice activity in one call: memory grows with it
+
 
 @dataclass(frozen=True)
 class Rtfx:
-    """`rtfx` is audio seconds per wall second; `failed` of `files`."""
+    """`rtfx` is audio seconds per wall second; `failed` of `files`.
+
+    `cpu_ms` is what a second of audio costs all of the server's processes.
+    """
 
     concurrency: int
     files: int
     failed: int
     rtfx: float
+    cpu_ms: float
     wer: float
 
     def plain(self) -> dict[str, float]:
         """For JSON."""
         return dict(vars(self))
+
+
+def median(rounds: Sequence[Rtfx]) -> Rtfx:
+    """Return the median of every figure."""
+    found = {name: statistics.median(r.plain()[name] for r in rounds) for name in vars(rounds[0])}
+    return Rtfx(**found)  # type: ignore[arg-type]
 
 
 def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
@@ -48,35 +68,71 @@ def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
     return plans
 
 
+def cut_at_pauses(plan: SessionPlan) -> list[SessionPlan]:
+    """Return what a client uploads that finds speech and cuts it where auricle would."""
+    settings = as_delivered()
+    gate = SpeechGate(
+        EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
+    )
+    cutter, model, voice = PartCutter(limits_of(settings)), VoiceActivitySequence(), VoiceState()
+    parts = []
+    for at in range(0, len(plan.pcm), _BLOCK):
+        pcm = plan.pcm[at : at + _BLOCK]
+        found = model.probabilities(voice, voice.frames(pcm))
+        parts += cutter.push(gate.push(pcm, found.tolist()))
+    last = model.probabilities(voice, voice.frames(plan.pcm[:0], last=True))
+    parts += [*cutter.push(gate.finish(last.tolist())), *cutter.finish()]
+    return [
+        SessionPlan(f"{plan.name}-{part.start}", np.frombuffer(part.pcm, "<i2"), (), ())
+        for part in parts
+    ]
+
+
 async def rtfx(
     server: Running,
-    plans: list[SessionPlan],
+    plans: Sequence[SessionPlan],
     concurrency: int,
     answer_tokens: int | None = None,
+    pieces: Sequence[Sequence[SessionPlan]] | None = None,
 ) -> Rtfx:
-    """All files, so many at a time, each as its own request; see `Target.answer_tokens`."""
+    """All files, so many requests at a time; see `Target.answer_tokens`.
+
+    Each file is one request, or with `pieces` one for each of its pieces.
+    """
     target = replace(server.target(640), answer_tokens=answer_tokens)
-    waiting = list(plans)
-    records: list[Record] = []
+    sent = [[Record(piece, 0.0, 0.0) for piece in some] for some in pieces or [[p] for p in plans]]
+    waiting = deque(record for some in sent for record in some)
+    async with transcriptions.connection() as client:
 
-    async def client() -> None:
-        while waiting:
-            record = Record(waiting.pop(), 0.0, time.monotonic())
-            records.append(record)
-            try:
-                await transcriptions.run(target, record)
-                record.outcome = "done"
-            except (Failed, Refused) as error:
-                record.outcome, record.reason = "failed", str(error)
+        async def upload() -> None:
+            while waiting:
+                record = waiting.popleft()
+                try:
+                    await transcriptions.upload(client, target, record)
+                    record.outcome = "done"
+                except (Failed, Refused) as error:
+                    record.outcome, record.reason = "failed", str(error)
 
-    began = time.monotonic()
-    await asyncio.gather(*(client() for _ in range(concurrency)))
-    seconds = time.monotonic() - began
-    done = [r for r in records if r.outcome == "done"]
+        with measured(server.process) as usage:
+            began = time.monotonic()
+            await asyncio.gather(*(upload() for _ in range(concurrency)))
+            seconds = time.monotonic() - began
+    files = [_whole(plan, some) for plan, some in zip(plans, sent, strict=True)]
+    done = [file for file in files if file.outcome == "done"]
     return Rtfx(
         concurrency=concurrency,
-        files=len(records),
-        failed=len(records) - len(done),
-        rtfx=sum(r.plan.seconds for r in done) / seconds,
-        wer=word_errors(records).wer,
+        files=len(files),
+        failed=len(files) - len(done),
+        rtfx=sum(file.plan.seconds for file in done) / seconds,
+        cpu_ms=1000 * usage.total_cpu_seconds / sum(file.plan.seconds for file in files),
+        wer=word_errors(files).wer,
     )
+
+
+def _whole(plan: SessionPlan, pieces: Sequence[Record]) -> Record:
+    """Return the record of a file from those of its pieces."""
+    failed = next((piece for piece in pieces if piece.outcome != "done"), None)
+    whole = Record(plan, 0.0, 0.0, outcome="done" if failed is None else "failed")
+    whole.reason = "" if failed is None else failed.reason
+    whole.text = " ".join(piece.text for piece in pieces if piece.text)
+    return whole

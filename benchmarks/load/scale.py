@@ -19,9 +19,9 @@ SLOW = Condition(2000, (5.0, 20.0), seconds=60.0)
 class Scale:
     """Counts, and seconds of trials; `*_baselines` are those compared with in a search.
 
-    A search goes up to `most` sessions and is repeated; `long_seconds` is the length of
-    `long_files` recordings by checkpoint; `short_at_a_time` are the concurrencies at which
-    short recordings are uploaded, if any.
+    A search goes up to `most` sessions and is repeated; in each of `recorded_rounds` all servers
+    get the same recordings; `long_seconds` is the length of `long_files` recordings by checkpoint;
+    `short_at_a_time` are the concurrencies at which short recordings are uploaded, if any.
     """
 
     live: Condition
@@ -41,6 +41,7 @@ class Scale:
     engine_seconds: float
     engine_pairs: int
     hop_reads: int
+    recorded_rounds: int
     long_files: int
     long_seconds: dict[str, float]
     short_at_a_time: tuple[int, ...]
@@ -66,6 +67,7 @@ FULL = Scale(
     engine_seconds=10.0,
     engine_pairs=7,
     hop_reads=300,
+    recorded_rounds=3,
     long_files=16,
     long_seconds={"demo": 600.0, "60m": 600.0},
     short_at_a_time=(1, 8, 32, 128),
@@ -83,8 +85,9 @@ QUICK = replace(
     control_sessions=(50,),
     engine_seconds=5.0,
     engine_pairs=5,
+    recorded_rounds=2,
     long_files=8,
-    long_seconds={"demo": 600.0, "60m": 90.0},
+    long_seconds={"demo": 300.0, "60m": 90.0},
     short_at_a_time=(),
 )
 # The same code from end to end; so little of everything that the figures say nothing.
@@ -103,6 +106,7 @@ SMOKE = replace(
     engine_seconds=1.0,
     engine_pairs=1,
     hop_reads=20,
+    recorded_rounds=1,
     long_files=2,
     long_seconds={"demo": 20.0, "60m": 10.0},
     short_at_a_time=(2,),

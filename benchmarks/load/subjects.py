@@ -92,6 +92,11 @@ def _command(subject: Subject) -> list[str]:
         ]
         if subject.name == "vllm-realtime":
             command.append('--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}')
+        if subject.name == "vllm-openai":
+            # In its favour; see baselines/stock_vllm.py.
+            executor = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+            command.append(f"--distributed-executor-backend={executor}")
+            command.append("--disable-uvicorn-access-log")
         return command
     engine, _, segmented = subject.name.partition("-")
     command = ["benchmarks.baselines.live", f"--engine={engine}", f"--model={model}"]
@@ -132,7 +137,7 @@ def _process(command: list[str], log: Path) -> Iterator[Running]:
 
 def _warm_up(subject: Subject, server: Running) -> None:
     """Run a load that is not measured, for first contact and kernels of all shapes."""
-    if subject.name == "vllm-openai":
+    if subject.name == "vllm-openai":  # no live sessions: see recorded_rounds.py
         return
     load = Load(sessions=1, seconds=9.0)
     asyncio.run(run_trial(load, Planner(_WARM_UP, seed=0), subject.session, server.target(640)))

@@ -66,11 +66,11 @@ def _family(root: psutil.Process) -> list[psutil.Process]:
 
 
 def _cpu(root: psutil.Process) -> Counter[str]:
+    """Processes that have ended, such as those that decode recordings, count for their parent."""
     total: Counter[str] = Counter()
     for process in _family(root):
         with contextlib.suppress(psutil.Error):
-            times = process.cpu_times()
-            total[process_name(process)] += times.user + times.system
+            total[process_name(process)] += sum(process.cpu_times()[:4])  # type: ignore[assignment]
     return total
 
 

@@ -19,12 +19,13 @@ _LISTS = 400
 _PAUSES = (0.05, 1.2)  # some end a segment, some do not
 # Realtime sessions detect the end of the last turn by the silence after it.
 _SILENCE_AFTER = np.zeros(int(1.5 * SAMPLE_RATE), np.float32)
+_VERY_LONG_SECONDS = 600
 Lengths = tuple[tuple[int, float, float], ...]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """`lengths` are (recordings, shortest, longest), in seconds; half are word lists.
+    """`lengths` are (recordings, shortest, longest), in seconds. Half are word lists.
 
     `wordless` recordings of silence, noise, hum and tunes have `wordless_seconds` each.
     """
@@ -41,16 +42,22 @@ SMOKE = Scale(((2, 5, 6),), 2, 5.0)
 
 
 def spoken_recordings(scale: Scale, seed: int = 41) -> list[Recording]:
-    """Seen and unseen voices with the grammar's sentences, and unseen ones with word lists."""
+    """Seen and unseen voices with the grammar's sentences, and unseen ones with word lists.
+
+    However few of the first ones are heard, lengths and kinds are mixed as in all of them; but the
+    very long ones come last.
+    """
     dice = random.Random(seed)
     lists = word_lists(CORPUS)
     kinds = (corpus("seen"), lists, corpus("unseen"), lists)
-    made: list[Recording] = []
+    made: list[tuple[float, Recording]] = []
     for count, shortest, longest in scale.lengths:
-        for _ in range(count):
+        for number in range(count):
             seconds = dice.uniform(shortest, longest)
-            made.append(_with_silence(spoken(kinds[len(made) % 4], dice, seconds, _PAUSES)))
-    return made
+            recording = spoken(kinds[len(made) % 4], dice, seconds, _PAUSES)
+            place = (number + 0.5) / count + (longest > _VERY_LONG_SECONDS)
+            made.append((place, _with_silence(recording)))
+    return [recording for _, recording in sorted(made, key=lambda one: one[0])]
 
 
 def wordless_recordings(scale: Scale) -> list[Recording]:

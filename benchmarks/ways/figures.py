@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.streaming.audio import Recording
 from benchmarks.streaming.words import difference_interval, errors, rate, spoken_in
+from benchmarks.ways.pace import GRID_SECONDS
 from benchmarks.ways.ways import Heard
 
-_GRID_SECONDS = 0.64
 # A segment may begin this much before its first word: the pre-roll, and what is heard late.
 _MARGIN_SECONDS = 0.5
 ByWay = Mapping[str, Sequence[Heard]]
@@ -45,8 +45,9 @@ def figures(
     found |= {f"wer_{way}": points for way, points in rates.items()}
     found["wer_ways_spread"] = max(rates.values()) - min(rates.values())
     best, worst = (pick(rates, key=lambda way: rates[way]) for pick in (min, max))
-    if len(recordings) > 1 and rows[best] != rows[worst]:
-        low, high = difference_interval(rows[worst], rows[best])
+    if len(recordings) > 1:
+        equal = rows[best] == rows[worst]
+        low, high = (0.0, 0.0) if equal else difference_interval(rows[worst], rows[best])
         found |= {"wer_ways_spread_low": 100 * low, "wer_ways_spread_high": 100 * high}
     reference = heard["command_line"]
     for way, texts in heard.items():
@@ -57,5 +58,5 @@ def figures(
         found[f"invented_words_{way}"] = float(unsaid)
         if decoded := sum(one.decoded for one in texts):
             seconds = sum(s.end - s.start for one in texts for s in one.segments)
-            found[f"decodes_per_grid_point_{way}"] = decoded * _GRID_SECONDS / seconds
+            found[f"decodes_per_grid_point_{way}"] = decoded * GRID_SECONDS / seconds
     return found

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import io
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,11 +17,9 @@ import websockets
 
 from auricle.audio.pcm import Int16, to_float
 from auricle.client.stream import stream_file
+from benchmarks.ways.pace import Pace
 
 SAMPLE_RATE = 16_000
-# Live ways are fed this much faster than real time: the server decodes at every grid point as long
-# as it has time to (see `Heard.decoded`), and then the text is that of real time.
-SPEED = 4.0
 _PACKET = SAMPLE_RATE // 10
 _SECONDS = 1_800.0
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
@@ -162,12 +159,14 @@ async def _conversation(
     last: Callable[[dict[str, Any]], bool],
 ) -> list[dict[str, Any]]:
     """Send all audio and `ends`; return what came, up to the event that is the `last`."""
-    sending = asyncio.create_task(_send(socket, pcm, packed, ends))
+    pace = Pace()
+    sending = asyncio.create_task(_send(socket, pcm, packed, ends, pace))
     received: list[dict[str, Any]] = []
     try:
         async with asyncio.timeout(_SECONDS):
             while not received or not last(received[-1]):
                 received.append(json.loads(await socket.recv()))
+                pace.event(received[-1])
                 if received[-1]["type"] == "error" and "code" in received[-1]:
                     raise RuntimeError(received[-1]["message"])
     finally:
@@ -181,12 +180,11 @@ async def _send(
     pcm: Int16,
     packed: Callable[[bytes], bytes | str],
     ends: Sequence[str],
+    pace: Pace,
 ) -> None:
-    began = time.monotonic()
     for at in range(0, len(pcm), _PACKET):
         packet = pcm[at : at + _PACKET]
-        due = began + (at + len(packet)) / SAMPLE_RATE / SPEED
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        await pace.wait(at / SAMPLE_RATE, len(packet) / SAMPLE_RATE)
         await socket.send(packed(packet.tobytes()))
     for message in ends:
         await socket.send(message)

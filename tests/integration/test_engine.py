@@ -48,6 +48,7 @@ class Bench:
         max_tokens: int = 80,
         reusable_windows: int = 0,
         tenant: str = "test",
+        priority: int = 1,
     ) -> Decoded:
         self.requests += 1
         return await self.engine.generate(
@@ -57,7 +58,7 @@ class Bench:
             (*self.prompt.tail(None), *prefix),
             self.prompt.stop_tokens,
             max_tokens,
-            priority=1,
+            priority=priority,
             tenant=tenant,
             draft=draft,
             reusable_windows=reusable_windows,
@@ -229,3 +230,15 @@ async def test_without_a_finished_window_nothing_is_kept(bench: Bench) -> None:
     for _ in range(2):
         decoded = await bench.decode("market", reusable_windows=0, tenant="nothing kept")
         assert decoded.cached_tokens < len(bench.prompt.head("")) + BLOCK
+
+
+async def test_a_live_request_does_not_wait_for_128_recordings_that_came_before(
+    bench: Bench,
+) -> None:
+    """16 requests are in a pass. As first come, first served, at least 112 would end before."""
+    recorded = [asyncio.create_task(bench.decode("market", priority=2)) for _ in range(128)]
+    await asyncio.sleep(0)  # they are sent first
+    await bench.decode("kitchen", priority=1)
+    ended = sum(job.done() for job in recorded)
+    assert ended < 64
+    await asyncio.gather(*recorded)

@@ -18,6 +18,7 @@ from auricle.messages import (
     EncodeRequest,
     OpenSession,
     ResumePoint,
+    WholeAudio,
     WindowRef,
 )
 from auricle.processor.driver import CheckpointView, SessionDriver
@@ -85,6 +86,7 @@ def session(
     chunk_ms: int = 640,
     partials: bool = True,
     ahead_turns: asyncio.Semaphore | None = None,
+    whole: WholeAudio | None = None,
     **settings: object,
 ) -> SessionDriver:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
@@ -96,7 +98,10 @@ def session(
         PdPool(workers, 60.0, 3),  # type: ignore[arg-type]
     )
     opened = OpenSession(
-        "s", "t", None, "", chunk_ms, partials=partials, resume=resume or ResumePoint()
+        *("s", "t", None, "", chunk_ms),
+        partials=partials,
+        resume=resume or ResumePoint(),
+        whole=whole,
     )
     return SessionDriver(
         *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)), ahead_turns=ahead_turns

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from auricle.errors import DeadlineExceeded, ProtocolError, WorkerUnavailable
 from auricle.frontend.line.link import ProcessorLink
@@ -27,6 +28,7 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
     Usage,
+    WholeAudio,
 )
 from auricle.runtime import Pulses, PulseTimes
 from auricle.tasks import cancelled, within
@@ -311,3 +313,83 @@ async def test_a_client_is_not_blamed_for_processors_that_take_nothing() -> None
     await subject.add(piece(0, 41 * 16_000))
     with pytest.raises(WorkerUnavailable, match="no processor takes audio"):
         await subject.add(piece(41 * 16_000, 10))
+
+
+class Parts(Processors):
+    """Processors that take a recording's part with the message that opens its session.
+
+    The first one dies after `dies_after` samples have their text.
+    """
+
+    def __init__(self, *, dies_after: int | None = None) -> None:
+        super().__init__()
+        self._dies_after = dies_after
+        self.called: list[object] = []
+
+    async def stream(
+        self, message: OpenSession, reply: object, instance: int
+    ) -> AsyncGenerator[SessionEvent, None]:
+        self.opened.append((instance, message))
+        yield SessionReady(message.session, whole=message.whole is not None)
+        if (cut := self._dies_after) is not None:
+            self._dies_after = None
+            yield Final(0, "one", 0, 1, "English", ResumePoint(1, cut, (), "one"))
+            raise WorkerUnavailable("Unavailable: killed")
+        yield Final(1, "two", 1, 2, "English", ResumePoint(2, 40_000, (), "two"))
+        yield Done(Usage())
+
+    async def call(self, message: object, *arguments: object) -> Accepted | Alive:
+        self.called += [] if isinstance(message, AskAlive) else [message]
+        return Alive(0.0, "") if isinstance(message, AskAlive) else Accepted(0)
+
+
+async def transcribed(processors: Processors, part: Piece) -> list[type]:
+    """The kinds of events of a recording's part."""
+    pulses = Pulses(processors, processors, TIMES)  # type: ignore[arg-type]
+    endpoints = ProcessorEndpoints(*[processors] * 5, pulses)  # type: ignore[arg-type]
+    opened = replace(OPENED, partials=False, background=True)
+    start = ResumePoint(segment_start=part.start)
+    subject = ProcessorLink(
+        endpoints, opened, deadline_seconds=60, patience_seconds=60, start=start
+    )
+    await subject.add(part)
+    subject.finish(part.end)
+    pump = asyncio.create_task(subject.pump())
+    events = [type(event) async for event in subject.events()]
+    await cancelled([pump])
+    return events
+
+
+PART = Piece(10_000, np.arange(30_000, dtype=np.int16), "endpoint")
+
+
+async def test_a_part_of_a_recording_is_one_call() -> None:
+    processors = Parts()
+    assert await transcribed(processors, PART) == [SessionReady, Final, Done]
+    ((_, message),) = processors.opened
+    assert message.whole == WholeAudio(10_000, PART.pcm.tobytes(), "endpoint", 40_000)
+    assert processors.called == []
+
+
+async def test_the_rest_of_a_part_goes_to_the_next_processor() -> None:
+    processors = Parts(dies_after=25_000)
+    assert await transcribed(processors, PART) == [SessionReady, Final, Final, Done]
+    _, (_, message) = processors.opened
+    assert message.whole == WholeAudio(25_000, PART.pcm[15_000:].tobytes(), "endpoint", 40_000)
+    assert processors.called == []
+
+
+async def test_a_processor_that_did_not_take_the_part_is_sent_it_as_before() -> None:
+    """It is of an earlier release."""
+    processors = Processors()
+    assert (await transcribed(processors, PART))[-1] is Done
+    assert processors.received[1] == [(10_000, 30_000)]
+
+
+async def test_a_part_longer_than_one_push_is_sent_in_several() -> None:
+    processors = Processors()
+    long = Piece(0, np.zeros(25 * 16_000, np.int16), "endpoint")
+    assert (await transcribed(processors, long))[-1] is Done
+    ((_, message),) = processors.opened
+    assert message.whole is None
+    assert [count for _, count in processors.received[1]] == [160_000, 160_000, 80_000]

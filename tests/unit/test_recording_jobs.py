@@ -37,8 +37,8 @@ class Parts:
 class Link:
     """A part's session. It says the text of its part once it is let."""
 
-    def __init__(self, says: str | AuricleError, go: asyncio.Event, context: str) -> None:
-        self._says, self._go, self._resume = says, go, ResumePoint(context=context)
+    def __init__(self, sessions: Sessions, says: str | AuricleError, context: str) -> None:
+        self._sessions, self._says, self._resume = sessions, says, ResumePoint(context=context)
 
     async def add(self, piece: object) -> None: ...
 
@@ -48,7 +48,13 @@ class Link:
         await asyncio.Event().wait()
 
     async def events(self) -> AsyncGenerator[SessionEvent]:
-        await self._go.wait()
+        sessions = self._sessions
+        sessions.in_work += 1
+        sessions.most_in_work = max(sessions.most_in_work, sessions.in_work)
+        await sessions.go.wait()
+        for _ in range(10):  # others may begin
+            await asyncio.sleep(0)
+        sessions.in_work -= 1
         if isinstance(self._says, AuricleError):
             raise self._says
         yield Final(0, self._says, 0, 1000, "English", self._resume)
@@ -62,20 +68,24 @@ class Sessions:
         values = {"model": "models/demo", "recording_parts_in_flight": 3, **settings}
         self.settings = FrontendSettings.model_validate(values)
         self.contexts: list[str] = []
+        self.live: list[OpenSession] = []  # sessions that would not yield to others
+        self.in_work = self.most_in_work = 0
         self.opened = asyncio.Semaphore(0)
         self.go = asyncio.Event()
         self._says = says
+        self._transcriber = RecordingTranscriber(
+            cast(Frontend, cast(Any, self)), cast(Decoders, Parts(len(says)))
+        )
 
     def link(self, opened: OpenSession, resume: ResumePoint, **_: object) -> Link:
         self.contexts.append(resume.context)
+        self.live += [] if opened.background else [opened]
         self.opened.release()
-        return Link(self._says[resume.segment_start // SECOND], self.go, resume.context)
+        return Link(self, self._says[resume.segment_start // SECOND], resume.context)
 
     async def texts(self) -> list[str]:
-        decoders = cast(Decoders, Parts(len(self._says)))
-        transcriber = RecordingTranscriber(cast(Frontend, cast(Any, self)), decoders)
         recording = Recording("1", Path("x"), "x", "acme", "acme", None, "", None)
-        outputs = transcriber.transcribe(recording)
+        outputs = self._transcriber.transcribe(recording)
         return [output.text async for output in outputs if isinstance(output, Segment)]
 
 
@@ -106,3 +116,15 @@ async def test_a_part_that_fails_fails_the_recording_and_nobody_waits_for_it() -
         with pytest.raises(WorkerUnavailable, match="no worker"):
             await sessions.texts()
     assert sessions.contexts == ["", "one"]
+
+
+async def test_of_128_recordings_so_many_parts_as_set_are_in_work_and_yield_to_live_sessions() -> (
+    None
+):
+    sessions = Sessions("one", "two", recording_parts_in_flight=2, context_characters=0)
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        texts = await asyncio.gather(*(sessions.texts() for _ in range(128)))
+    assert texts == [["one", "two"]] * 128
+    assert sessions.most_in_work == 2
+    assert sessions.live == []

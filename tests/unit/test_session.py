@@ -10,7 +10,17 @@ import pytest
 
 from auricle.errors import DeadlineExceeded, WindowsMissing, WorkerUnavailable
 from auricle.load.chunk_load import Chunk, ChunkLoad
-from auricle.messages import Boundary, Done, Failed, Final, Partial, ResumePoint, SessionReady
+from auricle.messages import (
+    Boundary,
+    DecodeRequest,
+    Done,
+    Failed,
+    Final,
+    Partial,
+    ResumePoint,
+    SessionReady,
+    WholeAudio,
+)
 from tests.unit.scripted import (
     GRID,
     PROMPT,
@@ -205,3 +215,34 @@ async def test_without_partials_a_segment_is_decoded_once() -> None:
     kinds = [type(e) async for e in events]
     assert kinds == [Final, Done]
     assert len(workers.decodes) == 1
+
+
+async def test_audio_that_comes_with_the_opening_is_decoded_as_if_it_was_pushed() -> None:
+    """A part of a recording is there already: calls that push it would only cost."""
+    start, count = 5_000, 9 * GRID
+    end = start + count
+    resume = ResumePoint(segment_start=start)
+    pushed, opened = ScriptedWorkers(counting), ScriptedWorkers(counting)
+
+    subject = session(pushed, resume, partials=False)
+    events = subject.events()
+    ready = await anext(events)
+    await subject.push(start, noise(count), 1.0, "endpoint")
+    subject.end(end)
+    rest = [event async for event in events]
+
+    whole = WholeAudio(start, noise(count), "endpoint", end)
+    found = [e async for e in session(opened, resume, partials=False, whole=whole).events()]
+    assert isinstance(found[0], SessionReady)
+    assert isinstance(ready, SessionReady)
+    assert (ready.whole, found[0].whole) == (False, True)
+    assert found[1:] == rest
+
+    def asked(workers: ScriptedWorkers) -> list[tuple[object, ...]]:
+        return [_asked(request) for request in workers.decodes]
+
+    assert asked(opened) == asked(pushed)
+
+
+def _asked(request: DecodeRequest) -> tuple[object, ...]:
+    return request.head, request.windows, request.tail, request.max_tokens, request.final

@@ -15,8 +15,19 @@ from models.training.corpus import SAMPLE_RATE
 _SECONDS = 1800.0
 
 
+def connection() -> httpx.AsyncClient:
+    """Return a client for any number of uploads at a time, to be closed."""
+    return httpx.AsyncClient(timeout=_SECONDS, limits=httpx.Limits(max_connections=None))
+
+
 async def run(target: Target, record: Record) -> None:
     """One upload; it counts as stopped when the request is sent."""
+    async with connection() as client:
+        await upload(client, target, record)
+
+
+async def upload(client: httpx.AsyncClient, target: Target, record: Record) -> None:
+    """One upload on a connection that is shared."""
     body = io.BytesIO()
     soundfile.write(body, record.plan.pcm, SAMPLE_RATE, format="WAV")
     record.due_at = record.sent_at = [time.monotonic()]
@@ -24,15 +35,14 @@ async def run(target: Target, record: Record) -> None:
     form = {"model": target.model, "language": "en", "temperature": "0"}
     if target.answer_tokens is not None:
         form["max_completion_tokens"] = str(target.answer_tokens)
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        try:
-            answer = await client.post(
-                f"{target.url}/v1/audio/transcriptions",
-                files={"file": (f"{record.plan.name}.wav", body.getvalue())},
-                data=form,
-            )
-        except httpx.HTTPError as error:
-            raise Failed(f"{type(error).__name__}: {error}") from None
+    try:
+        answer = await client.post(
+            f"{target.url}/v1/audio/transcriptions",
+            files={"file": (f"{record.plan.name}.wav", body.getvalue())},
+            data=form,
+        )
+    except httpx.HTTPError as error:
+        raise Failed(f"{type(error).__name__}: {error}") from None
     if answer.status_code in (429, 503):
         raise Refused(answer.text, float(answer.headers.get("Retry-After", "1")))
     if answer.status_code != 200:

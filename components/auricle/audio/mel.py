@@ -25,6 +25,8 @@ _HALF = FFT // 2
 # Frames are always computed in aligned blocks of this many: matrix products of one
 # shape round identically, so the result is bitwise independent of the packet sizes.
 _BLOCK = 16
+# Blocks computed together: few enough that their values stay in the processor's cache.
+_AT_ONCE = 8
 
 
 @lru_cache(maxsize=1)
@@ -43,13 +45,14 @@ def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     return window, np.asarray(filters, np.float64)
 
 
-def _block_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
-    """Compute unclamped log-mel, (_BLOCK, 128), of samples of shape (_BLOCK, 400)."""
+def _blocks_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
+    """Compute unclamped log-mel, (n, 128), of samples of shape (n, 400); n is whole blocks."""
     window, filters = _tables()
     spectrum = np.fft.rfft(slices * window, axis=1)
-    energies = (spectrum.real**2 + spectrum.imag**2) @ filters
-    log_mel: Frames = np.log10(np.maximum(energies, 1e-10)).astype(np.float32)
-    return log_mel
+    energies = spectrum.real**2 + spectrum.imag**2
+    mel = energies.reshape(-1, _BLOCK, energies.shape[1]) @ filters  # block by block
+    log_mel: Frames = np.log10(np.maximum(mel, 1e-10)).astype(np.float32)
+    return log_mel.reshape(-1, BINS)
 
 
 class IncrementalLogMel:
@@ -88,7 +91,7 @@ class IncrementalLogMel:
         count = samples // HOP
         done = len(self._final) * _BLOCK
         tail = [
-            _block_of_frames(self._slices(start, count, samples))[: count - start]
+            _blocks_of_frames(self._slices(start, count, samples))[: count - start]
             for start in range(done, count, _BLOCK)
         ]
         frames = np.concatenate([*self._final, *tail])[:count]
@@ -99,12 +102,23 @@ class IncrementalLogMel:
 
     def _finish_blocks(self, samples: int) -> None:
         """Compute the blocks whose last frame no later sample can change."""
-        while (last := len(self._final) * _BLOCK + _BLOCK - 1) * HOP + _HALF <= samples:
-            start = last - _BLOCK + 1
-            block = _block_of_frames(self._slices(start, last + 1, samples))
-            self._final.append(block)
-            self._final_max = max(self._final_max, float(block.max()))
-            self._drop_until((last + 1) * HOP - _HALF)
+        final = max(0, (samples - _HALF) // HOP + 1) // _BLOCK
+        while (begin := len(self._final)) < final:
+            end = min(final, begin + _AT_ONCE)
+            if begin == 0:  # its first frames are reflected
+                end, slices = 1, self._slices(0, _BLOCK, samples)
+            else:
+                slices = self._whole_slices(begin * _BLOCK, end * _BLOCK)
+            frames = _blocks_of_frames(slices)
+            self._final.extend(frames.reshape(-1, _BLOCK, BINS))
+            self._final_max = max(self._final_max, float(frames.max()))
+            self._drop_until(end * _BLOCK * HOP - _HALF)
+
+    def _whole_slices(self, start: int, end: int) -> npt.NDArray[np.float64]:
+        """Return the samples of frames [start, end), none of them reflected, (frames, 400)."""
+        first = start * HOP - _HALF - self._dropped
+        part = self._samples[first : first + (end - start - 1) * HOP + FFT]
+        return np.lib.stride_tricks.sliding_window_view(part, FFT)[::HOP]
 
     def _slices(self, start: int, count: int, samples: int) -> npt.NDArray[np.float64]:
         """Return the samples of frames from `start` on, (_BLOCK, 400); zeros from `count` on."""

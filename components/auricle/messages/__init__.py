@@ -65,6 +65,7 @@ from auricle.messages.sessions import (
     SessionEvent,
     SessionReady,
     Usage,
+    WholeAudio,
     WithdrawAdmission,
     Withdrawn,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "SpoiledSlot",
     "Transfers",
     "Usage",
+    "WholeAudio",
     "WindowFeatures",
     "WindowRef",
     "WithdrawAdmission",

@@ -66,6 +66,20 @@ class Withdrawn(msgspec.Struct, frozen=True, tag=True):
     """The answer to `WithdrawAdmission`."""
 
 
+# What follows a piece of audio: nothing special, a short silence at which a long segment may
+# end, or the end of speech, which ends the segment.
+Boundary = Literal["none", "pause", "endpoint"]
+
+
+class WholeAudio(msgspec.Struct, frozen=True):
+    """All audio of a session that is known when it opens, as `PushAudio` and `EndAudio` say it."""
+
+    start_sample: int
+    pcm: bytes
+    boundary: Boundary
+    total_samples: int
+
+
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
@@ -73,7 +87,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     Without `partials`, each segment is decoded once, as a whole. `background` work, such as
     recordings, yields to live sessions everywhere. `trace` is the W3C traceparent of the
     parent span, here and in other requests; empty for none. `admission` is the name under which
-    the client was admitted; empty for work that is not admitted.
+    the client was admitted; empty for work that is not admitted. With `whole`, nothing is pushed: a
+    processor that has taken it says so in `SessionReady`.
     """
 
     session: str
@@ -86,11 +101,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint = ResumePoint()
     trace: str = ""
     admission: str = ""
-
-
-# What follows a piece of audio: nothing special, a short silence at which a long segment may
-# end, or the end of speech, which ends the segment.
-Boundary = Literal["none", "pause", "endpoint"]
+    whole: WholeAudio | None = None
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -138,10 +149,14 @@ class Accepted(msgspec.Struct, frozen=True, tag=True):
 
 
 class SessionReady(msgspec.Struct, frozen=True, tag=True):
-    """The first event of a session; for `wanted_samples` see `Accepted`."""
+    """The first event of a session; for `wanted_samples` see `Accepted`.
+
+    `whole`: its audio came with `OpenSession`, and nothing need be pushed.
+    """
 
     session: str
     wanted_samples: int = 1
+    whole: bool = False
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ class SessionDriver:
         seconds.
 
         Raises BadRequest if the checkpoint does not support the session's language, and if its
-        context is too long.
+        context is too long, ProtocolError for `opened.whole` as `push` and `end` do.
         """
         checkpoint.prompt.check_context(opened.context, settings.context_tokens)
         self.session = Session(
@@ -69,6 +69,9 @@ class SessionDriver:
             KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
             checkpoint.prompt.check_language(opened.language),
         )
+        if (whole := opened.whole) is not None:
+            self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=clock())
+            self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         self.usage = UsageMeter()
         self._trace = opened.trace

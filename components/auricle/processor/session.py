@@ -81,8 +81,8 @@ class Session:
         self._under_way: Decode | EncodeAhead | None = None
         self._handing_over = False
         self._over = False
-        self._outgoing: deque[SessionEvent] = deque()
-        self._outgoing.append(SessionReady(opened.session, self.wanted_samples))
+        ready = SessionReady(opened.session, self.wanted_samples, opened.whole is not None)
+        self._outgoing: deque[SessionEvent] = deque([ready])
 
     # ── inputs ──────────────────────────────────────────────────────────────
 

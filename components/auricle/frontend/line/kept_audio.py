@@ -70,6 +70,15 @@ class KeptAudio:
         self._join_waiting()
         return self._waiting[0]
 
+    def whole(self) -> Piece | None:
+        """Return everything kept as one piece, or None if one push cannot hold it.
+
+        It is then kept as not sent: another processor owns the session now.
+        """
+        self.send_again()
+        piece = self.next()
+        return piece if isinstance(piece, Piece) and len(self._waiting) == 1 else None
+
     def sent(self) -> None:
         """The processor has received the piece that `next` returned."""
         piece = self._waiting.popleft()

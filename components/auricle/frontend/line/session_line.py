@@ -26,6 +26,7 @@ from auricle.messages import (
     PushAudio,
     SessionEvent,
     SessionReady,
+    WholeAudio,
 )
 
 _AHEAD = 40 * SAMPLE_RATE  # samples that may be unsent before backpressure is applied
@@ -99,7 +100,15 @@ class SessionLine:
         self._session = f"{name}.{self._opens}" if self._opens else name
         self._opens += 1
         self._end_accepted = False
-        return replace(self._opened, session=self._session)
+        whole = self._whole() if self._opened.background else None
+        return replace(self._opened, session=self._session, whole=whole)
+
+    def _whole(self) -> WholeAudio | None:
+        """Return the audio of a recording's part, which is there already: no calls follow then."""
+        piece = None if self._total is None else self._kept.whole()
+        if piece is None or self._total is None:
+            return None
+        return WholeAudio(piece.start, _bytes(piece), piece.boundary, self._total)
 
     @property
     def ready(self) -> bool:
@@ -119,7 +128,7 @@ class SessionLine:
                 *(self._session, tenant, piece.start, b"", piece.boundary), packet, self.ahead
             )
         if piece is not None:
-            pcm = piece.pcm.astype("<i2", copy=False).tobytes()
+            pcm = _bytes(piece)
             return PushAudio(
                 *(self._session, tenant, piece.start, pcm, piece.boundary), ahead=self.ahead
             )
@@ -156,6 +165,8 @@ class SessionLine:
             self.connected = True
             self._kept.send_again()
             self._kept.want(event.wanted_samples)
+            if event.whole:
+                self._all_received()
             first, self._announced = not self._announced, True
             return first
         if isinstance(event, Partial | Final | HandedOver):
@@ -169,6 +180,12 @@ class SessionLine:
         self.connected = not self.over
         return True
 
+    def _all_received(self) -> None:
+        """The processor has the audio from the message that opened the session."""
+        while self._kept.next() is not None:
+            self._kept.sent()
+        self._end_accepted = True
+
     def lost(self) -> float | None:
         """The processor was lost or full. Return the seconds to wait before trying the next one.
 
@@ -179,3 +196,7 @@ class SessionLine:
         if self._losses == _LOSSES:
             return None
         return _PAUSE_SECONDS * (self._losses - 1)
+
+
+def _bytes(piece: Piece) -> bytes:
+    return piece.pcm.astype("<i2", copy=False).tobytes()

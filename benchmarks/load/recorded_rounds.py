@@ -1,0 +1,86 @@
+"""Recordings: ours beside stock vLLM's server at its best, in turns in one run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks.load import recorded
+from benchmarks.load.recorded import Rtfx
+from benchmarks.load.scale import Scale
+from benchmarks.load.subjects import Subject, running
+
+OURS, WHOLE, CUT = "ours", "vllm-openai", "vllm-openai-cut"
+_FILES_AT_A_TIME = 8
+# Requests of the client that cuts: vLLM has as many prompts at a time of whole files.
+_PIECES_AT_A_TIME = 64
+# A server for recordings: no part need be held back for live sessions.
+_OPTIONS = (
+    "--Frontend.recording_parts_in_flight=16",
+    "--PdWorker.max_requests=32",
+    "--PdWorker.landing_slots=256",
+    "--EncodeWorker.slots=256",
+)
+# Random weights never end an answer. Ours stops at 8 tokens per second of audio
+# (`max_tokens_per_second`); stock vLLM, whose pieces have 30 s, at as many.
+_ANSWER_TOKENS = 240
+# The same words but for rounding: a word in a thousand.
+_SAME_WER = 0.001
+
+
+def compare(
+    model: str, scale: Scale, work: Path, told: Callable[[str], None]
+) -> dict[str, list[Rtfx]]:
+    """Return each server's figures: of long files the medians of all rounds, then of short ones.
+
+    Where words mean something, stock vLLM is also fed by a client that cuts at pauses: cutting is
+    not on its clock.
+    """
+    long = recorded.recordings(scale.long_files, scale.long_seconds[model], seed=5)
+    short = recorded.recordings(64, 8.0, seed=6)
+    cut = [recorded.cut_at_pauses(plan) for plan in long] if model == "demo" else []
+    bound = None if model == "demo" else _ANSWER_TOKENS
+    warm = recorded.recordings(_FILES_AT_A_TIME, 30.0, seed=7)
+    rounds: dict[str, list[Rtfx]] = {name: [] for name in (OURS, WHOLE, *([CUT] if cut else []))}
+    found: dict[str, list[Rtfx]] = {}
+    with (
+        running(Subject(OURS, model), work, *_OPTIONS) as ours,
+        running(Subject(WHOLE, model), work) as theirs,
+    ):
+        for server, most in ((ours, None), (theirs, bound)):
+            asyncio.run(recorded.rtfx(server, warm, _FILES_AT_A_TIME, most))
+        for _ in range(scale.recorded_rounds):
+            whole = recorded.rtfx(ours, long, _FILES_AT_A_TIME)
+            rounds[OURS].append(asyncio.run(whole))
+            whole = recorded.rtfx(theirs, long, _FILES_AT_A_TIME, bound)
+            rounds[WHOLE].append(asyncio.run(whole))
+            if cut:
+                pieces = recorded.rtfx(theirs, long, _PIECES_AT_A_TIME, pieces=cut)
+                rounds[CUT].append(asyncio.run(pieces))
+        for name, some in rounds.items():
+            found[name] = [recorded.median(some)]
+            told(f"{name} {model}: {found[name][0].rtfx:.1f} x real time")
+        for concurrency in scale.short_at_a_time:
+            for name, server, most in ((OURS, ours, None), (WHOLE, theirs, bound)):
+                found[name].append(asyncio.run(recorded.rtfx(server, short, concurrency, most)))
+    return found
+
+
+def ratios(model: str, found: Mapping[str, Rtfx]) -> tuple[str, dict[str, float]]:
+    """Return why the ratios are invalid, and them: ours to the best of the others.
+
+    With fewer words right than that one, being faster or cheaper is nothing.
+    """
+    ours, others = found[OURS], [one for name, one in found.items() if name != OURS]
+    fastest = max(others, key=lambda one: one.rtfx)
+    cheapest = min(others, key=lambda one: one.cpu_ms)
+    failed = sum(one.failed for one in found.values())
+    wer = min(fastest.wer, cheapest.wer) + _SAME_WER
+    invalid = f"{failed:g} files failed" if failed else ""
+    if model == "demo" and ours.wer > wer:
+        invalid = invalid or f"WER {ours.wer:.3f}, that of the best baseline {wer - _SAME_WER:.3f}"
+    return invalid, {
+        f"rtfx_ratio_long_{model}": ours.rtfx / fastest.rtfx,
+        f"cpu_ratio_long_{model}": cheapest.cpu_ms / ours.cpu_ms,
+    }

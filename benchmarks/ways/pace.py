@@ -1,0 +1,69 @@
+"""How fast a live way is fed: faster than real time, but no faster than its text comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+# Times real time, at most.
+SPEED = 4.0
+# Of speech without text. At two grid points of 0.64 s the server would skip the first one.
+_AHEAD_SECONDS = 1.2
+# For it; there may be none, if what was taken for speech was very short.
+_PATIENCE_SECONDS = 3.0
+GRID_SECONDS = 0.64
+
+
+class Progress:
+    """How far the text of a live session has come, from its events. Pure."""
+
+    def __init__(self) -> None:
+        self._speaking = False
+        self._covered = 0.0  # seconds of the recording whose text is known
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Take an event of `WS /v1/audio/stream` or `WS /v1/realtime`."""
+        kind = event["type"].rpartition(".")[2]
+        if kind == "speech_started":
+            self._speaking = True
+            self._covered = event.get("at_ms", event.get("audio_start_ms")) / 1000
+        elif kind == "speech_stopped":
+            self._speaking = False
+        elif kind == "partial" and "audio_ms" in event:
+            self._covered = event["audio_ms"] / 1000
+        elif kind == "partial":  # realtime does not say how far it goes
+            self._covered += GRID_SECONDS
+        elif kind == "final":
+            self._covered = event["end_ms"] / 1000
+        elif kind == "segment":
+            self._covered = event["end"]
+
+    def behind(self, sent: float) -> bool:
+        """Whether `sent` seconds hold speech whose text must come before there is more."""
+        return self._speaking and sent - self._covered > _AHEAD_SECONDS
+
+
+class Pace:
+    """The pace of one session."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._changed = asyncio.Event()
+        self._last = asyncio.get_running_loop().time()
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Take an event of the session."""
+        self._progress.event(event)
+        self._changed.set()
+
+    async def wait(self, sent: float, step: float) -> None:
+        """Return when the next `step` seconds are due; `sent` were sent before."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._last + step / SPEED - loop.time()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while self._progress.behind(sent + step):
+                    self._changed.clear()
+                    await self._changed.wait()
+        self._last = loop.time()

@@ -1,0 +1,53 @@
+"""Recordings against stock vLLM: the best of its ways counts, and only with the words right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from benchmarks.load.recorded import Rtfx, median
+from benchmarks.load.recorded_rounds import CUT, OURS, WHOLE, ratios
+from benchmarks.load.usage import measured
+
+pytestmark = pytest.mark.unit
+_BURN = "import time\nwhile time.process_time() < 0.5: pass"
+
+
+def served(rtfx: float, cpu_ms: float, wer: float = 0.012) -> Rtfx:
+    return Rtfx(8, 8, 0, rtfx, cpu_ms, wer)
+
+
+def test_ours_is_compared_with_the_fastest_and_with_the_cheapest_way() -> None:
+    found = {OURS: served(120, 10), WHOLE: served(240, 12, 0.2), CUT: served(100, 8)}
+    assert ratios("demo", found) == (
+        "",
+        {"rtfx_ratio_long_demo": 0.5, "cpu_ratio_long_demo": 0.8},
+    )
+
+
+def test_being_faster_with_more_words_wrong_is_no_figure() -> None:
+    found = {OURS: served(300, 5, 0.02), WHOLE: served(240, 12, 0.2), CUT: served(200, 8)}
+    invalid, _ = ratios("demo", found)
+    assert invalid == "WER 0.020, that of the best baseline 0.012"
+    assert ratios("60m", found)[0] == ""  # its words mean nothing
+
+
+def test_recordings_that_failed_are_no_figure() -> None:
+    found = {OURS: served(300, 5), WHOLE: replace(served(240, 12), failed=1)}
+    assert ratios("demo", found)[0] == "1 files failed"
+
+
+def test_of_rounds_the_median_counts() -> None:
+    rounds = [served(100, 10), served(140, 30), served(120, 20)]
+    assert median(rounds) == served(120, 20)
+
+
+def test_what_a_process_that_has_ended_used_is_counted() -> None:
+    """Each recording is decoded in a process of its own."""
+    with measured(psutil.Process()) as usage:
+        subprocess.run([sys.executable, "-c", _BURN], check=True)
+    assert usage.total_cpu_seconds >= 0.45
