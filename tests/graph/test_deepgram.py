@@ -64,12 +64,11 @@ def is_final(message: Any) -> bool:
     return bool(message.type == "Results" and message.is_final)
 
 
-@pytest.mark.parametrize("interim", [True, False])
-async def test_the_words_are_those_of_our_own_protocol(server: Server, interim: bool) -> None:
+async def test_the_words_are_those_of_our_own_protocol(server: Server) -> None:
     for name in ("hello", "station"):
         samples = recordings.samples(name)
-        own = [e async for e in stream_file(server.url, samples, live=False, partials=interim)]
-        async with listening(server, interim_results=interim) as connection:
+        own = [e async for e in stream_file(server.url, samples, live=False)]
+        async with listening(server) as connection:
             await send(connection, pcm(name))
             await connection.send_close_stream()
             messages = await rest(connection)
@@ -77,7 +76,7 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server, interim: 
         assert messages[-1].type == "Metadata"
         assert messages[-1].sha256 == hashlib.sha256(pcm(name)).hexdigest()
         assert messages[-1].duration == pytest.approx(len(samples) / 16_000, abs=0.001)
-        assert interim or all(m.is_final for m in messages[:-1])
+        assert all(m.is_final for m in messages[:-1])
 
 
 async def test_an_utterance_is_told_from_its_start_to_its_end(server: Server) -> None:
