@@ -37,6 +37,9 @@ class DoorSettings(BaseModel):
     keep_alive_seconds: Seconds = Field(
         15.0, gt=0, description="until the next request of an HTTP connection"
     )
+    listen_idle_seconds: Seconds = Field(
+        10.0, gt=0, description="deadline of a client's next audio or KeepAlive on /v1/listen"
+    )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
     max_uploads_per_address: int = Field(128, ge=0, description="0 for no limit")
     max_uploads_per_key: int = Field(128, ge=0, description="0 for no limit")

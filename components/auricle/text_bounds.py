@@ -38,11 +38,16 @@ def check(field: str, text: str | None, most: int) -> None:
 
 def query_fields(query: str) -> dict[str, str]:
     """Parse a URL's query string. Raises BadRequest if it is too long."""
+    return dict(query_pairs(query))
+
+
+def query_pairs(query: str) -> list[tuple[str, str]]:
+    """Parse a query string in which a field may come again. Raises BadRequest as above."""
     if len(query) > QUERY:
         raise BadRequest(
             f"the query string has {len(query)} characters, at most {QUERY} are allowed"
         )
-    return dict(parse_qsl(query, keep_blank_values=True))
+    return parse_qsl(query, keep_blank_values=True)
 
 
 def file_name(name: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.languages import FAMILY
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest, ProtocolError, UnsupportedValue
+from auricle.frontend.deepgram import messages as deepgram
+from auricle.frontend.deepgram.options import parse_options
 from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.realtime import events
@@ -143,6 +146,10 @@ def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:
         lambda text: parse_form([("model", "demo"), (text, "1"), (text, "2")]),
         lambda text: PROMPT.check_language(text[:32]),
         lambda text: query_fields("model=" + text),
+        lambda text: parse_options("encoding=" + quote(text[:200], errors="replace")),
+        lambda text: parse_options(quote(text[:200], errors="replace") + "=1"),
+        lambda text: deepgram.parse_message(json.dumps({"type": text[:1000]})),
+        lambda text: deepgram.parse_message(text.replace("\ud800", "")),
         file_name,
     ],
 )

@@ -47,7 +47,7 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings",),
-    ("stream", "realtime", "transcriptions", "diagnosis"),
+    ("stream", "realtime", "deepgram", "transcriptions", "diagnosis"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -10,6 +10,7 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.deepgram.session import listen_protocol
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
@@ -211,11 +212,13 @@ def _services(
     realtime = RealtimeProtocol(frontend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
+    listening = listen_protocol(frontend)
     return Services(
         models=frontend.models,
         access=access,
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
+        listen=lambda socket: sockets.serve(socket, listening),
         transcriptions=TranscriptionRequests(
             frontend, access, RecordingTranscriber(frontend, decoders), key_limits
         ),

@@ -41,6 +41,7 @@ class Services:
     access: Access
     stream: WebSocketSessions
     realtime: WebSocketSessions
+    listen: WebSocketSessions
     transcriptions: ASGIApp
     transcription_openapi: dict[str, Any]
     registry: Registry
@@ -90,6 +91,10 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     @app.websocket("/v1/realtime")
     async def realtime(socket: WebSocket) -> None:
         await services.realtime(socket)
+
+    @app.websocket("/v1/listen")
+    async def listen(socket: WebSocket) -> None:
+        await services.listen(socket)
 
     return app
 

@@ -27,9 +27,16 @@ def error_body(error: AuricleError) -> dict[str, object]:
 
 def error_response(error: AuricleError) -> JSONResponse:
     """Return the response: status, body, and `Retry-After` if the error says when to retry."""
+    return JSONResponse(
+        error_body(error), status_code=error.http_status, headers=error_headers(error)
+    )
+
+
+def error_headers(error: AuricleError) -> dict[str, str]:
+    """Return the headers of a response that tells an error, whatever its body."""
     headers = {}
     if error.retry_after_seconds:
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
     if error.http_status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(error_body(error), status_code=error.http_status, headers=headers)
+    return headers

@@ -7,13 +7,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import WebSocket, WebSocketDisconnect
+from fastapi import Response, WebSocket, WebSocketDisconnect
 
 from auricle.audio.pcm import milliseconds
 from auricle.errors import (
     UNFORESEEN,
     AuricleError,
-    BadRequest,
     DeadlineExceeded,
     Overloaded,
 )
@@ -24,13 +23,13 @@ from auricle.frontend.doors.addresses import address_of, host_of
 from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.queries import query_string, says_it_resumes
 from auricle.frontend.doors.seats import Seat
 from auricle.frontend.doors.session_log import RefusalLog, log_ended
 from auricle.frontend.doors.socket_protocol import JOIN
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
-from auricle.quoting import quoted
 from auricle.tasks import Patience, within
 from auricle.text_bounds import query_fields
 
@@ -38,18 +37,6 @@ log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 # Close codes of sessions that ended without an error; each error class has its own.
 _DONE, _GOING = 1000, 1012
-
-
-def _query(socket: WebSocket) -> dict[str, str]:
-    return query_fields(socket.scope["query_string"].decode("latin-1"))
-
-
-def _resumes(socket: WebSocket) -> bool:
-    """Whether a client says that it was admitted before. Raises BadRequest."""
-    value = _query(socket).get("resume", "false")
-    if value not in ("true", "false"):
-        raise BadRequest(f"resume is {quoted(value)}; it must be true or false")
-    return value == "true"
 
 
 def _not_joined(_enough: int) -> bool:
@@ -98,7 +85,12 @@ class ClientSocket:
     @property
     def query(self) -> dict[str, str]:
         """The query parameters of the URL. Raises BadRequest if there are too many to read."""
-        return _query(self._socket)
+        return query_fields(self.query_string)
+
+    @property
+    def query_string(self) -> str:
+        """The query of the URL as it was sent, of any length."""
+        return query_string(self._socket)
 
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
@@ -180,6 +172,8 @@ class SocketProtocol:
     """`serve` runs a session until it is done; `error` returns the last message of a failed one.
 
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
+    `check` raises BadRequest for a query with which a client is refused at the handshake, and
+    `denial` is the response of any refusal there.
     """
 
     name: str
@@ -187,6 +181,8 @@ class SocketProtocol:
     error: Callable[[AuricleError], str]
     subprotocols: Sequence[str] = ()
     resumes: bool = False
+    check: Callable[[str], None] = lambda _query: None
+    denial: Callable[[AuricleError], Response] = error_response
 
 
 class SocketSessions:
@@ -219,7 +215,8 @@ class SocketSessions:
             client = self._access.client(socket.headers, "live")
             name = f"sess_{uuid.uuid4().hex}"
             sharer = client.counts_as(host_of(socket.client))
-            resumes = protocol.resumes and _resumes(socket)
+            resumes = protocol.resumes and says_it_resumes(socket)
+            protocol.check(query_string(socket))
             with self._key_limits.one(client), self._front_door.counted(sharer) as seat:
                 async with self._front_door.admitted(
                     client.tenant, name, seat, resumes=resumes, priority=client.key.rank
@@ -234,7 +231,7 @@ class SocketSessions:
         except AuricleError as error:
             self._metrics.ended(error.code)
             self._refusals.refused(address_of(socket.client), error.code, str(error))
-            await socket.send_denial_response(error_response(error))
+            await socket.send_denial_response(protocol.denial(error))
 
     async def _serve(
         self, socket: WebSocket, protocol: SocketProtocol, connection: ClientSocket

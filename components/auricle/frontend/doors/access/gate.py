@@ -11,6 +11,8 @@ from auricle.text_bounds import OFFERED_PROTOCOLS
 
 # Browsers cannot set headers of a WebSocket, so OpenAI's clients send the key as a subprotocol.
 _SUBPROTOCOL_KEY = "openai-insecure-api-key."
+# Deepgram's offer one of these and then the key; in the header they write `Token KEY`.
+_SCHEMES = ("bearer", "token")
 
 
 class Access:
@@ -59,12 +61,13 @@ def subprotocols(headers: Mapping[str, str]) -> list[str]:
 
 def _secret(headers: Mapping[str, str]) -> str | None:
     scheme, _, secret = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and secret.strip():
+    if scheme.lower() in _SCHEMES and secret.strip():
         return secret.strip()
-    for name in _offered(headers):
+    offered = _offered(headers)
+    for name in offered:
         if name.startswith(_SUBPROTOCOL_KEY):
             return name.removeprefix(_SUBPROTOCOL_KEY)
-    return None
+    return offered[1] if offered[0].lower() in _SCHEMES and len(offered) == 2 else None
 
 
 def _offered(headers: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Deepgram's live protocol, on `WS /v1/listen`."""

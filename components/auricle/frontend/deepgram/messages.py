@@ -1,0 +1,177 @@
+"""The messages of Deepgram's live protocol, and their JSON. No I/O.
+
+Names and fields are Deepgram's. Times are in seconds from the start of the session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from starlette.responses import JSONResponse, Response
+
+from auricle import __version__
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.errors import CLOSE_INTERNAL, AuricleError, BadRequest, ProtocolError
+from auricle.frontend.doors.field_errors import json_fault
+from auricle.frontend.doors.http_errors import error_headers
+from auricle.quoting import escaped
+
+Reply = dict[str, Any]
+_LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
+_CHANNEL = [0, 1]  # the first of one
+
+
+class NoAudio(BadRequest):
+    """The client sent neither audio nor KeepAlive; the close code is Deepgram's for that."""
+
+    code = "no_audio"
+    close_code = CLOSE_INTERNAL
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"NET-0001: neither audio nor a KeepAlive message came within {seconds:g} s"
+        )
+
+
+class KeepAlive(msgspec.Struct, frozen=True, tag="KeepAlive"):
+    """The client stays, and has no audio now."""
+
+
+class Finalize(msgspec.Struct, frozen=True, tag="Finalize"):
+    """All audio so far becomes final text."""
+
+
+class CloseStream(msgspec.Struct, frozen=True, tag="CloseStream"):
+    """The audio has ended."""
+
+
+class Configure(msgspec.Struct, frozen=True, tag="Configure"):
+    """Change options of the session, which cannot be done here."""
+
+
+ClientMessage = KeepAlive | Finalize | CloseStream | Configure
+_JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
+
+
+def parse_message(text: str) -> ClientMessage:
+    """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
+    if len(text) > _LONGEST:
+        raise ProtocolError(f"a text message has at most {_LONGEST} characters, not {len(text)}")
+    try:
+        return _JSON.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(
+            "not a message that is supported (KeepAlive, Finalize, CloseStream, Configure): "
+            + json_fault(error)
+        ) from None
+
+
+def encode(reply: Reply) -> str:
+    """Return the message as JSON text."""
+    return msgspec.json.encode(reply).decode()
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Makes the messages of one session; `request` is its name, `model` the served one's."""
+
+    request: str
+    model: str
+
+    def results(
+        self,
+        text: str,
+        start: float,
+        end: float,
+        *,
+        is_final: bool,
+        speech_final: bool = False,
+        from_finalize: bool = False,
+    ) -> Reply:
+        """Return the transcript of the audio between two times."""
+        # There are no times of words; nor is there a confidence, which clients need as a number.
+        alternative = {"transcript": text, "confidence": 0.0, "words": []}
+        return {
+            "type": "Results",
+            "channel_index": _CHANNEL,
+            "duration": round(end - start, 3),
+            "start": round(start, 3),
+            "is_final": is_final,
+            "speech_final": speech_final,
+            "from_finalize": from_finalize,
+            "channel": {"alternatives": [alternative]},
+            "metadata": {
+                "request_id": self.request,
+                "model_info": self._model_info,
+                "model_uuid": self.model,
+            },
+        }
+
+    def metadata(
+        self, seconds: float, sha256: str, created: datetime, warnings: tuple[str, ...]
+    ) -> Reply:
+        """Return the session's last message. `warnings` is an extension of Deepgram's."""
+        return {
+            "type": "Metadata",
+            "transaction_key": "deprecated",
+            "request_id": self.request,
+            "sha256": sha256,
+            "created": created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "duration": round(seconds, 3),
+            "channels": 1,
+            "models": [self.model],
+            "model_info": {self.model: self._model_info},
+            "warnings": warnings,
+        }
+
+    def configure_failure(self) -> Reply:
+        """Return the answer to Configure."""
+        return {
+            "type": "ConfigureFailure",
+            "request_id": self.request,
+            "code": "CONFIGURE_KEYTERMS_NOT_SUPPORTED",
+            "description": "options cannot change within a session; open another connection",
+        }
+
+    @property
+    def _model_info(self) -> dict[str, str]:
+        return {"name": self.model, "version": __version__, "arch": "auricle"}
+
+
+def speech_started(sample: int) -> Reply:
+    """Return the message of speech that began at a session sample (16 kHz)."""
+    return {"type": "SpeechStarted", "channel": _CHANNEL, "timestamp": sample / SAMPLE_RATE}
+
+
+def utterance_end(sample: int) -> Reply:
+    """Return the message of a silence since a session sample (16 kHz)."""
+    return {"type": "UtteranceEnd", "channel": _CHANNEL, "last_word_end": sample / SAMPLE_RATE}
+
+
+def error_message(error: AuricleError) -> Reply:
+    """Return the last message of a session that failed."""
+    return {
+        "type": "Error",
+        "variant": error.code,
+        "description": error.for_client,
+        "code": error.code,
+    }
+
+
+def schema_error(error: ProtocolError, text: str) -> Reply:
+    """Return the answer to a text message that is none; the session continues."""
+    return {
+        "type": "Error",
+        "variant": "SchemaError",
+        "description": error.for_client,
+        "message": escaped(text),
+    }
+
+
+def denial(error: AuricleError) -> Response:
+    """Return the response to a handshake that is refused."""
+    body = {"err_code": error.code, "err_msg": error.for_client, "request_id": ""}
+    return JSONResponse(body, error.http_status, error_headers(error))

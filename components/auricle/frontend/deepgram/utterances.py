@@ -1,0 +1,136 @@
+"""What a client is told of its speech, and when. No I/O, no clock.
+
+Endpointing finds where speech ends before its text is known. Such a place is kept as a mark until
+the text up to it was told, so that `speech_final`, `UtteranceEnd` and the answer to `Finalize`
+follow the text that they are about.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.voice_activity import VAD_FRAME
+from auricle.frontend.deepgram.messages import Replies, Reply, speech_started, utterance_end
+from auricle.frontend.deepgram.options import ListenOptions
+from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
+from auricle.messages import Final, Partial
+
+# Of less audio at its end, a processor makes no segment of its own, so that no final comes.
+_SHORTEST_SEGMENT = SAMPLE_RATE // 10
+# How much later than its first sample speech is found.
+_ONSET = 4 * VAD_FRAME
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What is told once the speech of session samples [begin, at) has its text."""
+
+    kind: Literal["endpoint", "finalize", "gap"]
+    begin: int
+    at: int
+
+
+class Utterances:
+    """Turns the speech and text of one session into messages. Calls must not overlap.
+
+    Positions are session samples (16 kHz).
+    """
+
+    def __init__(self, options: ListenOptions, replies: Replies) -> None:
+        self._options = options
+        self._replies = replies
+        gap_ms = options.utterance_end_ms
+        self._gap = None if gap_ms is None else gap_ms * SAMPLE_RATE // 1000
+        self._marks: deque[_Mark] = deque()
+        self._begin: int | None = None  # of the speech that has not ended
+        self._text_until = 0  # up to there all speech has its text
+        self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
+        self._words = False  # text was told since the last UtteranceEnd
+
+    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events`; it has listened up to sample `until`.
+
+        Call this before the processor gets the pieces: their text may come at once.
+        """
+        replies: list[Reply] = []
+        for event in events:
+            if isinstance(event, SpeechStarted):
+                self._gap_until(event.at)
+                self._quiet_since = None
+                replies += [speech_started(event.at)] if self._options.vad_events else []
+            elif isinstance(event, SpeechStopped):
+                self._quiet_since = event.at
+            elif isinstance(event, Piece):
+                self._passed(event)
+        self._gap_until(until - _ONSET)
+        return replies + self._settled()
+
+    def finalized(self, at: int) -> list[Reply]:
+        """The client wants the text of all audio up to `at`, where its speech was ended."""
+        self._marks.append(_Mark("finalize", at, at))
+        return self._settled()
+
+    def partial(self, event: Partial) -> list[Reply]:
+        """The open segment has text that may change."""
+        if not self._options.interim_results:
+            return []
+        text = event.committed + event.partial
+        start = event.resume.segment_start / SAMPLE_RATE
+        return [self._replies.results(text, start, event.audio_ms / 1000, is_final=False)]
+
+    def final(self, event: Final) -> list[Reply]:
+        """A segment has its final text."""
+        self._text_until = event.resume.segment_start
+        self._words = self._words or bool(event.text)
+        return self._settled(event)
+
+    def _passed(self, piece: Piece) -> None:
+        if self._begin is None:
+            self._begin = piece.start
+        if piece.boundary == "endpoint":
+            self._marks.append(_Mark("endpoint", self._begin, piece.end))
+            self._begin = None
+
+    def _gap_until(self, at: int) -> None:
+        """Nobody speaks between the last end of speech and `at`."""
+        since = self._quiet_since
+        if since is not None and self._gap is not None and at - since >= self._gap:
+            self._marks.append(_Mark("gap", since, since))
+            self._quiet_since = None
+
+    def _settled(self, final: Final | None = None) -> list[Reply]:
+        """Tell the final, and the marks whose text was told with it or before."""
+        marks = self._due()
+        kinds = {mark.kind for mark in marks}
+        ended = "endpoint" in kinds and self._options.speech_final
+        finalized = "finalize" in kinds
+        replies: list[Reply] = []
+        if final is not None or ended or finalized:
+            # Without a final the text was told before, and this one is empty.
+            at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
+            told = ("", at, at)
+            if final is not None:
+                told = (final.text, final.start_ms / 1000, final.end_ms / 1000)
+            replies.append(
+                self._replies.results(
+                    *told, is_final=True, speech_final=ended, from_finalize=finalized
+                )
+            )
+        for mark in marks:
+            if mark.kind == "gap" and self._words:
+                replies.append(utterance_end(mark.at))
+                self._words = False
+        return replies
+
+    def _due(self) -> list[_Mark]:
+        due = []
+        while self._marks:
+            mark = self._marks[0]
+            if mark.at - max(mark.begin, self._text_until) >= _SHORTEST_SEGMENT:
+                break
+            due.append(self._marks.popleft())
+        return due

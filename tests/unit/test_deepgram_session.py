@@ -1,0 +1,175 @@
+"""Sessions of `/v1/listen`: at the handshake, and against a made-up processor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import websockets
+from prometheus_client import CollectorRegistry
+
+from auricle.errors import DeadlineExceeded
+from auricle.frontend.deepgram.session import ListenProtocol
+from auricle.frontend.doors.access.keys import ANYONE, new_key
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.transcript_bus import NoBus
+from auricle.settings import FrontendSettings
+from benchmarks.live.frontend import InstantDetector, Processor, _Steady
+from tests.unit.front import Front, last_words
+
+pytestmark = pytest.mark.unit
+AUDIO = "encoding=linear16&sample_rate=16000"
+FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
+LOUD = np.full(16_000, 8_000, "<i2").tobytes()
+QUIET = bytes(32_000)
+
+
+class Client:
+    """One connection's client, which sends these messages and then only reads."""
+
+    session, trace = "sess_1", ""
+    client = SimpleNamespace(key=ANYONE, tenant="default")
+
+    def __init__(self, query: str, *messages: str | bytes) -> None:
+        self.query_string = query
+        self._messages = list(messages)
+        self.told: list[dict[str, Any]] = []
+        self.charged = 0.0
+        self.went_at: int | None = None
+
+    async def receive(
+        self, seconds: float, what: str, _enough: int = 0
+    ) -> tuple[str | None, bytes]:
+        for _ in range(20):  # everything that is on its way gets through
+            await asyncio.sleep(0)
+        if not self._messages:
+            raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
+        message = self._messages.pop(0)
+        return (message, b"") if isinstance(message, str) else (None, message)
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def heard(self, seconds: float) -> None:
+        self.charged += seconds
+
+    def goes_at(self, samples: int) -> None:
+        self.went_at = samples
+
+    async def send(self, text: str) -> None:
+        self.told.append(json.loads(text))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"] for message in self.told]
+
+
+async def served(*messages: str | bytes, query: str = AUDIO, leaving: bool = False) -> Client:
+    """A client whose session has run to its end."""
+    settings, processor = FrontendSettings(), cast(Any, Processor())
+    frontend = Frontend(
+        settings,
+        ("demo",),
+        ProcessorEndpoints(*[processor] * 5, cast(Any, _Steady())),
+        cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
+        InstantDetector(),
+        NoBus(),
+        FrontendMetrics(CollectorRegistry(), settings),
+    )
+    client = Client(query, *messages)
+    async with asyncio.timeout(60):
+        await ListenProtocol(frontend).serve(cast(Any, client))
+    return client
+
+
+async def test_a_session_ends_with_its_text_and_metadata() -> None:
+    client = await served(LOUD, QUIET, CLOSE)
+    assert client.kinds == ["Results", "Metadata"]
+    results, metadata = client.told
+    assert results["channel"]["alternatives"] == [
+        {"transcript": "word", "confidence": 0.0, "words": []}
+    ]
+    assert (results["is_final"], results["speech_final"]) == (True, True)
+    assert (metadata["duration"], metadata["channels"]) == (2.0, 1)
+    assert client.charged == 2.0
+
+
+async def test_speech_that_is_finalized_within_a_sample_goes_on_after_it() -> None:
+    client = await served(LOUD[:-1], FINALIZE, LOUD[-1:] + LOUD, CLOSE)
+    first, second, metadata = client.told
+    assert (first["from_finalize"], second["from_finalize"]) == (True, False)
+    assert metadata["duration"] == 2.0
+
+
+async def test_a_message_that_is_none_is_answered_and_the_session_continues() -> None:
+    client = await served("nonsense", '{"type": "Stop"}', '{"type": "KeepAlive"}', LOUD, CLOSE)
+    assert client.kinds == ["Error", "Error", "Results", "Metadata"]
+    assert [e["variant"] for e in client.told[:2]] == ["SchemaError"] * 2
+    assert client.told[1]["description"].startswith("not a message that is supported (KeepAlive,")
+
+
+async def test_options_cannot_change_within_a_session() -> None:
+    client = await served('{"type": "Configure", "keyterms": ["Ada"]}', CLOSE)
+    assert client.kinds == ["ConfigureFailure", "Metadata"]
+
+
+async def test_a_client_is_told_what_has_no_effect() -> None:
+    client = await served(CLOSE, query=f"{AUDIO}&punctuate=true")
+    assert client.told[-1]["warnings"] == ["punctuate has no effect"]
+
+
+async def test_a_server_that_leaves_ends_the_session_with_its_text() -> None:
+    client = await served(LOUD, leaving=True)
+    assert client.kinds == ["Metadata"]
+    assert client.went_at == 0  # it left before the audio came
+
+
+# ── at the door ─────────────────────────────────────────────────────────────
+
+
+async def refusal(front: Front, path: str, **options: Any) -> tuple[int, dict[str, str]]:
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await front.connect(path, **options)
+    response = refused.value.response
+    return response.status_code, json.loads(response.body or b"{}")
+
+
+async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> None:
+    front = Front()
+    async with front.serving():
+        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=2")
+        assert status == 400
+        assert body["err_code"] == "unsupported_value"
+        assert "channels '2' cannot be used: it must be 1" in body["err_msg"]
+        status, body = await refusal(front, f"/v1/listen?{AUDIO}&model=nova-9")
+        assert (status, body["err_code"]) == (404, "model_not_found")
+
+
+async def test_a_key_is_taken_as_deepgrams_clients_send_it() -> None:
+    secret, key = new_key("acme")
+    front = Front([key])
+    path = f"/v1/listen?{AUDIO}"
+    async with front.serving():
+        assert (await refusal(front, path))[0] == 401
+        assert (await refusal(front, path, subprotocols=["token", "wrong"]))[0] == 401
+        token = {"Authorization": f"Token {secret}"}
+        address = front.url.replace("http", "ws") + path
+        async with websockets.connect(address, additional_headers=token):
+            pass
+        async with front.connect(path, subprotocols=["token", secret]) as socket:
+            assert socket.subprotocol == "token"
+
+
+async def test_a_client_that_sends_neither_audio_nor_keep_alive_is_told_so() -> None:
+    front = Front(listen_idle_seconds=0.05)
+    async with front.serving(), front.connect(f"/v1/listen?{AUDIO}") as socket:
+        said, code, reason = await last_words(socket)
+    assert json.loads(said)["code"] == "no_audio"
+    assert code == 1011
+    assert reason.startswith("NET-0001: neither audio nor a KeepAlive message came within 0.05 s")
