@@ -9,26 +9,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from auricle.launcher.log_lines import plain
+from auricle.process.repeat_counts import (
+    INFO_LINES,
+    KIND_CHARACTERS,
+    OTHERS,
+    PERIOD_SECONDS,
+    WARNING_LINES,
+    RepeatCounts,
+)
 
-_PERIOD_SECONDS = 60.0
-# Lines of one kind and process per period; fewer of those that warn.
-_INFO_LINES, _WARNING_LINES = 600, 20
-_MOST_KINDS = 500
-_KIND_CHARACTERS = 200
 # `2026-…T…Z  ERROR module: …`, and a JSON object that names its module.
 _RUST = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z +(ERROR|WARN|INFO|DEBUG|TRACE) (.*)")
 _JSON_LEVEL = re.compile(r'"level": ?"(ERROR|WARN|INFO|DEBUG|TRACE)"')
 _VALUES = re.compile(r"[0-9a-f-]{8,}|\d+")
-_MANY = "lines of other kinds"
-
-
-@dataclass
-class _Count:
-    shown: int = 0
-    held_back: int = 0
 
 
 class Floods:
@@ -44,7 +39,7 @@ class Floods:
         self._say = say
         self._clock = clock
         self._began = 0.0
-        self._counts: dict[tuple[str, str], _Count] = {}
+        self._counts = RepeatCounts[tuple[str, str]]()
 
     def passes(self, process: str, line: str) -> bool:
         """Whether this line of a process is shown."""
@@ -54,27 +49,14 @@ class Floods:
         kind, most = found
         if not self._counts:
             self._began = self._clock()
-        key = (process, kind)
-        if key not in self._counts and len(self._counts) >= _MOST_KINDS:
-            key = (process, _MANY)
-        count = self._counts.setdefault(key, _Count())
-        if count.shown < most:
-            count.shown += 1
-            return True
-        count.held_back += 1
-        return False
+        return self._counts.shows(self._counts.bounded((process, kind), (process, OTHERS)), most)
 
     def sum_up(self) -> None:
         """Say how many lines were held back, if the period is over; call it often."""
-        if not self._counts or self._clock() < self._began + _PERIOD_SECONDS:
+        if not self._counts or self._clock() < self._began + PERIOD_SECONDS:
             return
-        counts, self._counts = self._counts, {}
-        for (process, kind), count in counts.items():
-            if count.held_back:
-                self._say(
-                    process,
-                    f"{count.held_back} more lines within {_PERIOD_SECONDS:g} s of: {kind}",
-                )
+        for (process, kind), number in self._counts.end():
+            self._say(process, f"{number} more lines within {PERIOD_SECONDS:g} s of: {kind}")
 
 
 def _kind(line: str) -> tuple[str, int] | None:
@@ -88,5 +70,5 @@ def _kind(line: str) -> tuple[str, int] | None:
     if level is None:
         return None
     warns = level.group(1) in ("ERROR", "WARN")
-    kind = _VALUES.sub("#", text)[:_KIND_CHARACTERS].strip()
-    return kind, _WARNING_LINES if warns else _INFO_LINES
+    kind = _VALUES.sub("#", text)[:KIND_CHARACTERS].strip()
+    return kind, WARNING_LINES if warns else INFO_LINES

@@ -5,22 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
-_PERIOD_SECONDS = 60.0
-# Lines of one kind per period. Errors are rarer, and have tracebacks.
-_INFO_LINES, _WARNING_LINES = 600, 20
-_MOST_KINDS = 500
-_TEMPLATE_CHARACTERS = 200
-_MANY = "lines of other kinds"
+from auricle.process.repeat_counts import (
+    INFO_LINES,
+    KIND_CHARACTERS,
+    OTHERS,
+    PERIOD_SECONDS,
+    WARNING_LINES,
+    RepeatCounts,
+)
+
 Kind = tuple[str, str]
-
-
-@dataclass
-class _Count:
-    level: int
-    shown: int = 0
-    held_back: int = 0
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
@@ -39,9 +34,9 @@ class Repeats(logging.Filter):
     def __init__(
         self,
         later: Callable[[float, Callable[[], None]], object] = _later,
-        period_seconds: float = _PERIOD_SECONDS,
-        info_lines: int = _INFO_LINES,
-        warning_lines: int = _WARNING_LINES,
+        period_seconds: float = PERIOD_SECONDS,
+        info_lines: int = INFO_LINES,
+        warning_lines: int = WARNING_LINES,
     ) -> None:
         """`later(seconds, call)` schedules a call, by default on a thread of its own."""
         super().__init__()
@@ -50,36 +45,33 @@ class Repeats(logging.Filter):
         self._info_lines = info_lines
         self._warning_lines = warning_lines
         self._lock = threading.Lock()
-        self._counts: dict[Kind, _Count] = {}
+        self._counts = RepeatCounts[Kind]()
+        self._levels: dict[Kind, int] = {}  # of the first line of each kind
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is shown."""
         if record.levelno < logging.INFO or record.__dict__.pop("sums_up", False):
             return True
-        kind = (record.name, str(record.msg).partition("\n")[0][:_TEMPLATE_CHARACTERS])
+        kind = (record.name, str(record.msg).partition("\n")[0][:KIND_CHARACTERS])
         lines = self._info_lines if record.levelno < logging.WARNING else self._warning_lines
         with self._lock:
             begins = not self._counts
-            if kind not in self._counts and len(self._counts) >= _MOST_KINDS:
-                kind = ("", _MANY)
-            count = self._counts.setdefault(kind, _Count(record.levelno))
-            shown = count.shown < lines
-            if shown:
-                count.shown += 1
-            else:
-                count.held_back += 1
+            kind = self._counts.bounded(kind, ("", OTHERS))
+            self._levels.setdefault(kind, record.levelno)
+            shown = self._counts.shows(kind, lines)
         if begins:
             self._later(self._period_seconds, self._period_over)
         return shown
 
     def _period_over(self) -> None:
         with self._lock:
-            counts, self._counts = self._counts, {}
-        for (name, template), count in counts.items():
-            if count.held_back:
-                logging.getLogger(name or __name__).log(
-                    count.level,
-                    "%d more lines within %g s of: %s",
-                    *(count.held_back, self._period_seconds, template),
-                    extra={"sums_up": True},
-                )
+            held_back = self._counts.end()
+            levels, self._levels = self._levels, {}
+        for kind, number in held_back:
+            name, template = kind
+            logging.getLogger(name or __name__).log(
+                levels[kind],
+                "%d more lines within %g s of: %s",
+                *(number, self._period_seconds, template),
+                extra={"sums_up": True},
+            )
