@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from auricle.errors import UnknownModel
@@ -10,6 +11,9 @@ from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.link import LinkObserver, ProcessorLink
 from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.listening.endpointing import GateEvent
+from auricle.frontend.listening.feature_ingest import FeatureIngest
+from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.timing import SessionTimer
@@ -56,6 +60,13 @@ class Frontend:
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""
         return Lead(self.settings.ahead_seconds + late_seconds)
+
+    async def listened(self, ingest: Ingest | FeatureIngest, trace: str) -> list[GateEvent]:
+        """Process the next slice of what a client sent; return what was found in it."""
+        began = time.monotonic()
+        events = await ingest.process()
+        self.tracer.record("voice_activity", trace, began, time.monotonic())
+        return events
 
     def link(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -169,11 +168,7 @@ class _Session:
         self._digest.update(data)
         self._ingest.take(self._whole(data))
         while self._ingest.ready:
-            began = time.monotonic()
-            events = await self._ingest.process()
-            self._frontend.tracer.record(
-                "voice_activity", self._socket.trace, began, time.monotonic()
-            )
+            events = await self._frontend.listened(self._ingest, self._socket.trace)
             await self._hand_over(events)
             await self._turn.give_way()
 

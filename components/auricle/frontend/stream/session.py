@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 
@@ -114,11 +113,7 @@ class _Session:
         """Process a frame slice by slice, however large it is; others run in between."""
         self._ingest.take(data)
         while self._ingest.ready:
-            began = time.monotonic()
-            events = await self._ingest.process()
-            self._frontend.tracer.record(
-                "voice_activity", self._socket.trace, began, time.monotonic()
-            )
+            events = await self._frontend.listened(self._ingest, self._socket.trace)
             await self._hand_over(events)
             await self._heard()
             await self._turn.give_way()
