@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,19 @@ def replaced(document: str, name: str, text: str) -> str:
     if not (begin and end):
         raise ValueError(f"the document has no section between {marks[0]!r} and {marks[1]!r}")
     return f"{before}{marks[0]}\n{text}{marks[1]}{after}"
+
+
+def parser(description: str | None, command: str) -> argparse.ArgumentParser:
+    """Return what every report can be told: its result, and the `command` that it publishes."""
+    found = argparse.ArgumentParser(description=description)
+    found.add_argument("result", type=Path)
+    found.add_argument("--command", default=command)
+    return found
+
+
+def publish(name: str, path: Path, section: Callable[[dict[str, Any]], Iterator[str]]) -> None:
+    """Write the section of the result at `path`, and the plots beside it."""
+    write(name, section(json.loads(path.read_text())), path.parent)
 
 
 def write(name: str, lines: Iterator[str], plots: Path) -> None:

@@ -5,8 +5,6 @@ python -m benchmarks.hostile.report build/hostile.json
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,16 +63,16 @@ def section(result: dict[str, Any], command: str, notes: str, note: str = "") ->
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    published = "python -m benchmarks.hostile --out build/hostile.json [--quick]"
-    parser.add_argument("--command", default=published)
+    parser = generated.parser(
+        __doc__, "python -m benchmarks.hostile --out build/hostile.json [--quick]"
+    )
     parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
     parser.add_argument("--note", default="", help="a sentence about this run")
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
-    lines = section(result, arguments.command, arguments.notes.read_text(), arguments.note)
-    generated.write("hostile", lines, arguments.result.parent)
+    told = arguments.notes.read_text(), arguments.note
+    generated.publish(
+        "hostile", arguments.result, lambda result: section(result, arguments.command, *told)
+    )
 
 
 if __name__ == "__main__":

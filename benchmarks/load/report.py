@@ -8,8 +8,6 @@ the notes, numbers only from the JSON.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,15 +162,14 @@ def _by_process(details: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("--command", default="python -m benchmarks.load --suite --quick --out FILE")
+    """See the module."""
+    parser = generated.parser(__doc__, "python -m benchmarks.load --suite --quick --out FILE")
     parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
     notes = arguments.notes.read_text() if arguments.notes.exists() else ""
-    lines = section(result, arguments.command, notes)
-    generated.write("load", lines, arguments.result.parent)
+    generated.publish(
+        "load", arguments.result, lambda result: section(result, arguments.command, notes)
+    )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ python -m benchmarks.overload.report build/overload.json
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from benchmarks import generated
@@ -80,13 +77,13 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    published = "python -m benchmarks.overload --out build/overload.json [--quick]"
-    parser.add_argument("--command", default=published)
+    parser = generated.parser(
+        __doc__, "python -m benchmarks.overload --out build/overload.json [--quick]"
+    )
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
-    generated.write("overload", section(result, arguments.command), arguments.result.parent)
+    generated.publish(
+        "overload", arguments.result, lambda result: section(result, arguments.command)
+    )
 
 
 if __name__ == "__main__":

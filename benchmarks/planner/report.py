@@ -5,8 +5,6 @@ python -m benchmarks.planner.report build/planner/planner.json
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,14 +120,14 @@ def _names(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("--command", default="python -m benchmarks.planner --out FILE")
+    """See the module."""
+    parser = generated.parser(__doc__, "python -m benchmarks.planner --out FILE")
     parser.add_argument("--notes", type=Path, default=Path(__file__).with_name("NOTES.md"))
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
-    lines = section(result, arguments.command, arguments.notes.read_text())
-    generated.write("planner", lines, arguments.result.parent)
+    notes = arguments.notes.read_text()
+    generated.publish(
+        "planner", arguments.result, lambda result: section(result, arguments.command, notes)
+    )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ python -m benchmarks.ways.report build/ways.json
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from benchmarks import generated
@@ -51,13 +48,9 @@ def _row(way: str, measured: dict[str, float]) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    published = "python -m benchmarks.ways --out build/ways.json"
-    parser.add_argument("--command", default=published)
+    parser = generated.parser(__doc__, "python -m benchmarks.ways --out build/ways.json")
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
-    generated.write("ways", section(result, arguments.command), arguments.result.parent)
+    generated.publish("ways", arguments.result, lambda result: section(result, arguments.command))
 
 
 if __name__ == "__main__":
