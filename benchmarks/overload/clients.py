@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from auricle.errors import Overloaded
 from auricle.load.chunk_load import ChunkLoad
 from auricle.processor.admission import Admission
-from benchmarks.overload.machines import Machine, Simulation, spread
+from benchmarks.load.metrics import percentile
+from benchmarks.overload.machines import (
+    CHUNK_SPREAD,
+    SESSION_SPREAD,
+    Machine,
+    Simulation,
+    spread,
+)
 
 CHUNK_SECONDS = 0.64
 TARGET_SECONDS = 0.3
@@ -38,8 +45,7 @@ class Outcome:
         """Whether the session was inside the SLO."""
         if self.stop > STOP_SECONDS:
             return False
-        worst = sorted(self.late)
-        return not worst or worst[int(0.95 * (len(worst) - 1))] <= TARGET_SECONDS
+        return not self.late or percentile(self.late, 0.95) <= TARGET_SECONDS
 
 
 @dataclass
@@ -83,6 +89,7 @@ class Session:
     def __init__(self, server: Server, outcome: Outcome, name: str, *, silent: bool) -> None:
         self._server, self._outcome, self._name = server, outcome, name
         self._silent = silent
+        self._work = spread(server.sim.dice, SESSION_SPREAD)
         self._live: AbstractContextManager[None] | None = None
         self._due: list[float] = []  # grid points without text
         self._under_way = False
@@ -149,7 +156,7 @@ class Session:
                 self._finished()
             self._decode()
 
-        server.machine.submit(spread(server.sim.dice), done)
+        server.machine.submit(self._work * spread(server.sim.dice, CHUNK_SPREAD), done)
 
     def _finished(self) -> None:
         sim = self._server.sim

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from auricle.errors import Overloaded
-from auricle.load.chunk_load import ChunkLoad
+from auricle.load.chunk_load import ChunkLoad, Tail
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.processor.fair_shares import KEPT_SECONDS
@@ -33,7 +33,7 @@ class Carries(AdaptiveLimit):
     def admitted(self) -> int:
         return self.sessions
 
-    def look(self, sessions: float, tail: float, seconds: float) -> None:
+    def look(self, sessions: float, tail: Tail, seconds: float) -> None:
         self.looked = sessions
 
 

@@ -1,9 +1,11 @@
 """How chunks are measured, and what a refusal does to the cadence of a running session."""
 
+import math
+
 import pytest
 
 from auricle.errors import Overloaded
-from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad
+from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad, Tail
 from auricle.processor.pacing import Pacing
 
 pytestmark = pytest.mark.unit
@@ -81,13 +83,25 @@ def test_a_refusal_stretches_it_most_until_the_next_answer() -> None:
 
 def test_the_tail_is_that_of_the_last_seconds_and_one_straggler_is_none() -> None:
     loaded = Loaded()
-    assert loaded.load.tail == 0
+    assert loaded.load.tail == Tail()
     loaded.take(0.1, count=20)
     with loaded.load.chunk(loaded.clock.now - 9.0):
         pass
-    assert loaded.load.tail == pytest.approx(0.1)
+    assert loaded.load.tail.p95 == loaded.load.tail.p997 == pytest.approx(0.1)
     loaded.clock.now += TAIL_SECONDS + 1
-    assert loaded.load.tail == 0
+    assert loaded.load.tail == Tail()
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.05])
+def test_a_rare_lateness_is_told_from_chunks_that_are_not_rare(scale: float) -> None:
+    """Of 200 chunks whose lateness is exponential: as late as three of a thousand would be."""
+    loaded, count = Loaded(), 200
+    for rank in range(count):
+        with loaded.load.chunk(loaded.clock.now - 0.05 + scale * math.log((rank + 0.5) / count)):
+            pass
+    tail = loaded.load.tail
+    assert tail.p95 == pytest.approx(0.05 + scale * math.log(20), rel=0.05)
+    assert tail.p997 == pytest.approx(0.05 + scale * math.log(1 / 0.003), rel=0.05)
 
 
 def test_text_that_skipped_a_grid_point_is_late_by_that_grid_point() -> None:
@@ -96,7 +110,7 @@ def test_text_that_skipped_a_grid_point_is_late_by_that_grid_point() -> None:
         with loaded.load.chunk(loaded.clock.now - 0.1, loaded.clock.now - 0.74):
             pass
     assert loaded.load.seconds == pytest.approx(0.1)
-    assert loaded.load.tail == pytest.approx(0.74)
+    assert loaded.load.tail.p95 == pytest.approx(0.74)
 
 
 def test_chunks_in_progress_are_part_of_the_tail_once_they_are_late() -> None:
@@ -104,8 +118,8 @@ def test_chunks_in_progress_are_part_of_the_tail_once_they_are_late() -> None:
     waiting = [loaded.load.chunk(loaded.clock.now) for _ in range(10)]
     for chunk in waiting:
         chunk.__enter__()
-    assert loaded.load.tail == 0
+    assert loaded.load.tail == Tail()
     loaded.clock.now += 3.0
-    assert loaded.load.tail == pytest.approx(3.0)
+    assert loaded.load.tail.p95 == pytest.approx(3.0)
     for chunk in waiting:
         chunk.__exit__(None, None, None)

@@ -1,51 +1,51 @@
 """How many live sessions the machine carries, learnt from how late their text is. Pure.
 
-The idea is that of Vegas and Gradient2 (Netflix's concurrency-limits): what a request takes
-beyond its time on an idle machine is waiting, and waiting tells how busy the machine is. They step
-along a gradient. Here the number itself is estimated, as sessions last a minute and a step too far
-costs all of them:
+A gradient limit, as Vegas and Gradient2 are (Netflix's concurrency-limits): it grows while latency
+is below an aim and shrinks while it is above, the faster the farther it is from it:
 
-    busy = 1 - unloaded / tail         a queue's law, T = T0 / (1 - ρ), solved for ρ
-    busy = sessions / number           a machine's law: each brings as much work as the others
-    carried = number · wanted          `wanted` is the utilisation to keep, below 1
+    room = 1 - latency / aim
+    d ln(carried) / dt = growth · room²      while there is room
+                       = shrinking · room    while there is none
 
-The number is the slope of the second line, by least squares over the last looks. The queue's law
-need not hold: it is wrong for batches. Where `busy` equals `wanted`, `carried` is the number of
-sessions that there are, whatever the machine does; the law only says how far to go from elsewhere,
-as a tangent does in Newton's method. So nothing about the machine is configured, and one that
-becomes slower or faster needs no other setting.
+The square makes it fast far below the aim and calm near it, where every session too many is late
+for as long as it lasts. Nothing about the machine is configured, and no law of its waiting assumed:
+one that becomes slower or faster needs no other setting.
+
+The latency is not the 95th percentile of all chunks, although the objective is that of each
+session: sessions differ (long segments, wide batches), and those whose chunks cost most are outside
+first. A session is outside if a twentieth of its chunks is late, and hardly any is if three of a
+thousand of all chunks are (`Tail.p997`): that holds for machines of every kind in the simulation,
+while the pooled 95th percentile of a machine at its limit was between 0.13 and 0.23 s of 0.3 s.
 
 The constants below were chosen in `benchmarks/overload/simulation.py`, on two kinds of machine at
-five speeds. All are ratios and times of speech, none a property of a machine.
+three speeds. All are ratios and times of speech, none a property of a machine.
 """
 
 from __future__ import annotations
 
 import math
 
-# Two bounds on utilisation, of which the lower one counts. On a slow machine the objective comes
-# first: the pooled tail is kept at this share of the target, as a session that meets the worse
-# moments of the machine has a tail half as long again (measured: 0.2 s pooled, 0.3 s of the worst
-# hundredth). On a fast one waiting comes first: at 0.82 a chunk waits four times as long as it
-# takes, at 0.9 nine times, and from there a few sessions more are too many before it is seen.
-_TARGET_SHARE = 0.65
-_MOST_BUSY = 0.82
-# A single chunk that takes most of the target is slow for want of speed, not for load.
+from auricle.load.chunk_load import Tail
+
+# Two aims, of which the lower one counts. On a slow machine the objective comes first: rare chunks
+# take this share of the target. On a fast one waiting comes first: a chunk that waits seven times
+# as long as it takes is on a machine that is 88% busy (T = T0 / (1 - ρ)), and from there a few
+# sessions more are too many before it is seen.
+_TARGET_SHARE = 0.8
+_MOST_BUSY = 0.88
+# A single chunk that takes most of the aim is slow for want of speed, not for load.
 _MOST_UNLOADED = 0.5
-# Looks count less by a factor of e after so many seconds. The 95th percentile of 5 s of chunks
-# differs by a third from one such time to the next; shorter memories follow that.
-_MEMORY_SECONDS = 20.0
-# Of the way to the estimate, per second: it is smooth already, and within 10 s most is done.
-_GAIN = 0.25
-# So many times as many sessions as there are is as far as a line can be drawn: from few, one
-# cannot see a limit that is not the machine's (slots, memory). Sessions double in some seconds.
+# Per second. From eight sessions to a hundred takes half a minute. Sessions end at 3% a second, so
+# shrinking faster than that changes nothing for those that are there.
+_GROWTH, _SHRINKING = 0.15, 0.1
+# It shrinks no further below the sessions there are: they cannot leave as fast, and are counted
+# later. It grows only if they are so many of it: few say nothing of many.
+_FLOOR, _IN_USE = 0.93, 0.85
+# From few sessions one cannot see a limit that is not the machine's (slots, memory).
 _REACH = 2.0
 # The unloaded tail follows later ones by this share per second (over an hour), so that one fast
 # moment does not set the expectation for ever. Faster, and a busy hour passes for an idle one.
 _UNLOADED_DRIFT = 0.0003
-# Text that is late for so long is late for want of speed: a moment's hindrance leaves the tail
-# (`chunk_load.TAIL_SECONDS`) by then. The looks before it were at another machine.
-_CHANGED_SECONDS = 5.0
 # So many sessions may begin at once on a machine of which nothing is known: as many as one that
 # needs a tenth of each chunk's time for it carries. One that is slower says so within seconds.
 FIRST = 8.0
@@ -63,9 +63,7 @@ class AdaptiveLimit:
         self._aim = _TARGET_SHARE * target_seconds
         self._unloaded = _MOST_UNLOADED * self._aim
         self._carried = FIRST
-        self._late_seconds = 0.0
-        # Sums over looks: sessions², and sessions · busy.
-        self._squares = self._products = 0.0
+        self._late = False
 
     @property
     def carried(self) -> float:
@@ -79,54 +77,44 @@ class AdaptiveLimit:
         No more are let in while text is later than the target, as whoever comes makes it later
         still: the machine has just become slower, or sessions speak more than they did.
         """
-        return 0 if self._late_seconds else round(self._carried)
+        return 0 if self._late else round(self._carried)
 
-    def look(self, sessions: float, tail: float, seconds: float) -> None:
-        """Learn from `sessions`, whose chunks had this `tail` (s), `seconds` after the last look.
+    def look(self, sessions: float, tail: Tail, seconds: float) -> None:
+        """Learn from `sessions`, whose chunks had this `tail`, `seconds` after the last look.
 
         A tail of 0 is unknown, and nothing is learnt from it.
         """
-        alone = sessions <= 1
-        late = tail > self._target and not alone
-        self._late_seconds = self._late_seconds + seconds if late else 0.0
-        if sessions <= 1 and tail <= self._target:
-            self._recover(seconds)
-        if sessions <= 0 or tail <= 0:
-            return
-        self._learn_unloaded(tail, seconds)
+        alone, in_time = sessions <= 1, tail.p95 <= self._target
         # One session waits for no other: its lateness is want of speed, or chance.
-        if alone:
+        self._late = not alone and not in_time
+        if alone and in_time:
+            self._recover(seconds)
+        if sessions <= 0 or tail.p95 <= 0:
             return
-        busy = max(0.0, 1 - self._unloaded / tail)
-        fading = math.exp(-seconds / _MEMORY_SECONDS)
-        self._squares = self._squares * fading + sessions * sessions * seconds
-        self._products = self._products * fading + sessions * busy * seconds
-        self._follow(sessions, min(1.0, _GAIN * seconds))
-        if late:
-            # So many are too many, whatever was known of the machine before.
-            self._carried = max(1.0, min(self._carried, sessions))
-        if self._late_seconds >= _CHANGED_SECONDS:
-            self._squares = self._products = 0.0
+        self._learn_unloaded(tail.p997, seconds)
+        if not alone:
+            self._follow(sessions, tail.p997, seconds)
 
     def _recover(self, seconds: float) -> None:
         risen = self._carried + FIRST * seconds / _FORGOTTEN_SECONDS
         self._carried = max(self._carried, min(FIRST, risen))
 
-    def _follow(self, sessions: float, step: float) -> None:
-        """Go a `step` of the way to the estimate."""
-        wanted = min(_MOST_BUSY, 1 - self._unloaded / self._aim)
-        known, most = self._carried, _REACH * sessions
-        carried = most
-        if self._products > 0:
-            carried = min(most, wanted * self._squares / self._products)
-        if carried < known:
-            # It is no news that few sessions are not many, and little that the line is steep there.
-            if carried == most:
-                return
-            step *= min(1.0, sessions / known)
-        self._carried = max(1.0, known + step * (carried - known))
+    def _follow(self, sessions: float, latency: float, seconds: float) -> None:
+        known = self._carried
+        aim = min(self._aim, self._unloaded / (1 - _MOST_BUSY))
+        room = max(-1.0, 1 - latency / aim)
+        if room > 0 and sessions >= _IN_USE * known:
+            grown = known * math.exp(min(1.0, _GROWTH * room * room * seconds))
+            self._carried = max(known, min(grown, _REACH * sessions))
+        elif room < 0:
+            shrunk = known * math.exp(_SHRINKING * room * seconds)
+            self._carried = min(known, max(shrunk, _FLOOR * sessions))
+        if self._late:
+            # So many are too many, whatever was known of the machine before.
+            self._carried = min(self._carried, sessions)
+        self._carried = max(1.0, self._carried)
 
-    def _learn_unloaded(self, tail: float, seconds: float) -> None:
+    def _learn_unloaded(self, latency: float, seconds: float) -> None:
         known = self._unloaded
-        known += (tail - known) * min(1.0, _UNLOADED_DRIFT * seconds)
-        self._unloaded = min(known, tail, _MOST_UNLOADED * self._aim)
+        known += (latency - known) * min(1.0, _UNLOADED_DRIFT * seconds)
+        self._unloaded = min(known, latency, _MOST_UNLOADED * self._aim)

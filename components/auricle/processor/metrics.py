@@ -24,6 +24,10 @@ class ProcessorMetrics:
         self.admitted = new.gauge(
             "sessions_admitted", "limit of active sessions; 0 while text is later than the target"
         )
+        self.rare_seconds = new.gauge(
+            "chunk_seconds_p997",
+            "99.7th percentile of the latest chunks, by which admission decides",
+        )
         self.chunk_seconds = new.gauge(
             "chunk_seconds_p95", "95th percentile of recent chunks: from audio to text"
         )

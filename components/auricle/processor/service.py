@@ -70,6 +70,7 @@ class ProcessorService:
         metrics.active.set_function(lambda: self._admission.active)
         metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
+        metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
 
     def leave(self) -> int:
         """Refuse new sessions, hand over the open ones, and return how many are still open."""
