@@ -50,7 +50,9 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """Format a number with three digits."""
+    """Format a number with three digits; a share near 1 with four, lest it pass a bar it misses."""
+    if 0.9 < value < 1:
+        return f"{value:.4g}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

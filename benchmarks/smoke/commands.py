@@ -132,7 +132,11 @@ SHORT = (
     Short(
         "benchmarks.overload --smoke --out {out}/overload.json",
         600,
-        ("python -m benchmarks.overload --out build/overload.json [--quick]",),
+        (
+            "python -m benchmarks.overload --out build/overload.json [--quick]",
+            "python -m benchmarks.overload --out build/overload.json --quick --only capacity",
+            "python -m benchmarks.overload --out build/overload.json --only floods speeds tenants",
+        ),
     ),
     Short(
         "benchmarks.overload.simulation --quick",

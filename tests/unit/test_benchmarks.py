@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.baselines.published import Position, integrated, positions, sampled
 from benchmarks.encoder_work import decodes, everything, new_seconds, tail_window
+from benchmarks.generated import number
 from benchmarks.streaming.audio import Word
 from benchmarks.streaming.cost import growth_session
 from benchmarks.streaming.feed import ChunkTime
@@ -112,3 +113,7 @@ def test_encoder_work_by_hand() -> None:
 
 def test_a_session_is_decoded_every_chunk_and_at_the_end_of_each_segment() -> None:
     assert len(decodes(60, GEOMETRY, "new seconds only")) == 2 * 47
+
+
+def test_a_share_that_misses_its_bar_is_not_rounded_to_it() -> None:
+    assert [number(n) for n in (0.9896, 0.99, 1.0, 0.5)] == ["0.9896", "0.99", "1", "0.5"]
