@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from benchmarks import heavier
 from benchmarks.checkpoints import SIZES, write_checkpoint
 from models.training import corpus as synthetic
 from models.training.corpus import Corpus
@@ -30,14 +31,18 @@ def corpus(name: str, directory: Path = _CORPUS) -> Corpus:
 
 
 def checkpoint(size: str, directory: Path = _CHECKPOINTS) -> Path:
-    """Return a directory of random weights in that geometry (see `benchmarks.checkpoints`).
+    """Return a directory of random weights in that geometry (see `benchmarks.checkpoints`), or of
+    the demo checkpoint with more arithmetic (`benchmarks.heavier`).
 
     Written in some 10 seconds (`60m`) if it is not there. Raises KeyError for an unknown size.
     """
     output = directory / size
     if not (output / "model.safetensors").exists():
-        _told(f"writing random weights into {output}")
-        write_checkpoint(SIZES[size], output)
+        _told(f"writing weights into {output}")
+        if size in heavier.SIZES:
+            heavier.write_heavier(heavier.SIZES[size], output)
+        else:
+            write_checkpoint(SIZES[size], output)
     return output
 
 

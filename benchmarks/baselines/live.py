@@ -27,17 +27,15 @@ from benchmarks.baselines.live_engines import LiveEngine, open_engine
 from benchmarks.baselines.live_segments import Endpointing, Whole, as_delivered
 from benchmarks.baselines.published import ROLLBACK_TOKENS, SAMPLE_RATE, UNFIXED_CHUNKS
 
+# An answer is bounded as ours is.
+_MOST_TOKENS_PER_SECOND, _LEAST_TOKENS = 8.0, 16
+
 
 @dataclass(frozen=True)
 class Options:
-    """Without `segments` a session is one growing piece of audio.
-
-    `tokens_per_second` bounds the output (`least_tokens` more at least).
-    """
+    """Without `segments` a session is one growing piece of audio."""
 
     segments: FrontendSettings | None
-    tokens_per_second: float
-    least_tokens: int
 
 
 @dataclass
@@ -141,8 +139,8 @@ class Session:
         samples = segment.audio[0][:end].astype(np.float32) / np.float32(32768.0)
         first = segment.decodes < UNFIXED_CHUNKS
         prefix = [] if first else segment.tokens[: max(0, len(segment.tokens) - ROLLBACK_TOKENS)]
-        limit = int(self._options.tokens_per_second * end / SAMPLE_RATE) - len(prefix)
-        new = await self._engine.decode(samples, prefix, max(limit, self._options.least_tokens))
+        limit = int(_MOST_TOKENS_PER_SECOND * end / SAMPLE_RATE) - len(prefix)
+        new = await self._engine.decode(samples, prefix, max(limit, _LEAST_TOKENS))
         segment.tokens, segment.decoded = [*prefix, *new], end
         segment.decodes += 1
 
@@ -169,7 +167,7 @@ def create_app(engine: LiveEngine, options: Options) -> FastAPI:
 async def _serve(arguments: argparse.Namespace) -> None:
     engine = await open_engine(arguments.engine, arguments.model, arguments.threads)
     segments = as_delivered() if arguments.segmented else None
-    options = Options(segments, arguments.tokens_per_second, arguments.least_tokens)
+    options = Options(segments)
     config = uvicorn.Config(
         create_app(engine, options), host="127.0.0.1", port=arguments.port, log_level="warning"
     )
@@ -183,8 +181,6 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--segmented", action="store_true")
-    parser.add_argument("--tokens-per-second", type=float, default=8.0)
-    parser.add_argument("--least-tokens", type=int, default=16)
     asyncio.run(_serve(parser.parse_args()))
 
 

@@ -12,7 +12,7 @@ from benchmarks.load.spans import ORDER
 
 def draw(details: dict[str, Any], directory: Path) -> None:
     """Write PNG files beside the results, for the figures that were measured."""
-    for model in ("demo", "60m"):
+    for model in ("demo", "3x"):
         curves = {k: v for k, v in details.items() if k.startswith("curve_") and k.endswith(model)}
         if curves:
             _latencies(curves, directory / f"load-{model}.png", model)

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -92,14 +92,13 @@ async def rtfx(
     server: Running,
     plans: Sequence[SessionPlan],
     concurrency: int,
-    answer_tokens: int | None = None,
     pieces: Sequence[Sequence[SessionPlan]] | None = None,
 ) -> Rtfx:
-    """All files, so many requests at a time; see `Target.answer_tokens`.
+    """All files, so many requests at a time.
 
     Each file is one request, or with `pieces` one for each of its pieces.
     """
-    target = replace(server.target(640), answer_tokens=answer_tokens)
+    target = server.target(640)
     sent = [[Record(piece, 0.0, 0.0) for piece in some] for some in pieces or [[p] for p in plans]]
     waiting = deque(record for some in sent for record in some)
     async with transcriptions.connection() as client:

@@ -13,20 +13,22 @@ from pathlib import Path
 import psutil
 
 from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
-from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import RunSession, Target, protocol
 from benchmarks.load.trial import Load, run_trial
+from benchmarks.prepared import checkpoint
 from tests.server import AS_DELIVERED, free_port, serving
 
 _WARM_UP = SpeechStyle((3.0, 6.0))
-MODELS = {"demo": ROOT / "models/demo", "60m": ROOT / "build/checkpoints/60m"}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A kind of server; `name` is `ours`, a baseline (`a`, `b`, with `-segmented`), `vllm-realtime`
-    or, for recordings, `vllm-openai`."""
+    """A kind of server with a model: `demo`, or a size of `benchmarks.heavier`.
+
+    `name` is `ours`, a baseline (`a`, `b`, with `-segmented`), `vllm-realtime` or, for recordings,
+    `vllm-openai`.
+    """
 
     name: str
     model: str
@@ -54,10 +56,10 @@ class Running:
 def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
     """Start the server, warm it up and yield it; `overrides` are for `auricle serve`."""
     if subject.name == "ours":
-        options = (*AS_DELIVERED, *our_options(subject.model), *overrides)
+        options = (*AS_DELIVERED, f"--Common.model={directory(subject.model)}", *overrides)
         with serving(*options, environment=_ONE_THREAD) as server:
             ours = Running(
-                server.url, MODELS[subject.model].name, psutil.Process(server.process.pid)
+                server.url, directory(subject.model).name, psutil.Process(server.process.pid)
             )
             _warm_up(subject, ours)
             yield ours
@@ -71,19 +73,13 @@ def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
-def our_options(model: str) -> list[str]:
-    """Return the demo's options; with random weights the length of texts is fixed."""
-    if model == "demo":
-        return []
-    return [
-        f"--Common.model={MODELS[model]}",
-        f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
-        "--Processor.min_new_tokens=1",
-    ]
+def directory(model: str) -> Path:
+    """Return where the checkpoint lies; it is made if it is missing."""
+    return ROOT / "models/demo" if model == "demo" else checkpoint(model)
 
 
 def _command(subject: Subject) -> list[str]:
-    model = str(MODELS[subject.model])
+    model = str(directory(subject.model))
     if subject.name in ("vllm-realtime", "vllm-openai"):
         command = [
             *("vllm.entrypoints.openai.api_server", f"--model={model}", "--dtype=float32"),
@@ -102,8 +98,6 @@ def _command(subject: Subject) -> list[str]:
     command = ["benchmarks.baselines.live", f"--engine={engine}", f"--model={model}"]
     if segmented:
         command.append("--segmented")
-    if subject.model != "demo":
-        command += [f"--tokens-per-second={TOKENS_PER_SECOND}", "--least-tokens=1"]
     return command
 
 

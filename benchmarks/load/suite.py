@@ -17,14 +17,14 @@ from benchmarks.streaming.environment import environment
 # Minutes of each group on two cores: for the estimate of when it ends, and nothing else.
 _MINUTES = {
     "control": 4.5,
-    "demo": 8,
+    "demo": 11,
     "half": 2.3,
     "time": 1.5,
     "profiles": 1.5,
-    "60m": 13,
-    "time-60m": 2,
+    "heavier": 11,
+    "time-10x": 2,
     "recorded": 3,
-    "recorded-60m": 5,
+    "recorded-10x": 5,
     "soak": 31,
 }
 

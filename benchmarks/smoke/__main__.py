@@ -101,7 +101,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _OUT.mkdir(parents=True, exist_ok=True)
     corpus("seen")
-    checkpoint("60m")
+    for size in ("60m", "3x", "10x"):
+        checkpoint(size)
     outcomes: list[Outcome] = []
     for number, short in enumerate(chosen):
         print(f"{short.arguments} …", end=" ", flush=True)

@@ -46,6 +46,11 @@ SHORT = (
         120,
         ("python -m benchmarks.checkpoints 60m --output build/checkpoints/60m",),
     ),
+    Short(
+        "benchmarks.heavier 3x --output {out}/3x",
+        120,
+        ("python -m benchmarks.heavier 3x --output build/checkpoints/3x",),
+    ),
     Short("benchmarks.encoder_work --repeats 1", 300, ("python -m benchmarks.encoder_work",)),
     Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
     Short(
@@ -165,9 +170,9 @@ SHORT = (
     _of_load("half", 240),
     _of_load("time", 240),
     _of_load("profiles", 240),
-    _of_load("60m", 600),
-    _of_load("time-60m", 240),
+    _of_load("heavier", 900),
+    _of_load("time-10x", 240),
     _of_load("recorded", 400),
-    _of_load("recorded-60m", 900),
+    _of_load("recorded-10x", 900),
     _of_load("soak", 240),
 )

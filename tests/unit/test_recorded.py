@@ -33,7 +33,6 @@ def test_being_faster_with_more_words_wrong_is_no_figure() -> None:
     found = {OURS: served(300, 5, 0.02), WHOLE: served(240, 12, 0.2), CUT: served(200, 8)}
     invalid, _ = ratios("demo", found)
     assert invalid == "WER 0.020, that of the best baseline 0.012"
-    assert ratios("60m", found)[0] == ""  # its words mean nothing
 
 
 def test_recordings_that_failed_are_no_figure() -> None:

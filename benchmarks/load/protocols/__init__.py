@@ -13,15 +13,13 @@ class Target:
     """A server: its HTTP address, the model's name there, and the cadence to ask for.
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
-    `answer_tokens` bounds each piece's answer (`transcriptions` of stock vLLM only). `key` is the
-    API key, where the server wants one.
+    `key` is the API key, where the server wants one.
     """
 
     url: str
     model: str
     chunk_ms: int = 640
     endpointing: bool = True
-    answer_tokens: int | None = None
     key: str = ""
 
 

@@ -33,8 +33,6 @@ async def upload(client: httpx.AsyncClient, target: Target, record: Record) -> N
     record.due_at = record.sent_at = [time.monotonic()]
     record.stopped_at = record.sent_at[0]
     form = {"model": target.model, "language": "en", "temperature": "0"}
-    if target.answer_tokens is not None:
-        form["max_completion_tokens"] = str(target.answer_tokens)
     try:
         answer = await client.post(
             f"{target.url}/v1/audio/transcriptions",
