@@ -25,12 +25,13 @@ from auricle.frontend.doors.access.limits import Clients
 from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.recordings.uploads import Uploads
 from auricle.frontend.stream.ledger import Told
 from auricle.frontend.stream.protocol import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeMissing
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.transcriptions.form import parse_form
-from auricle.frontend.transcriptions.upload import Uploads, take_upload
+from auricle.frontend.transcriptions.upload import read_form, take_upload
 from auricle.messages import (
     AdmitSession,
     AskAlive,
@@ -133,7 +134,7 @@ async def _read(content_type: bytes, body: bytes) -> None:
         "app": _APP,
     }
     uploads, client = Uploads(FrontendSettings()), Clients().of(ANYONE)
-    async with uploads.form(scope, receive, client, check_size) as form:
+    async with uploads.taken(scope, receive, client, check_size, read_form) as form:
         parse_form((await take_upload(form)).fields)
 
 

@@ -92,8 +92,6 @@ class Replies:
         from_finalize: bool = False,
     ) -> Reply:
         """Return the transcript of the audio between two times."""
-        # There are no times of words; nor is there a confidence, which clients need as a number.
-        alternative = {"transcript": text, "confidence": 0.0, "words": []}
         return {
             "type": "Results",
             "channel_index": _CHANNEL,
@@ -102,10 +100,10 @@ class Replies:
             "is_final": is_final,
             "speech_final": speech_final,
             "from_finalize": from_finalize,
-            "channel": {"alternatives": [alternative]},
+            "channel": {"alternatives": [alternative(text)]},
             "metadata": {
                 "request_id": self.request,
-                "model_info": self._model_info,
+                "model_info": model_info(self.model),
                 "model_uuid": self.model,
             },
         }
@@ -119,11 +117,11 @@ class Replies:
             "transaction_key": "deprecated",
             "request_id": self.request,
             "sha256": sha256,
-            "created": created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "created": timestamp(created),
             "duration": round(seconds, 3),
             "channels": 1,
             "models": [self.model],
-            "model_info": {self.model: self._model_info},
+            "model_info": {self.model: model_info(self.model)},
             "warnings": warnings,
         }
 
@@ -136,9 +134,21 @@ class Replies:
             "description": "options cannot change within a session; open another connection",
         }
 
-    @property
-    def _model_info(self) -> dict[str, str]:
-        return {"name": self.model, "version": __version__, "arch": "auricle"}
+
+def alternative(text: str) -> Reply:
+    """Return a transcript."""
+    # There are no times of words; nor is there a confidence, which clients need as a number.
+    return {"transcript": text, "confidence": 0.0, "words": []}
+
+
+def model_info(model: str) -> dict[str, str]:
+    """Return what is said of a model."""
+    return {"name": model, "version": __version__, "arch": "auricle"}
+
+
+def timestamp(when: datetime) -> str:
+    """Return a time in UTC as text."""
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def speech_started(sample: int) -> Reply:
@@ -171,7 +181,7 @@ def schema_error(error: ProtocolError, text: str) -> Reply:
     }
 
 
-def denial(error: AuricleError) -> Response:
-    """Return the response to a handshake that is refused."""
-    body = {"err_code": error.code, "err_msg": error.for_client, "request_id": ""}
+def denial(error: AuricleError, request: str = "") -> Response:
+    """Return the response to a handshake or a request that is refused."""
+    body = {"err_code": error.code, "err_msg": error.for_client, "request_id": request}
     return JSONResponse(body, error.http_status, error_headers(error))

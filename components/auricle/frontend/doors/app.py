@@ -44,6 +44,8 @@ class Services:
     listen: WebSocketSessions
     transcriptions: ASGIApp
     transcription_openapi: dict[str, Any]
+    listen_recordings: ASGIApp
+    listen_openapi: dict[str, Any]
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     refusals: RefusalLog
@@ -83,6 +85,11 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     async def create_transcription() -> Response:
         """Transcribe a recording, as OpenAI's API does."""
         return _Handled(services.transcriptions)
+
+    @app.post("/v1/listen", openapi_extra=services.listen_openapi, tags=["audio"])
+    async def listen_to_recording() -> Response:
+        """Transcribe a recording, as Deepgram's API does."""
+        return _Handled(services.listen_recordings)
 
     @app.websocket("/v1/audio/stream")
     async def stream(socket: WebSocket) -> None:
