@@ -80,6 +80,25 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server) -> None:
         assert all(m.is_final for m in messages[:-1])
 
 
+async def test_each_channel_of_a_connection_has_its_own_words(server: Server) -> None:
+    names = ("hello", "station")
+    own = [
+        [e async for e in stream_file(server.url, recordings.samples(name), live=False)]
+        for name in names
+    ]
+    first, second = (np.frombuffer(pcm(name), "<i2") for name in names)
+    both = np.zeros((max(len(first), len(second)), 2), "<i2")
+    both[: len(first), 0], both[: len(second), 1] = first, second
+    async with listening(server, channels=2, multichannel=True) as connection:
+        await send(connection, both.tobytes())
+        await connection.send_close_stream()
+        messages = await rest(connection)
+    results = [m for m in messages if m.type == "Results"]
+    said = [text([m for m in results if m.channel_index == [n, 2]]) for n in (0, 1)]
+    assert said == [events[-1]["text"] for events in own]
+    assert messages[-1].channels == 2
+
+
 async def test_an_utterance_is_told_from_its_start_to_its_end(server: Server) -> None:
     asked = {"vad_events": True, "utterance_end_ms": 1000, "interim_results": True}
     async with listening(server, **asked, endpointing=300, smart_format=True) as connection:

@@ -13,7 +13,7 @@ import websockets
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.session import ListenProtocol
+from auricle.frontend.deepgram.live import ListenProtocol
 from auricle.frontend.doors.access.keys import ANYONE, new_key
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -34,6 +34,7 @@ class Client:
     """One connection's client, which sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
+    sessions = ("sess_1", "sess_1.1")
     client = SimpleNamespace(key=ANYONE, tenant="default")
 
     def __init__(self, query: str, *messages: str | bytes) -> None:
@@ -146,7 +147,7 @@ async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> N
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=2")
         assert status == 400
         assert body["err_code"] == "unsupported_value"
-        assert "channels '2' cannot be used: it must be 1" in body["err_msg"]
+        assert body["err_msg"].startswith("channels=2 needs multichannel=true")
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&model=nova-9")
         assert (status, body["err_code"]) == (404, "model_not_found")
 

@@ -10,9 +10,9 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
 from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
-from auricle.frontend.deepgram.session import listen_protocol
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access

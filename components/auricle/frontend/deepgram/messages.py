@@ -5,7 +5,7 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,6 @@ from auricle.quoting import escaped
 
 Reply = dict[str, Any]
 _LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
-_CHANNEL = [0, 1]  # the first of one
 
 
 class NoAudio(BadRequest):
@@ -76,10 +75,19 @@ def encode(reply: Reply) -> str:
 
 @dataclass(frozen=True)
 class Replies:
-    """Makes the messages of one session; `request` is its name, `model` the served one's."""
+    """Makes the messages of one channel of a session.
+
+    `request` is the session's name, `model` the served one's. `channel` counts from 0.
+    """
 
     request: str
     model: str
+    channel: int = 0
+    channels: int = 1
+
+    def of(self, channel: int) -> Replies:
+        """Return what makes the messages of another channel."""
+        return replace(self, channel=channel)
 
     def results(
         self,
@@ -94,7 +102,7 @@ class Replies:
         """Return the transcript of the audio between two times."""
         return {
             "type": "Results",
-            "channel_index": _CHANNEL,
+            "channel_index": self._index,
             "duration": round(end - start, 3),
             "start": round(start, 3),
             "is_final": is_final,
@@ -119,7 +127,7 @@ class Replies:
             "sha256": sha256,
             "created": timestamp(created),
             "duration": round(seconds, 3),
-            "channels": 1,
+            "channels": self.channels,
             "models": [self.model],
             "model_info": {self.model: model_info(self.model)},
             "warnings": warnings,
@@ -133,6 +141,20 @@ class Replies:
             "code": "CONFIGURE_KEYTERMS_NOT_SUPPORTED",
             "description": "options cannot change within a session; open another connection",
         }
+
+    def speech_started(self, sample: int) -> Reply:
+        """Return the message of speech that began at a session sample (16 kHz)."""
+        at = sample / SAMPLE_RATE
+        return {"type": "SpeechStarted", "channel": self._index, "timestamp": at}
+
+    def utterance_end(self, sample: int) -> Reply:
+        """Return the message of a silence since a session sample (16 kHz)."""
+        at = sample / SAMPLE_RATE
+        return {"type": "UtteranceEnd", "channel": self._index, "last_word_end": at}
+
+    @property
+    def _index(self) -> list[int]:
+        return [self.channel, self.channels]
 
 
 def alternative(text: str) -> Reply:
@@ -149,16 +171,6 @@ def model_info(model: str) -> dict[str, str]:
 def timestamp(when: datetime) -> str:
     """Return a time in UTC as text."""
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def speech_started(sample: int) -> Reply:
-    """Return the message of speech that began at a session sample (16 kHz)."""
-    return {"type": "SpeechStarted", "channel": _CHANNEL, "timestamp": sample / SAMPLE_RATE}
-
-
-def utterance_end(sample: int) -> Reply:
-    """Return the message of a silence since a session sample (16 kHz)."""
-    return {"type": "UtteranceEnd", "channel": _CHANNEL, "last_word_end": sample / SAMPLE_RATE}
 
 
 def error_message(error: AuricleError) -> Reply:

@@ -12,56 +12,62 @@ from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 _G711_RATE = 8_000
 _HONOURED = (
-    *("encoding", "sample_rate", "channels", "model", "language", "detect_language"),
-    *("interim_results", "vad_events", "endpointing", "utterance_end_ms", "keyterm", "keywords"),
+    *("encoding", "sample_rate", "channels", "multichannel", "model", "language"),
+    *("detect_language", "interim_results", "vad_events", "endpointing", "utterance_end_ms"),
+    *("keyterm", "keywords"),
 )
-_REFUSED = {
-    **REFUSED,
-    "callback": "results are sent on the connection",
-    "multichannel": "open a connection for each channel, with channels=1",
-}
+_REFUSED = {**REFUSED, "callback": "results are sent on the connection"}
 
 
-@dataclass(frozen=True)
-class ListenOptions:
-    """What was asked for; `encoding` is one of `audio.pcm.ENCODINGS`, `sample_rate` is in Hz.
+@dataclass(frozen=True, kw_only=True)
+class AudioOptions:
+    """What the versions of the protocol share; `encoding` is one of `audio.pcm.ENCODINGS`.
 
-    Without `silence_ms` the server's endpointing applies. `speech_final`: results say where speech
-    ended. `warnings` are sentences on what has no effect.
+    `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
+    `silence_ms` the server's endpointing applies. `warnings` are sentences on what has no effect.
     """
 
     encoding: str
     sample_rate: int
+    channels: int = 1
     model: str | None = None
     language: str | None = None
     context: str = ""
-    interim_results: bool = False
-    vad_events: bool = False
+    partials: bool = False
     silence_ms: int | None = None
-    speech_final: bool = True
-    utterance_end_ms: int | None = None
     warnings: tuple[str, ...] = ()
 
 
-def parse_options(query: str) -> ListenOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right."""
+@dataclass(frozen=True, kw_only=True)
+class ListenOptions(AudioOptions):
+    """What was asked for on `/v1/listen`. `speech_final`: results say where speech ended."""
+
+    vad_events: bool = False
+    speech_final: bool = True
+    utterance_end_ms: int | None = None
+
+
+def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
+    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+
+    A client may have so many channels transcribed apart.
+    """
     given = Given(query, _HONOURED, ADVISORY, _REFUSED)
     encoding, sample_rate = audio_form(given)
-    if (channels := given.one("channels")) not in (None, "1"):
-        raise wrong("channels", channels, "1; open a connection for each channel")
     silence_ms, speech_final = _endpointing(given)
     return ListenOptions(
-        encoding,
-        sample_rate,
-        given.model(),
-        given.language(),
-        given.context(),
-        given.flag("interim_results"),
-        given.flag("vad_events"),
-        silence_ms,
-        speech_final,
-        given.number("utterance_end_ms", MIN_SILENCE_MS, MAX_SILENCE_MS),
-        given.all_warnings,
+        encoding=encoding,
+        sample_rate=sample_rate,
+        channels=_channels(given, most_channels),
+        model=given.model(),
+        language=given.language(),
+        context=given.context(),
+        partials=given.flag("interim_results"),
+        silence_ms=silence_ms,
+        vad_events=given.flag("vad_events"),
+        speech_final=speech_final,
+        utterance_end_ms=given.number("utterance_end_ms", MIN_SILENCE_MS, MAX_SILENCE_MS),
+        warnings=given.all_warnings,
     )
 
 
@@ -80,6 +86,15 @@ def audio_form(given: Given) -> tuple[str, int]:
     if rate is None and encoding == "linear16":
         raise UnsupportedValue("sample_rate is missing; linear16 needs it, in Hz", "sample_rate")
     return ENCODINGS[encoding], rate or _G711_RATE
+
+
+def _channels(given: Given, most: int) -> int:
+    channels, apart = given.number("channels", 1, most) or 1, given.flag("multichannel")
+    if channels > 1 and not apart:
+        raise UnsupportedValue(
+            f"channels={channels} needs multichannel=true: channels are not mixed here", "channels"
+        )
+    return channels
 
 
 def _endpointing(given: Given) -> tuple[int | None, bool]:
