@@ -1,4 +1,4 @@
-"""`/v1/listen`, live and for recordings, with the official client, unmodified."""
+"""Deepgram's API, live, in turns and for recordings, with the official client, unmodified."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stdout
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -27,9 +28,7 @@ from deepgram.errors import BadRequestError  # noqa: E402
 
 pytestmark = pytest.mark.end_to_end
 PACKET = 3_200
-EXAMPLES = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs/deepgram.md").read_text(), re.DOTALL
-)
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/deepgram.md").read_text(), re.DOTALL)
 
 
 def pcm(name: str, silence_seconds: float = 0.0) -> bytes:
@@ -161,6 +160,42 @@ async def transcribed(server: Server, name: str, audio: bytes) -> str:
             "/v1/audio/transcriptions", data={"model": "demo"}, files={"file": (name, audio)}
         )
     return str(answer.json()["text"])
+
+
+async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
+    """Two recordings with a silence between them, which ends a turn and is announced before."""
+    own = " ".join(
+        [
+            [e async for e in stream_file(server.url, recordings.samples(name), live=False)][-1][
+                "text"
+            ]
+            for name in ("hello", "station")
+        ]
+    )
+    audio = {"model": "demo", "encoding": "linear16", "sample_rate": 16_000}
+    asked = {"eot_threshold": 0.9, "eager_eot_threshold": 0.7}
+    async with deepgram_client(server).listen.v2.connect(**audio | asked) as connection:
+        await send(connection, pcm("hello", silence_seconds=4.0) + pcm("station"))
+        await connection.send_force_end_turn()
+        turns: list[Any] = []
+        async with asyncio.timeout(120):
+            while not turns or getattr(turns[-1], "trigger", None) != "manual":
+                turns.append(await connection.recv())
+        await connection.send_configure({"type": "Configure", "thresholds": {"eot_threshold": 1.0}})
+        await connection.send_close_stream()
+        (configured,) = await rest(connection)
+    assert turns[0].type == "Connected"
+    assert configured.type == "ConfigureSuccess" and configured.thresholds.eot_threshold == 1.0
+    told = [turn for turn in turns if turn.type == "TurnInfo"]
+    assert [turn.sequence_id for turn in turns] == list(range(len(turns)))
+    ends = [turn for turn in told if turn.event == "EndOfTurn"]
+    assert " ".join(turn.transcript for turn in ends) == own
+    assert [turn.turn_index for turn in ends] == list(range(len(ends)))
+    assert told[0].event == "StartOfTurn"
+    for before, turn in pairwise(told):
+        if turn.event == "EndOfTurn" and turn.trigger == "model":
+            assert (before.event, before.transcript) == ("EagerEndOfTurn", turn.transcript)
+        assert turn.event != "TurnResumed" or before.event == "EagerEndOfTurn"
 
 
 async def test_a_recording_has_the_words_that_it_has_by_openais_api(server: Server) -> None:

@@ -10,6 +10,7 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.deepgram.flux import flux_protocol
 from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
 from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
@@ -215,7 +216,7 @@ def _services(
     realtime = RealtimeProtocol(frontend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
-    listening = listen_protocol(frontend)
+    listening, turns = listen_protocol(frontend), flux_protocol(frontend)
     transcriber = RecordingTranscriber(frontend, decoders)
     requests = RecordingRequests(frontend, access, transcriber, key_limits)
     return Services(
@@ -224,6 +225,7 @@ def _services(
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         listen=lambda socket: sockets.serve(socket, listening),
+        listen_turns=lambda socket: sockets.serve(socket, turns),
         transcriptions=TranscriptionRequests(requests),
         transcription_openapi=TRANSCRIPTION_OPENAPI,
         listen_recordings=ListenRecordings(requests),

@@ -108,13 +108,13 @@ class Channel:
 
     async def take(self, data: bytes) -> None:
         """Process whole samples slice by slice, however many; others run in between."""
+        if self._other_silence_ms is not None and self.resting_at is not None:
+            self._silence_ms, self._other_silence_ms = self._other_silence_ms, None
+            await self._listen_anew()
         self._ingest.take(data)
         while self._ingest.ready:
             await self._hand_over(await self._frontend.listened(self._ingest, self._socket.trace))
             await self._turn.give_way()
-        if self._other_silence_ms is not None and self.resting_at is not None:
-            self._silence_ms, self._other_silence_ms = self._other_silence_ms, None
-            await self._listen_anew()
 
     def end_speech_after(self, silence_ms: int) -> None:
         """Let speech end after such a silence, from when nobody speaks on."""

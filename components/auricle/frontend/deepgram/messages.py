@@ -20,7 +20,7 @@ from auricle.frontend.doors.http_errors import error_headers
 from auricle.quoting import escaped
 
 Reply = dict[str, Any]
-_LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
+LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
 
 
 class NoAudio(BadRequest):
@@ -57,8 +57,8 @@ _JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 
 def parse_message(text: str) -> ClientMessage:
     """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
-    if len(text) > _LONGEST:
-        raise ProtocolError(f"a text message has at most {_LONGEST} characters, not {len(text)}")
+    if len(text) > LONGEST:
+        raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
     try:
         return _JSON.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:

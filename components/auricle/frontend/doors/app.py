@@ -42,6 +42,7 @@ class Services:
     stream: WebSocketSessions
     realtime: WebSocketSessions
     listen: WebSocketSessions
+    listen_turns: WebSocketSessions
     transcriptions: ASGIApp
     transcription_openapi: dict[str, Any]
     listen_recordings: ASGIApp
@@ -102,6 +103,10 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     @app.websocket("/v1/listen")
     async def listen(socket: WebSocket) -> None:
         await services.listen(socket)
+
+    @app.websocket("/v2/listen")
+    async def listen_turns(socket: WebSocket) -> None:
+        await services.listen_turns(socket)
 
     return app
 
