@@ -173,6 +173,9 @@ class Attempt:
     def end_where_it_did_not(self, _file: BinaryIO) -> Iterator[Output]:
         yield EndOfRecording(1 << 40)
 
+    def invent_channels(self, _file: BinaryIO) -> Iterator[Output]:
+        yield EndOfRecording(0, 1 << 30)
+
     def send_a_part_from_the_future(self, _file: BinaryIO) -> Iterator[Output]:
         yield from (Part(1 << 62, (1 << 62) + 1, b"\0\0"), EndOfRecording(0))
 

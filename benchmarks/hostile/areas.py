@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from benchmarks.hostile.attackers import http, inside, sockets
+from benchmarks.hostile.attackers import listen as listening
 from benchmarks.hostile.attackers.inside import Liar
 from benchmarks.hostile.attackers.resumes import Resumes
 from benchmarks.hostile.attackers.target import Target
@@ -17,6 +18,7 @@ from benchmarks.hostile.generators import (
     audio,
     containers,
     handshakes,
+    listen,
     messages,
     resumes,
     websocket,
@@ -97,6 +99,7 @@ AREAS: dict[str, Area] = {
              forgotten_seconds=15.0),
         Area("reports", lies.report, _lying(Liar.publish), 3_000, 200, concurrent=1),
         Area("ports", lies.garbage, _each(inside.garbage), 5_000, 300),
+        Area("listen", listen.case, _each(listening.listen), 6_000, 300),
         Area("servers", requests.inside, _each(http.inside), 4_000, 200),
     )
 }  # fmt: skip

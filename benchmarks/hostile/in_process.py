@@ -10,27 +10,37 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.types import Message, Scope
 
 from auricle.audio.pcm import PcmStream
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.errors import AuricleError, BadRequest
+from auricle.frontend.deepgram import flux_messages
+from auricle.frontend.deepgram import messages as deepgram_messages
+from auricle.frontend.deepgram.flux_options import parse_flux_options
+from auricle.frontend.deepgram.options import parse_options
+from auricle.frontend.deepgram.recording_options import parse_recording_options
+from auricle.frontend.deepgram.upload import read_body
 from auricle.frontend.doors.access.keys import ANYONE, ApiKey
 from auricle.frontend.doors.access.limits import Clients
 from auricle.frontend.listening.feature_ingest import FeatureIngest
+from auricle.frontend.listening.interleaved import Interleaved
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.stream.ledger import Told
 from auricle.frontend.stream.protocol import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeMissing
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.transcriptions.form import parse_form
-from auricle.frontend.transcriptions.upload import Uploads, take_upload
+from auricle.frontend.transcriptions.upload import read_form, take_upload
 from auricle.messages import (
     AdmitSession,
     AskAlive,
@@ -47,6 +57,7 @@ from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.hostile.case import Case
 from benchmarks.hostile.generators.inside import COMPONENTS
+from benchmarks.hostile.generators.listen import TURNS
 from benchmarks.hostile.generators.resumes import ANOTHERS, FRESH, STARTS, Resumption
 
 _REQUESTS: dict[tuple[str, str], Any] = {
@@ -116,6 +127,14 @@ def _form(data: dict[str, bytes]) -> None:
 
 
 async def _read(content_type: bytes, body: bytes) -> None:
+    async with _taken(content_type, body, read_form) as form:
+        parse_form((await take_upload(form)).fields)
+
+
+@asynccontextmanager
+async def _taken(
+    content_type: bytes, body: bytes, read: Callable[[Request, CheckSize], Awaitable[B]]
+) -> AsyncIterator[B]:
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
@@ -133,8 +152,36 @@ async def _read(content_type: bytes, body: bytes) -> None:
         "app": _APP,
     }
     uploads, client = Uploads(FrontendSettings()), Clients().of(ANYONE)
-    async with uploads.form(scope, receive, client, check_size) as form:
-        parse_form((await take_upload(form)).fields)
+    async with uploads.taken(scope, receive, client, check_size, read) as taken:
+        yield taken
+
+
+def _listen(data: dict[str, Any]) -> None:
+    if "body" in data:
+        parse_recording_options(data["query"])
+        asyncio.run(_read_recording(data["content_type"], data["body"]))
+    elif data["path"] == TURNS:
+        parse_flux_options(data["query"], FrontendSettings().min_silence_ms)
+        _heard(data["sent"], flux_messages.parse_message, 1)
+    else:
+        options = parse_options(data["query"], most_channels=8)
+        _heard(data["sent"], deepgram_messages.parse_message, options.channels)
+
+
+def _heard(sent: list[tuple[int, bytes]], parse: Callable[[str], Any], channels: int) -> None:
+    interleaved = Interleaved(channels, sample_bytes=2)
+    streams = [PcmStream(16_000) for _ in range(channels)]
+    for opcode, payload in sent:
+        if opcode == 1:
+            parse(_text(payload))
+        else:
+            for stream, part in zip(streams, interleaved.split(payload), strict=True):
+                stream.push(part)
+
+
+async def _read_recording(content_type: bytes, body: bytes) -> None:
+    async with _taken(content_type, body, read_body):
+        pass
 
 
 def _features(session: list[str | bytes]) -> None:
@@ -188,6 +235,7 @@ _PARSERS: dict[str, Callable[[Any], None]] = {
     "features": _features,
     "pcm": _pcm,
     "requests": _request,
+    "listen": _listen,
     "containers": _container,
 }
 AREAS_IN_PROCESS = tuple(_PARSERS)

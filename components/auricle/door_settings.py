@@ -38,7 +38,10 @@ class DoorSettings(BaseModel):
         15.0, gt=0, description="until the next request of an HTTP connection"
     )
     listen_idle_seconds: Seconds = Field(
-        10.0, gt=0, description="deadline of a client's next audio or KeepAlive on /v1/listen"
+        10.0, gt=0, description="deadline of the next audio or KeepAlive of Deepgram's clients"
+    )
+    max_channels: int = Field(
+        8, ge=1, le=32, description="channels of a connection or a recording that are heard apart"
     )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
     max_uploads_per_address: int = Field(128, ge=0, description="0 for no limit")

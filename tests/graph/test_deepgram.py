@@ -1,4 +1,4 @@
-"""`WS /v1/listen` with the official client, unmodified."""
+"""Deepgram's API, live, in turns and for recordings, with the official client, unmodified."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ import re
 import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stdout
+from itertools import pairwise
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import soundfile
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import ROOT, Server
+from tests.server import ANSWER_SECONDS, ROOT, Server
 
 deepgram = pytest.importorskip("deepgram", reason="run make setup")
 from deepgram.core.api_error import ApiError  # noqa: E402
 from deepgram.environment import DeepgramClientEnvironment  # noqa: E402
+from deepgram.errors import BadRequestError  # noqa: E402
 
 pytestmark = pytest.mark.end_to_end
 PACKET = 3_200
-EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/deepgram.md").read_text(), re.DOTALL)
 
 
 def pcm(name: str, silence_seconds: float = 0.0) -> bytes:
@@ -34,11 +38,7 @@ def pcm(name: str, silence_seconds: float = 0.0) -> bytes:
 
 @asynccontextmanager
 async def listening(server: Server, **options: Any) -> AsyncIterator[Any]:
-    url = server.url
-    environment = DeepgramClientEnvironment(
-        base=url, production=url.replace("http", "ws"), agent=url, agent_rest=url
-    )
-    client = deepgram.AsyncDeepgramClient(api_key="any", environment=environment)
+    client = deepgram_client(server)
     audio = {"model": "demo", "encoding": "linear16", "sample_rate": 16_000}
     async with client.listen.v1.connect(**audio | options) as connection:
         yield connection
@@ -77,6 +77,25 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server) -> None:
         assert messages[-1].sha256 == hashlib.sha256(pcm(name)).hexdigest()
         assert messages[-1].duration == pytest.approx(len(samples) / 16_000, abs=0.001)
         assert all(m.is_final for m in messages[:-1])
+
+
+async def test_each_channel_of_a_connection_has_its_own_words(server: Server) -> None:
+    names = ("hello", "station")
+    own = [
+        [e async for e in stream_file(server.url, recordings.samples(name), live=False)]
+        for name in names
+    ]
+    first, second = (np.frombuffer(pcm(name), "<i2") for name in names)
+    both = np.zeros((max(len(first), len(second)), 2), "<i2")
+    both[: len(first), 0], both[: len(second), 1] = first, second
+    async with listening(server, channels=2, multichannel=True) as connection:
+        await send(connection, both.tobytes())
+        await connection.send_close_stream()
+        messages = await rest(connection)
+    results = [m for m in messages if m.type == "Results"]
+    said = [text([m for m in results if m.channel_index == [n, 2]]) for n in (0, 1)]
+    assert said == [events[-1]["text"] for events in own]
+    assert messages[-1].channels == 2
 
 
 async def test_an_utterance_is_told_from_its_start_to_its_end(server: Server) -> None:
@@ -126,15 +145,109 @@ async def test_options_that_cannot_be_served_are_refused_at_the_handshake(
     assert refused.value.status_code == status
 
 
-async def test_the_example_in_the_docs_prints_the_words(server: Server) -> None:
-    (example,) = EXAMPLE.findall((ROOT / "docs/deepgram.md").read_text())
+def deepgram_client(server: Server) -> Any:
+    url = server.url
+    environment = DeepgramClientEnvironment(
+        base=url, production=url.replace("http", "ws"), agent=url, agent_rest=url
+    )
+    return deepgram.AsyncDeepgramClient(api_key="any", environment=environment)
+
+
+async def transcribed(server: Server, name: str, audio: bytes) -> str:
+    """What OpenAI's API says of a recording."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=ANSWER_SECONDS) as client:
+        answer = await client.post(
+            "/v1/audio/transcriptions", data={"model": "demo"}, files={"file": (name, audio)}
+        )
+    return str(answer.json()["text"])
+
+
+async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
+    """Two recordings with a silence between them, which ends a turn and is announced before."""
+    own = " ".join(
+        [
+            [e async for e in stream_file(server.url, recordings.samples(name), live=False)][-1][
+                "text"
+            ]
+            for name in ("hello", "station")
+        ]
+    )
+    audio = {"model": "demo", "encoding": "linear16", "sample_rate": 16_000}
+    asked = {"eot_threshold": 0.9, "eager_eot_threshold": 0.7}
+    async with deepgram_client(server).listen.v2.connect(**audio | asked) as connection:
+        await send(connection, pcm("hello", silence_seconds=4.0) + pcm("station"))
+        await connection.send_force_end_turn()
+        turns: list[Any] = []
+        async with asyncio.timeout(120):
+            while not turns or getattr(turns[-1], "trigger", None) != "manual":
+                turns.append(await connection.recv())
+        await connection.send_configure({"type": "Configure", "thresholds": {"eot_threshold": 1.0}})
+        await connection.send_close_stream()
+        (configured,) = await rest(connection)
+    assert turns[0].type == "Connected"
+    assert configured.type == "ConfigureSuccess" and configured.thresholds.eot_threshold == 1.0
+    told = [turn for turn in turns if turn.type == "TurnInfo"]
+    assert [turn.sequence_id for turn in turns] == list(range(len(turns)))
+    ends = [turn for turn in told if turn.event == "EndOfTurn"]
+    assert " ".join(turn.transcript for turn in ends) == own
+    assert [turn.turn_index for turn in ends] == list(range(len(ends)))
+    assert told[0].event == "StartOfTurn"
+    for before, turn in pairwise(told):
+        if turn.event == "EndOfTurn" and turn.trigger == "model":
+            assert (before.event, before.transcript) == ("EagerEndOfTurn", turn.transcript)
+        assert turn.event != "TurnResumed" or before.event == "EagerEndOfTurn"
+
+
+async def test_a_recording_has_the_words_that_it_has_by_openais_api(server: Server) -> None:
+    for name in ("hello", "station"):
+        audio = recordings.path(name).read_bytes()
+        answer = await deepgram_client(server).listen.v1.media.transcribe_file(
+            request=audio, model="demo", smart_format=True, utterances=True
+        )
+        (channel,) = answer.results.channels
+        words = await transcribed(server, f"{name}.flac", audio)
+        assert channel.alternatives[0].transcript == words != ""
+        assert " ".join(one.transcript for one in answer.results.utterances) == words
+        assert answer.metadata.sha256 == hashlib.sha256(audio).hexdigest()
+        seconds = len(recordings.samples(name)) / 16_000
+        assert answer.metadata.duration == pytest.approx(seconds, abs=0.001)
+
+
+async def test_each_channel_of_a_recording_has_its_own_words(server: Server) -> None:
+    """Through the real decoding process, whose word on how many there are is believed."""
+    first, second = recordings.samples("hello"), recordings.samples("station")
+    both = np.zeros((max(len(first), len(second)), 2), np.float32)
+    both[: len(first), 0], both[: len(second), 1] = first, second
+    file = io.BytesIO()
+    soundfile.write(file, both, 16_000, format="FLAC")
+    answer = await deepgram_client(server).listen.v1.media.transcribe_file(
+        request=file.getvalue(), model="demo", multichannel=True
+    )
+    said = [one.alternatives[0].transcript for one in answer.results.channels]
+    names = ("hello", "station")
+    assert said == [await transcribed(server, n, recordings.path(n).read_bytes()) for n in names]
+
+
+async def test_a_recording_that_cannot_be_used_is_refused_as_deepgram_does(server: Server) -> None:
+    media = deepgram_client(server).listen.v1.media
+    with pytest.raises(BadRequestError) as refused:
+        await media.transcribe_file(request=b"no audio", model="demo")
+    assert refused.value.body["err_code"] == "undecodable_audio"
+    with pytest.raises(BadRequestError) as refused:
+        await media.transcribe_url(url="http://127.0.0.1/x.wav", model="demo")
+    assert "send the recording itself" in refused.value.body["err_msg"]
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+async def test_the_examples_in_the_docs_print_the_words(server: Server, number: int) -> None:
     names: dict[str, Any] = {
         "AsyncDeepgramClient": deepgram.AsyncDeepgramClient,
         "DeepgramClientEnvironment": DeepgramClientEnvironment,
         "url": server.url,
         "pcm": pcm("hello"),
+        "recording": recordings.path("hello").read_bytes(),
     }
-    exec(f"async def example():\n{textwrap.indent(example, '    ')}", names)
+    exec(f"async def example():\n{textwrap.indent(EXAMPLES[number], '    ')}", names)
     printed = io.StringIO()
     async with asyncio.timeout(120):
         with redirect_stdout(printed):

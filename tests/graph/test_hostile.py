@@ -24,7 +24,7 @@ SEED = 4
 COUNTS = {
     "handshakes": 40, "frames": 40, "starts": 40, "resumes": 60, "events": 150, "queries": 80,
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
-    "ports": 40, "servers": 40,
+    "ports": 40, "servers": 40, "listen": 60,
 }  # fmt: skip
 # Those that need keys, minutes, or limits as they are delivered are in the campaign only.
 ATTACKS = {

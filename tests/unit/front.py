@@ -130,11 +130,13 @@ class Front:
         async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
             return await client.get(path, headers=headers)
 
-    async def post(self, secret: str | None = None, **fields: str) -> httpx.Response:
+    async def post(
+        self, secret: str | None = None, path: str = "/v1/audio/transcriptions", **fields: str
+    ) -> httpx.Response:
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
         async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
             return await client.post(
-                "/v1/audio/transcriptions",
+                path,
                 data={"model": "demo", **fields},
                 files={"file": ("x.wav", b"RIFF")},
                 headers=headers,

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.unit
 DETAIL = "secret /path detail"
 FOREIGN = (RuntimeError(DETAIL), OSError(2, "secret", "/path"), KeyError("secret"))
 INTERNAL = (AuricleError(DETAIL), WorkerUnavailable(DETAIL), WindowsMissing(("k",), DETAIL))
+LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
 
 
 def log_tells(caplog: pytest.LogCaptureFixture) -> str:
@@ -180,8 +181,23 @@ async def test_a_stream_that_fails_says_nothing_of_why(
     assert "session sess_" in caplog.text
 
 
+@pytest.mark.parametrize("error", [*FOREIGN, *INTERNAL])
+@pytest.mark.parametrize("path", LISTEN)
+async def test_a_session_of_deepgrams_clients_that_fails_says_nothing_of_why(
+    error: Exception, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    front = Front()
+    front.processors.failure = lambda: error
+    async with asyncio.timeout(60), front.serving(), front.connect(path) as socket:
+        said, code, reason = await last_words(socket)
+    assert code == 1011
+    assert "secret" not in said + reason
+    assert f'"description":"{reason}"' in said
+    assert "secret" in log_tells(caplog)
+
+
 @pytest.mark.parametrize("error", FOREIGN)
-@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime"])
+@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", *LISTEN])
 async def test_a_handshake_that_fails_says_nothing_of_why(
     error: Exception, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,6 +270,25 @@ async def test_a_recording_that_fails_says_nothing_of_why(
     assert answer.status_code == (200 if begun else error_status(error))
     assert "secret" not in answer.text
     assert "secret" not in str(answer.headers)
+    assert "secret" in log_tells(caplog)
+    assert "recording rec_" in caplog.text
+
+
+@pytest.mark.parametrize("error", [*FOREIGN, *INTERNAL])
+async def test_a_recording_of_deepgrams_clients_that_fails_says_nothing_of_why(
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def transcribe(*_: object) -> AsyncGenerator[Segment | Whole, None]:
+        yield Segment("ten green apples", 0, 16_000, "English")
+        raise error
+
+    where = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
+    monkeypatch.setattr(where, transcribe)
+    front = Front()
+    async with asyncio.timeout(60), front.serving(), httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(f"{front.url}/v1/listen", content=b"RIFF")
+    assert answer.status_code == error_status(error)
+    assert "secret" not in answer.text + str(answer.headers)
     assert "secret" in log_tells(caplog)
     assert "recording rec_" in caplog.text
 

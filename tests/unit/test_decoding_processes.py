@@ -59,6 +59,16 @@ def test_silence_is_decoded_too(tmp_path: Path) -> None:
     assert end == EndOfRecording(16_000 * 60)
 
 
+def test_one_channel_may_be_decoded_and_the_others_counted(tmp_path: Path) -> None:
+    path = tmp_path / "two.flac"
+    said = recordings.samples("hello")
+    soundfile.write(path, np.stack([np.zeros_like(said), said], axis=1), 16_000)
+    silent, spoken = (in_place(job(channel=number, most_channels=2), path) for number in range(2))
+    assert silent[-1] == spoken[-1] == EndOfRecording(len(said), channels=2)
+    assert pcm_samples(silent) == 0
+    assert spoken[:-1] == in_place(job(), recordings.path("hello"))[:-1]
+
+
 @pytest.fixture
 async def processes() -> AsyncGenerator[DecodingProcesses, None]:
     async for made in started(decoding_processes=1):

@@ -14,11 +14,11 @@ AUDIO = {"encoding": "linear16", "sample_rate": "16000"}
 
 
 def parsed(**options: object) -> ListenOptions:
-    return parse_options(urlencode({**AUDIO, **options}, doseq=True))
+    return parse_options(urlencode({**AUDIO, **options}, doseq=True), most_channels=8)
 
 
 def test_audio_alone_is_enough() -> None:
-    assert parsed() == ListenOptions("pcm_s16le", 16_000)
+    assert parsed() == ListenOptions(encoding="pcm_s16le", sample_rate=16_000)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,9 @@ def test_encodings_are_those_that_can_be_decoded(query: str, encoding: str, rate
         ({"encoding": "opus"}, "encoding 'opus' cannot be used: it must be one of linear16, mulaw"),
         ({"sample_rate": "fast"}, "it must be a whole number from 4000 to 192000"),
         ({"sample_rate": "1" * 3000}, "query string has"),
-        ({"channels": "2"}, "it must be 1; open a connection for each channel"),
-        ({"multichannel": "true"}, "multichannel is not supported: open a connection for each"),
+        ({"channels": "2"}, "channels=2 needs multichannel=true"),
+        ({"channels": "9", "multichannel": "true"}, "it must be a whole number from 1 to 8"),
+        ({"multichannel": "both"}, "it must be true or false"),
         ({"callback": "http://x"}, "callback is not supported: results are sent on the connection"),
         ({"numerals": True}, "numerals is not supported: the model writes numbers as it learnt"),
         ({"profanity_filter": "true"}, "profanity_filter is not supported"),
@@ -80,6 +81,11 @@ def test_what_does_not_change_the_text_is_taken_and_said_to_have_no_effect() -> 
     assert options.warnings == tuple(
         f"{name} has no effect" for name in ("punctuate", "smart_format", "diarize", "tag")
     )
+
+
+def test_channels_are_heard_apart_if_that_is_wanted() -> None:
+    assert parsed(channels=2, multichannel=True).channels == 2
+    assert parsed(channels=1).channels == parsed(multichannel=True).channels == 1
 
 
 def test_what_is_switched_off_is_not_worth_a_warning() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import websockets
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.session import ListenProtocol
+from auricle.frontend.deepgram.live import ListenProtocol
 from auricle.frontend.doors.access.keys import ANYONE, new_key
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -34,6 +35,7 @@ class Client:
     """One connection's client, which sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
+    sessions = ("sess_1", "sess_1.1")
     client = SimpleNamespace(key=ANYONE, tenant="default")
 
     def __init__(self, query: str, *messages: str | bytes) -> None:
@@ -70,7 +72,12 @@ class Client:
         return [message["type"] for message in self.told]
 
 
-async def served(*messages: str | bytes, query: str = AUDIO, leaving: bool = False) -> Client:
+async def served(
+    *messages: str | bytes,
+    query: str = AUDIO,
+    leaving: bool = False,
+    protocol: Callable[[Frontend], Any] = ListenProtocol,
+) -> Client:
     """A client whose session has run to its end."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
     frontend = Frontend(
@@ -84,7 +91,7 @@ async def served(*messages: str | bytes, query: str = AUDIO, leaving: bool = Fal
     )
     client = Client(query, *messages)
     async with asyncio.timeout(60):
-        await ListenProtocol(frontend).serve(cast(Any, client))
+        await protocol(frontend).serve(cast(Any, client))
     return client
 
 
@@ -130,6 +137,72 @@ async def test_a_server_that_leaves_ends_the_session_with_its_text() -> None:
     assert client.went_at == 0  # it left before the audio came
 
 
+# ── several channels ────────────────────────────────────────────────────────
+
+TWO = f"{AUDIO}&channels=2&multichannel=true"
+
+
+def both(first: bytes, second: bytes) -> bytes:
+    """Two channels, sample by sample in turn."""
+    pair = np.stack([np.frombuffer(first, "<i2"), np.frombuffer(second, "<i2")], axis=1)
+    return pair.tobytes()
+
+
+async def test_each_channel_is_a_session_of_its_own() -> None:
+    audio = both(LOUD + QUIET, QUIET + LOUD)
+    packets = [audio[at : at + 999] for at in range(0, len(audio), 999)]  # within samples
+    client = await served(*packets, CLOSE, query=f"{TWO}&vad_events=true")
+    told = {tuple(m.get("channel_index", m.get("channel", ()))): m for m in client.told[:-1]}
+    assert set(told) == {(0, 2), (1, 2)}
+    started = {m["channel"][0]: m["timestamp"] for m in client.told if m["type"] == "SpeechStarted"}
+    assert started[0] < 0.1 and 0.9 < started[1] < 1.1
+    assert client.told[-1]["channels"] == 2
+    assert client.told[-1]["duration"] == 2.0
+    assert client.charged == pytest.approx(4.0)  # the audio of each
+
+
+async def test_all_channels_are_finalized() -> None:
+    client = await served(both(LOUD, QUIET), FINALIZE, CLOSE, query=TWO)
+    answers = [m for m in client.told if m.get("from_finalize")]
+    assert sorted(answer["channel_index"] for answer in answers) == [[0, 2], [1, 2]]
+
+
+async def test_a_server_that_leaves_ends_all_channels() -> None:
+    client = await served(both(LOUD, LOUD), query=TWO, leaving=True)
+    assert client.kinds == ["Metadata"]
+
+
+async def test_each_channel_takes_a_seat() -> None:
+    """And all are given back if there is no room for the last."""
+    front = Front(max_sessions=2)
+    async with front.serving():
+        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
+        assert (status, body["err_msg"]) == (503, "all 2 sessions are in use")
+        assert front.frontend.front_door.open == 0
+        async with front.connect(f"/v1/listen?{TWO}"):
+            await front.processors.opened.acquire()
+            await front.processors.opened.acquire()
+            assert front.frontend.front_door.open == 2
+            assert (await refusal(front, f"/v1/listen?{AUDIO}"))[0] == 503
+
+
+async def test_there_are_so_many_channels_at_most() -> None:
+    front = Front(max_channels=2)
+    async with front.serving():
+        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
+        assert status == 400
+        assert body["err_msg"].endswith("it must be a whole number from 1 to 2")
+
+
+async def test_channels_count_as_sessions_of_a_key() -> None:
+    secret, key = new_key("acme")
+    front = Front([key.model_copy(update={"max_sessions": 1})])
+    async with front.serving(), front.connect(f"/v1/listen?{TWO}", secret) as socket:
+        said, code, _ = await last_words(socket)
+    assert json.loads(said)["code"] == "rate_limited"
+    assert code == 1013
+
+
 # ── at the door ─────────────────────────────────────────────────────────────
 
 
@@ -146,7 +219,7 @@ async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> N
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=2")
         assert status == 400
         assert body["err_code"] == "unsupported_value"
-        assert "channels '2' cannot be used: it must be 1" in body["err_msg"]
+        assert body["err_msg"].startswith("channels=2 needs multichannel=true")
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&model=nova-9")
         assert (status, body["err_code"]) == (404, "model_not_found")
 

@@ -18,7 +18,8 @@ S = 16_000  # samples of a second
 
 
 def listening(**options: Any) -> Utterances:
-    return Utterances(ListenOptions("pcm_s16le", S, **options), Replies("sess_1", "demo"))
+    asked = ListenOptions(encoding="pcm_s16le", sample_rate=S, **options)
+    return Utterances(asked, Replies("sess_1", "demo"))
 
 
 def speech(begin: float, end: float, boundary: Boundary = "endpoint") -> Piece:
@@ -101,7 +102,7 @@ def test_finalize_in_silence_is_answered_at_once() -> None:
 def test_partial_text_is_told_if_it_is_wanted() -> None:
     partial = Partial(1, "one two", " three", 2500, "English", ResumePoint(1, S))
     assert listening().partial(partial) == []
-    (results,) = listening(interim_results=True).partial(partial)
+    (results,) = listening(partials=True).partial(partial)
     assert told([results]) == ["Results one two three"]
     assert (results["start"], results["duration"]) == (1.0, 1.5)
 

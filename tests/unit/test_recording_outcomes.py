@@ -20,6 +20,7 @@ from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import (
     Heard,
     Recording,
@@ -71,10 +72,11 @@ class Requests:
         self.door = FrontDoor(unused, 1)
         frontend = Frontend(settings, ("demo",), unused, self.door, unused, unused, metrics)
         self.transcriber = Scripted()
-        self._app = TranscriptionRequests(
+        requests = RecordingRequests(
             *(frontend, Access(keys), cast(RecordingTranscriber, self.transcriber)),
             KeyLimits(),
         )
+        self._app = TranscriptionRequests(requests)
         self.url = ""
 
     @asynccontextmanager

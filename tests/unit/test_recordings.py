@@ -14,9 +14,10 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auricle.audio.channels import PickedChannel
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
-from auricle.errors import AudioTooLong, UndecodableAudio
+from auricle.errors import AudioTooLong, TooCostly, UndecodableAudio
 from auricle.frontend.listening.endpointing import Piece
 from auricle.frontend.recordings.parts import Part, PartCutter
 
@@ -45,10 +46,10 @@ def container(path: Path, codec: str, seconds: float, rate: int = 48_000) -> Pat
     return path
 
 
-def read(path: Path, max_seconds: float = 100.0) -> np.ndarray:
+def read(path: Path, max_seconds: float = 100.0, picked: PickedChannel | None = None) -> np.ndarray:
     with path.open("rb") as file:
         limits = RecordingLimits(seconds=max_seconds)
-        return np.concatenate(list(read_recording(file, path.name, limits)))
+        return np.concatenate(list(read_recording(file, path.name, limits, picked)))
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "ogg"])
@@ -64,6 +65,29 @@ def test_containers_are_read_too(tmp_path: Path, suffix: str, codec: str) -> Non
     samples = read(container(tmp_path / f"tone.{suffix}", codec, 3.0))
     assert len(samples) == pytest.approx(48_000, abs=2_500)
     assert np.abs(samples).max() > 5_000
+
+
+def test_a_channel_is_heard_by_itself(tmp_path: Path) -> None:
+    """As if it had been a recording of its own, whether samples of channels are apart or not."""
+    noise = np.random.default_rng(0).integers(-3000, 3000, (16_000 * 12, 2)).astype(np.int16)
+    for suffix in ("wav", "flac"):
+        path = tmp_path / f"two.{suffix}"
+        soundfile.write(path, noise, 16_000)
+        for number in range(2):
+            picked = PickedChannel(number, most=2)
+            assert np.array_equal(read(path, picked=picked), noise[:, number])
+            assert picked.count == 2
+
+
+def test_channels_that_cannot_be_heard_apart_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "three.wav"
+    soundfile.write(path, tone(1.0, 16_000, 3), 16_000)
+    with pytest.raises(TooCostly, match=r"three\.wav has 3 channels; 2 can be transcribed apart"):
+        read(path, picked=PickedChannel(0, most=2))
+    picked = PickedChannel(0, most=2)
+    picked.found(2, "x.wav")
+    with pytest.raises(UndecodableAudio, match=r"x\.wav has 2 channels and then 1; they cannot be"):
+        picked.found(1, "x.wav")
 
 
 def test_reading_in_blocks_changes_no_sample(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from auricle.settings import SECTIONS
 from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
-SOCKETS = ("/v1/audio/stream", "/v1/realtime")
+LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
+SOCKETS = ("/v1/audio/stream", "/v1/realtime", *LISTEN)
 
 
 async def tried(front: Front, path: str, **options: object) -> None:
@@ -24,9 +25,9 @@ async def tried(front: Front, path: str, **options: object) -> None:
         async with front.connect(path, **options) as socket:  # type: ignore[arg-type]
             await socket.send(START)
             await socket.send("nonsense")
-            if path == SOCKETS[0]:
+            if path != "/v1/realtime":
                 await last_words(socket)
-    except websockets.InvalidStatus:
+    except (websockets.InvalidStatus, websockets.ConnectionClosed):
         pass
 
 
@@ -46,11 +47,13 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
         for path in SOCKETS:
             await tried(front, path, secret=secret)
             await tried(front, path, subprotocols=["realtime", sent])
-            await tried(front, f"{path}?model={secret}&api_key={secret}")
+            more = "&" if "?" in path else "?"
+            await tried(front, f"{path}{more}model={secret}&api_key={secret}")
         for path in ("/v1/models", f"/v1/models/{secret}", f"/v1/nothing?key={secret}", "/metrics"):
             await front.get(path, secret)
             await front.get(f"{path}?key={secret}")
         await front.post(secret)
+        await front.post(secret, path="/v1/listen")
     logged = [logging.Formatter().format(r) for r in caplog.records]
     assert logged  # the sessions' ends or the refusals at least
     assert not [line for line in logged if secret in line]

@@ -21,6 +21,7 @@ from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.settings import FrontendSettings
@@ -56,11 +57,12 @@ class Uploads:
             *(self._settings, ("demo",), unused, FrontDoor(unused, 1), unused, unused, metrics)
         )
         self.transcriber = Scripted()
-        self._app = TranscriptionRequests(
+        requests = RecordingRequests(
             *(frontend, Access(keys or KeyRing(None))),
             cast(RecordingTranscriber, self.transcriber),
             KeyLimits(),
         )
+        self._app = TranscriptionRequests(requests)
         self.door = Door()
 
     @asynccontextmanager

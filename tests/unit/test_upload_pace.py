@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auricle.errors import TooSlow
-from auricle.frontend.transcriptions.pace import UploadLimits, UploadPace
+from auricle.frontend.recordings.pace import UploadLimits, UploadPace
 
 pytestmark = pytest.mark.unit
 LIMITS = UploadLimits(

@@ -15,10 +15,10 @@ _TRANSCRIPTIONS = "/v1/audio/transcriptions"
 _PATIENCE = 0.15
 
 
-def head(target: Target, content_type: bytes, size: int) -> bytes:
-    """The head of a request to /v1/audio/transcriptions."""
+def head(target: Target, content_type: bytes, size: int, path: str = _TRANSCRIPTIONS) -> bytes:
+    """The head of a request, by default to /v1/audio/transcriptions."""
     lines = (
-        f"POST {_TRANSCRIPTIONS} HTTP/1.1",
+        f"POST {path} HTTP/1.1",
         "Host: 127.0.0.1",
         f"Authorization: Bearer {target.key}",
         f"Content-Length: {size}",
@@ -79,20 +79,21 @@ def _judged(status: int, body: bytes, retry_after: bool) -> Outcome:
 
 async def forms(target: Target, case: Case) -> Outcome:
     """Post a form and read the answer."""
-    return await _posted(target, case.data["content_type"], case.data["body"])
+    return await posted(target, _TRANSCRIPTIONS, case.data["content_type"], case.data["body"])
 
 
 async def uploads(target: Target, case: Case) -> Outcome:
     """Post a file as a form should be, and read the answer."""
     name = "x.bin" if case.number % 3 else "x.m3u8"
     content_type, body = upload(case.data, name, model="demo")
-    return await _posted(target, content_type, body)
+    return await posted(target, _TRANSCRIPTIONS, content_type, body)
 
 
-async def _posted(target: Target, content_type: bytes, body: bytes) -> Outcome:
+async def posted(target: Target, path: str, content_type: bytes, body: bytes) -> Outcome:
+    """Post a body and read the answer."""
     wire = await Wire.open(Address(target.host, target.port))
     try:
-        await wire.send(head(target, content_type, len(body)) + body)
+        await wire.send(head(target, content_type, len(body), path) + body)
         answer = await wire.http()
         if answer is None:
             return Outcome(Verdict.FAILED, "closed without an answer")

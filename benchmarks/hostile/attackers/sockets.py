@@ -100,7 +100,7 @@ async def frames(target: Target, case: Case) -> Outcome:
     wire = await opened(target, case.data["path"], case.data["extensions"])
     if isinstance(wire, Outcome):
         return wire
-    return await _conversed(wire, [*case.data["sent"], CLOSE])
+    return await conversed(wire, [*case.data["sent"], CLOSE])
 
 
 async def session(target: Target, case: Case) -> Outcome:
@@ -108,7 +108,7 @@ async def session(target: Target, case: Case) -> Outcome:
     wire = await opened(target, "/v1/audio/stream")
     if isinstance(wire, Outcome):
         return wire
-    return await _conversed(wire, [*(_message(one) for one in case.data)], until_closed=True)
+    return await conversed(wire, [*(_message(one) for one in case.data)], until_closed=True)
 
 
 def _message(message: str | bytes) -> bytes:
@@ -126,16 +126,18 @@ async def starts(target: Target, case: Case) -> Outcome:
     wire = await opened(target, "/v1/audio/stream")
     if isinstance(wire, Outcome):
         return wire
-    return await _conversed(wire, list(_texts(case)), until_closed=True)
+    return await conversed(wire, list(_texts(case)), until_closed=True)
 
 
-async def _conversed(wire: Wire, sent: list[bytes], until_closed: bool = False) -> Outcome:
-    """Send, and read until the server has closed.
+async def conversed(
+    wire: Wire, sent: list[bytes], until_closed: bool = False, ending: Ending | None = None
+) -> Outcome:
+    """Send, and read until the server has closed; `ending` takes what it says.
 
     With `until_closed`, a session that does not end by itself gets a close frame: it may
     rightly wait for more audio.
     """
-    ending, waited = Ending(), False
+    ending, waited = ending or Ending(), False
     try:
         for part in sent:
             await wire.send(part)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import soxr
 
 from auricle.audio.blocks import Blocks
+from auricle.audio.channels import PickedChannel
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.containers import AudioTrack, open_track
 from auricle.audio.decode import MAX_RATE, MIN_RATE, Float32
@@ -50,16 +51,18 @@ class RecordingLimits(msgspec.Struct, frozen=True):
     packets_per_second: int = 500
 
 
-def read_recording(file: BinaryIO, name: str, limits: RecordingLimits) -> Iterator[Int16]:
+def read_recording(
+    file: BinaryIO, name: str, limits: RecordingLimits, picked: PickedChannel | None = None
+) -> Iterator[Int16]:
     """Yield the file's audio in blocks of int16, shape (samples,), at 16 kHz.
 
-    Channels are averaged. `name` is the client's file name, for error messages. Raises
-    UndecodableAudio if the file cannot be decoded, AudioTooLong if it is longer than
-    `limits.seconds` (before the first block if the header states the length), and TooCostly
+    Channels are averaged, unless one is `picked`. `name` is the client's file name, for error
+    messages. Raises UndecodableAudio if the file cannot be decoded, AudioTooLong if it is longer
+    than `limits.seconds` (before the first block if the header states the length), and TooCostly
     beyond another limit.
     """
     with open_track(file, name, limits.tracks) as track:
-        decoding = _Decoding(track, name, limits)
+        decoding = _Decoding(track, name, limits, picked)
         if track.stated_seconds is not None:
             decoding.check_length(track.stated_seconds)
         yield from decoding.blocks()
@@ -68,8 +71,11 @@ def read_recording(file: BinaryIO, name: str, limits: RecordingLimits) -> Iterat
 class _Decoding:
     """The state of decoding one track."""
 
-    def __init__(self, track: AudioTrack, name: str, limits: RecordingLimits) -> None:
+    def __init__(
+        self, track: AudioTrack, name: str, limits: RecordingLimits, picked: PickedChannel | None
+    ) -> None:
         self._track = track
+        self._picked = picked
         self._name = name
         self._limits = limits
         self._packets = 0
@@ -91,7 +97,7 @@ class _Decoding:
                     yield self._checked(steady.end())
                 steady = _SteadyRate(frame.sample_rate)
                 self._since = (self._seconds, 0)
-            for block in steady.push(mono(frame)):
+            for block in steady.push(self._heard(frame)):
                 yield self._checked(block)
             begin, samples = self._since
             self._since = (begin, samples + frame.samples)
@@ -100,6 +106,9 @@ class _Decoding:
         if steady is None:
             raise self._damaged() if self._broken else self._without_audio()
         yield self._checked(steady.end())
+
+    def _heard(self, frame: av.AudioFrame) -> Float32:
+        return mono(frame, None if self._picked is None else self._picked.number)
 
     def _frames(self) -> Iterator[av.AudioFrame]:
         """Yield the track's frames, which have samples and a form that can be used.
@@ -178,6 +187,8 @@ class _Decoding:
                 f"per second; a recording may have {self._limits.channel_rate} "
                 "(max_recording_channel_rate)"
             )
+        if self._picked is not None:
+            self._picked.found(channels, self._name)
         self._rate_changes += rate != self._form[0]
         if self._rate_changes > _MAX_RATE_CHANGES:
             raise TooCostly(
@@ -211,10 +222,14 @@ class _SteadyRate:
         return end
 
 
-def mono(frame: av.AudioFrame) -> Float32:
-    """Return a frame's samples, float32 (samples,) in [-1, 1], the mean of its channels."""
+def mono(frame: av.AudioFrame, channel: int | None = None) -> Float32:
+    """Return a frame's samples, float32 (samples,) in [-1, 1]: a channel, or the mean of all."""
     samples: npt.NDArray[Any] = frame.to_ndarray()
-    if frame.format.is_planar:
+    if channel is not None:
+        planar = frame.format.is_planar
+        planes = samples if planar else samples.reshape(-1, frame.layout.nb_channels).T
+        mean = planes[channel].astype(np.float32)
+    elif frame.format.is_planar:
         mean = samples.mean(axis=0, dtype=np.float32)
     else:
         mean = samples.reshape(-1, frame.layout.nb_channels).mean(axis=1, dtype=np.float32)

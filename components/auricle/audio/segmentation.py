@@ -13,6 +13,9 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.quiet import quietest_point
 
+# Samples. A shorter segment contains no word and is not decoded.
+SHORTEST_SEGMENT = SAMPLE_RATE // 10
+
 
 @dataclass(frozen=True)
 class Mark:

@@ -40,9 +40,15 @@ _NAMES = {
 }
 
 FAMILY = tuple(_NAMES.values())
+_CODES = {name: code for code, name in _NAMES.items()}
 
 
 def language_name(language: str) -> str:
     """Return the name for `en`, `en-US` or `english`; an unknown language is only capitalised."""
     code = language.strip().lower()
     return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()
+
+
+def language_code(name: str) -> str:
+    """Return the code of a language that is named as in `FAMILY`; another name in lower case."""
+    return _CODES.get(name, name.lower())

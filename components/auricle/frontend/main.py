@@ -10,7 +10,10 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
-from auricle.frontend.deepgram.session import listen_protocol
+from auricle.frontend.deepgram.flux import flux_protocol
+from auricle.frontend.deepgram.live import listen_protocol
+from auricle.frontend.deepgram.recordings import ListenRecordings
+from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
@@ -34,6 +37,7 @@ from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
+from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
@@ -212,17 +216,20 @@ def _services(
     realtime = RealtimeProtocol(frontend)
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
-    listening = listen_protocol(frontend)
+    listening, turns = listen_protocol(frontend), flux_protocol(frontend)
+    transcriber = RecordingTranscriber(frontend, decoders)
+    requests = RecordingRequests(frontend, access, transcriber, key_limits)
     return Services(
         models=frontend.models,
         access=access,
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         listen=lambda socket: sockets.serve(socket, listening),
-        transcriptions=TranscriptionRequests(
-            frontend, access, RecordingTranscriber(frontend, decoders), key_limits
-        ),
+        listen_turns=lambda socket: sockets.serve(socket, turns),
+        transcriptions=TranscriptionRequests(requests),
         transcription_openapi=TRANSCRIPTION_OPENAPI,
+        listen_recordings=ListenRecordings(requests),
+        listen_openapi=LISTEN_OPENAPI,
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,

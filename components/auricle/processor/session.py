@@ -12,6 +12,7 @@ from collections import deque
 from auricle.audio.constants import SAMPLE_RATE, SETTLED
 from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import milliseconds
+from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import AuricleError
 from auricle.messages import (
@@ -39,9 +40,6 @@ from auricle.processor.segments import first_grid_point, next_decode
 from auricle.processor.session_rules import Prompt, SessionRules
 from auricle.processor.stability import resumed
 from auricle.processor.windows import KeyScheme
-
-# Samples. A shorter segment contains no word and is not decoded.
-_SHORTEST_SEGMENT = SAMPLE_RATE // 10
 
 
 class Session:
@@ -197,7 +195,7 @@ class Session:
                 return self._decode(step.offset, final=False, due=first)
             else:
                 return self._encode_ahead()
-            if end >= _SHORTEST_SEGMENT:
+            if end >= SHORTEST_SEGMENT:
                 return self._decode(end, final=True)
             if segment.stability.committed:  # resumed with less audio than there is text for
                 return Send(self._end_segment(end))

@@ -1,1 +1,1 @@
-"""Deepgram's live protocol, on `WS /v1/listen`."""
+"""Deepgram's protocols: `/v1/listen`, live and for recordings, and `/v2/listen` for turns."""

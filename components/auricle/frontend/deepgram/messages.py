@@ -5,7 +5,7 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +20,7 @@ from auricle.frontend.doors.http_errors import error_headers
 from auricle.quoting import escaped
 
 Reply = dict[str, Any]
-_LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
-_CHANNEL = [0, 1]  # the first of one
+LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
 
 
 class NoAudio(BadRequest):
@@ -58,8 +57,8 @@ _JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 
 def parse_message(text: str) -> ClientMessage:
     """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
-    if len(text) > _LONGEST:
-        raise ProtocolError(f"a text message has at most {_LONGEST} characters, not {len(text)}")
+    if len(text) > LONGEST:
+        raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
     try:
         return _JSON.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -76,10 +75,19 @@ def encode(reply: Reply) -> str:
 
 @dataclass(frozen=True)
 class Replies:
-    """Makes the messages of one session; `request` is its name, `model` the served one's."""
+    """Makes the messages of one channel of a session.
+
+    `request` is the session's name, `model` the served one's. `channel` counts from 0.
+    """
 
     request: str
     model: str
+    channel: int = 0
+    channels: int = 1
+
+    def of(self, channel: int) -> Replies:
+        """Return what makes the messages of another channel."""
+        return replace(self, channel=channel)
 
     def results(
         self,
@@ -92,20 +100,18 @@ class Replies:
         from_finalize: bool = False,
     ) -> Reply:
         """Return the transcript of the audio between two times."""
-        # There are no times of words; nor is there a confidence, which clients need as a number.
-        alternative = {"transcript": text, "confidence": 0.0, "words": []}
         return {
             "type": "Results",
-            "channel_index": _CHANNEL,
+            "channel_index": self._index,
             "duration": round(end - start, 3),
             "start": round(start, 3),
             "is_final": is_final,
             "speech_final": speech_final,
             "from_finalize": from_finalize,
-            "channel": {"alternatives": [alternative]},
+            "channel": {"alternatives": [alternative(text)]},
             "metadata": {
                 "request_id": self.request,
-                "model_info": self._model_info,
+                "model_info": model_info(self.model),
                 "model_uuid": self.model,
             },
         }
@@ -119,11 +125,11 @@ class Replies:
             "transaction_key": "deprecated",
             "request_id": self.request,
             "sha256": sha256,
-            "created": created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "created": timestamp(created),
             "duration": round(seconds, 3),
-            "channels": 1,
+            "channels": self.channels,
             "models": [self.model],
-            "model_info": {self.model: self._model_info},
+            "model_info": {self.model: model_info(self.model)},
             "warnings": warnings,
         }
 
@@ -136,19 +142,35 @@ class Replies:
             "description": "options cannot change within a session; open another connection",
         }
 
+    def speech_started(self, sample: int) -> Reply:
+        """Return the message of speech that began at a session sample (16 kHz)."""
+        at = sample / SAMPLE_RATE
+        return {"type": "SpeechStarted", "channel": self._index, "timestamp": at}
+
+    def utterance_end(self, sample: int) -> Reply:
+        """Return the message of a silence since a session sample (16 kHz)."""
+        at = sample / SAMPLE_RATE
+        return {"type": "UtteranceEnd", "channel": self._index, "last_word_end": at}
+
     @property
-    def _model_info(self) -> dict[str, str]:
-        return {"name": self.model, "version": __version__, "arch": "auricle"}
+    def _index(self) -> list[int]:
+        return [self.channel, self.channels]
 
 
-def speech_started(sample: int) -> Reply:
-    """Return the message of speech that began at a session sample (16 kHz)."""
-    return {"type": "SpeechStarted", "channel": _CHANNEL, "timestamp": sample / SAMPLE_RATE}
+def alternative(text: str) -> Reply:
+    """Return a transcript."""
+    # There are no times of words; nor is there a confidence, which clients need as a number.
+    return {"transcript": text, "confidence": 0.0, "words": []}
 
 
-def utterance_end(sample: int) -> Reply:
-    """Return the message of a silence since a session sample (16 kHz)."""
-    return {"type": "UtteranceEnd", "channel": _CHANNEL, "last_word_end": sample / SAMPLE_RATE}
+def model_info(model: str) -> dict[str, str]:
+    """Return what is said of a model."""
+    return {"name": model, "version": __version__, "arch": "auricle"}
+
+
+def timestamp(when: datetime) -> str:
+    """Return a time in UTC as text."""
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def error_message(error: AuricleError) -> Reply:
@@ -171,7 +193,7 @@ def schema_error(error: ProtocolError, text: str) -> Reply:
     }
 
 
-def denial(error: AuricleError) -> Response:
-    """Return the response to a handshake that is refused."""
-    body = {"err_code": error.code, "err_msg": error.for_client, "request_id": ""}
+def denial(error: AuricleError, request: str = "") -> Response:
+    """Return the response to a handshake or a request that is refused."""
+    body = {"err_code": error.code, "err_msg": error.for_client, "request_id": request}
     return JSONResponse(body, error.http_status, error_headers(error))

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.deepgram.messages import Replies, Reply, speech_started, utterance_end
+from auricle.frontend.deepgram.messages import Replies, Reply
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial
 
-# Of less audio at its end, a processor makes no segment of its own, so that no final comes.
-_SHORTEST_SEGMENT = SAMPLE_RATE // 10
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME
 
@@ -61,7 +60,8 @@ class Utterances:
             if isinstance(event, SpeechStarted):
                 self._gap_until(event.at)
                 self._quiet_since = None
-                replies += [speech_started(event.at)] if self._options.vad_events else []
+                if self._options.vad_events:
+                    replies.append(self._replies.speech_started(event.at))
             elif isinstance(event, SpeechStopped):
                 self._quiet_since = event.at
             elif isinstance(event, Piece):
@@ -76,7 +76,7 @@ class Utterances:
 
     def partial(self, event: Partial) -> list[Reply]:
         """The open segment has text that may change."""
-        if not self._options.interim_results:
+        if not self._options.partials:
             return []
         text = event.committed + event.partial
         start = event.resume.segment_start / SAMPLE_RATE
@@ -122,7 +122,7 @@ class Utterances:
             )
         for mark in marks:
             if mark.kind == "gap" and self._words:
-                replies.append(utterance_end(mark.at))
+                replies.append(self._replies.utterance_end(mark.at))
                 self._words = False
         return replies
 
@@ -130,7 +130,8 @@ class Utterances:
         due = []
         while self._marks:
             mark = self._marks[0]
-            if mark.at - max(mark.begin, self._text_until) >= _SHORTEST_SEGMENT:
+            # No final comes of less: a processor makes no segment of it.
+            if mark.at - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
                 break
             due.append(self._marks.popleft())
         return due

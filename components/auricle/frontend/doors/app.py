@@ -42,8 +42,11 @@ class Services:
     stream: WebSocketSessions
     realtime: WebSocketSessions
     listen: WebSocketSessions
+    listen_turns: WebSocketSessions
     transcriptions: ASGIApp
     transcription_openapi: dict[str, Any]
+    listen_recordings: ASGIApp
+    listen_openapi: dict[str, Any]
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     refusals: RefusalLog
@@ -84,6 +87,11 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
         """Transcribe a recording, as OpenAI's API does."""
         return _Handled(services.transcriptions)
 
+    @app.post("/v1/listen", openapi_extra=services.listen_openapi, tags=["audio"])
+    async def listen_to_recording() -> Response:
+        """Transcribe a recording, as Deepgram's API does."""
+        return _Handled(services.listen_recordings)
+
     @app.websocket("/v1/audio/stream")
     async def stream(socket: WebSocket) -> None:
         await services.stream(socket)
@@ -95,6 +103,10 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     @app.websocket("/v1/listen")
     async def listen(socket: WebSocket) -> None:
         await services.listen(socket)
+
+    @app.websocket("/v2/listen")
+    async def listen_turns(socket: WebSocket) -> None:
+        await services.listen_turns(socket)
 
     return app
 

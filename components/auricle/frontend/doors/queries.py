@@ -1,17 +1,18 @@
-"""The query of a WebSocket's URL."""
+"""The query of a request's URL."""
 
 from __future__ import annotations
 
 from fastapi import WebSocket
+from starlette.requests import HTTPConnection
 
 from auricle.errors import BadRequest
 from auricle.quoting import quoted
 from auricle.text_bounds import query_fields
 
 
-def query_string(socket: WebSocket) -> str:
+def query_string(connection: HTTPConnection) -> str:
     """Return the query as it was sent, of any length."""
-    return str(socket.scope["query_string"].decode("latin-1"))
+    return str(connection.scope["query_string"].decode("latin-1"))
 
 
 def says_it_resumes(socket: WebSocket) -> bool:

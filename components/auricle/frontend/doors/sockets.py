@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from fastapi import Response, WebSocket, WebSocketDisconnect
@@ -20,6 +21,7 @@ from auricle.frontend.doors.access.gate import Access, subprotocols
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of, host_of
+from auricle.frontend.doors.admitting import Admitting
 from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
@@ -52,7 +54,8 @@ class ClientSocket:
     """One accepted connection of a client. Call its methods on the event loop.
 
     Methods raise ClientGone once the client has left. `audio_seconds` counts the audio
-    processed so far. One task may `receive` at a time.
+    processed so far. One task may `receive` at a time. `sessions` are the names under which
+    sessions of this connection were admitted, of which `session` is the first.
     """
 
     def __init__(
@@ -64,22 +67,26 @@ class ClientSocket:
         seat: Seat,
         *,
         resumes: bool = False,
+        others: Sequence[tuple[str, Seat]] = (),
     ) -> None:
         """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
 
         With `resumes` the session was let in because its client said that it was admitted before.
+        `others` are names and seats of further sessions on this connection: see `sessions`.
         """
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
         self.client = client
         self.session = session
+        self.sessions = (session, *(name for name, _ in others))
         self.resumes = resumes
         self.audio_seconds = 0.0
         self.trace = NO_TRACE
         self._patience = Patience()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
-        self._seat = seat
-        seat.on_loss(lambda: self._patience.fail(_seat_lost()))
+        self._seats = (seat, *(other for _, other in others))
+        for one in self._seats:
+            one.on_loss(lambda: self._patience.fail(_seat_lost()))
         self._farewell = (_DONE, "")  # close code and reason if there is no error
 
     @property
@@ -108,12 +115,13 @@ class ClientSocket:
                 raise
             message = await self._socket.receive()
         check_connected(message)
-        self._seat.confirm()
+        for seat in self._seats:
+            seat.confirm()
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
     def _check_seat(self) -> None:
-        if self._seat.taken_away:
+        if any(seat.taken_away for seat in self._seats):
             raise _seat_lost()
 
     async def heard(self, seconds: float) -> None:
@@ -173,7 +181,8 @@ class SocketProtocol:
 
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
     `check` raises BadRequest for a query with which a client is refused at the handshake, and
-    `denial` is the response of any refusal there.
+    `denial` is the response of any refusal there. `sessions` says how many sessions a query asks
+    for: each counts for admission and limits.
     """
 
     name: str
@@ -183,6 +192,7 @@ class SocketProtocol:
     resumes: bool = False
     check: Callable[[str], None] = lambda _query: None
     denial: Callable[[AuricleError], Response] = error_response
+    sessions: Callable[[str], int] = lambda _query: 1
 
 
 class SocketSessions:
@@ -199,7 +209,7 @@ class SocketSessions:
         slow_reader_seconds: float,
     ) -> None:
         self._access = access
-        self._key_limits = key_limits
+        self._admitting = Admitting(front_door, key_limits)
         self._front_door = front_door
         self._metrics = metrics
         self._tracer = tracer
@@ -216,18 +226,19 @@ class SocketSessions:
             name = f"sess_{uuid.uuid4().hex}"
             sharer = client.counts_as(host_of(socket.client))
             resumes = protocol.resumes and says_it_resumes(socket)
-            protocol.check(query_string(socket))
-            with self._key_limits.one(client), self._front_door.counted(sharer) as seat:
-                async with self._front_door.admitted(
-                    client.tenant, name, seat, resumes=resumes, priority=client.key.rank
-                ):
-                    connection = ClientSocket(
-                        *(socket, client, self._slow_reader_seconds, name, seat), resumes=resumes
-                    )
-                    try:
-                        await self._serve(socket, protocol, connection)
-                    finally:
-                        connection.release()
+            query = query_string(socket)
+            protocol.check(query)
+            names = [name, *(f"{name}.{n}" for n in range(1, protocol.sessions(query)))]
+            async with self._admitting.admitted(client, sharer, names, resumes=resumes) as seats:
+                connection = ClientSocket(
+                    *(socket, client, self._slow_reader_seconds, name, seats[0]),
+                    resumes=resumes,
+                    others=list(zip(names, seats, strict=True))[1:],
+                )
+                try:
+                    await self._serve(socket, protocol, connection)
+                finally:
+                    connection.release()
         except AuricleError as error:
             self._metrics.ended(error.code)
             self._refusals.refused(address_of(socket.client), error.code, str(error))
@@ -240,7 +251,9 @@ class SocketSessions:
         await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
         try:
             with self._front_door.interrupting(connection.interrupt):
-                async with connection.client.session("live"):
+                async with AsyncExitStack() as counted:
+                    for _ in connection.sessions:
+                        await counted.enter_async_context(connection.client.session("live"))
                     await self._traced(connection, protocol)
             self._ended(connection, protocol, "done")
             await connection.bid_farewell()

@@ -33,6 +33,7 @@ class DecodingOutput:
     def __init__(self, job: DecodingJob) -> None:
         self._most_samples = int((job.recording.seconds + 1) * SAMPLE_RATE)
         self._most_bytes = job.segments.maximum * _SAMPLE_BYTES
+        self._most_channels = 1 if job.channel is None else job.most_channels
         self._decoded = 0
         self._end = 0  # of the last part
 
@@ -60,8 +61,8 @@ class DecodingOutput:
             case Decoded(samples=samples):
                 self._decoded += samples
                 return samples >= 0 and self._decoded <= self._most_samples
-            case EndOfRecording(samples=samples):
-                return samples == self._decoded
+            case EndOfRecording(samples=samples, channels=channels):
+                return samples == self._decoded and 1 <= channels <= self._most_channels
             case DecodingFailed(code=code):
                 return code in _REPORTED
             case Confined():

@@ -20,6 +20,7 @@ import av
 import msgspec
 import numpy as np
 
+from auricle.audio.channels import PickedChannel
 from auricle.audio.pcm import Int16
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
@@ -50,7 +51,8 @@ _import_all_of(av)
 class DecodingJob(msgspec.Struct, frozen=True):
     """One recording to decode, with its limits.
 
-    `name` is the client's file name. Without `endpointing` all audio counts as speech.
+    `name` is the client's file name. Without `endpointing` all audio counts as speech. Without
+    `channel` the mean of all is heard; with it there may be `most_channels`.
     """
 
     name: str
@@ -58,6 +60,8 @@ class DecodingJob(msgspec.Struct, frozen=True):
     process: ProcessLimits
     segments: SegmentLimits
     endpointing: EndpointingOptions | None
+    channel: int | None = None
+    most_channels: int = 1
 
 
 class Confined(msgspec.Struct, frozen=True, tag=True):
@@ -70,9 +74,13 @@ class Confined(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndOfRecording(msgspec.Struct, frozen=True, tag=True):
-    """Follows the last part: the recording has `samples` (16 kHz), silence included."""
+    """Follows the last part: the recording has `samples` (16 kHz), silence included.
+
+    `channels` is how many it has, if one of them was asked for.
+    """
 
     samples: int
+    channels: int = 1
 
 
 class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
@@ -148,6 +156,8 @@ class RecordingDecoder:
         self._job = job
         self._gate = _Gate(job.endpointing)
         self._cutter = PartCutter(job.segments)
+        channel = job.channel
+        self._picked = None if channel is None else PickedChannel(channel, job.most_channels)
         self._samples = 0
 
     def __call__(self, file: BinaryIO) -> Iterator[Output]:
@@ -155,13 +165,14 @@ class RecordingDecoder:
 
         Raises AuricleError if the file cannot be used.
         """
-        for pcm in read_recording(file, self._job.name, self._job.recording):
+        job, picked = self._job, self._picked
+        for pcm in read_recording(file, job.name, job.recording, picked):
             self._samples += len(pcm)
             yield Decoded(len(pcm))
             yield from self._cutter.push(self._gate.push(pcm))
         yield from self._cutter.push(self._gate.finish())
         yield from self._cutter.finish()
-        yield EndOfRecording(self._samples)
+        yield EndOfRecording(self._samples, 1 if picked is None else picked.count)
 
 
 class _Gate:

@@ -36,7 +36,7 @@ class Recording:
 
     `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
     address where all clients are one tenant.
-    Without `endpointing` all audio counts as speech.
+    Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
     """
 
     id: str
@@ -48,6 +48,7 @@ class Recording:
     context: str
     endpointing: EndpointingOptions | None
     trace: str = NO_TRACE
+    channel: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,13 @@ class Heard:
 
 @dataclass(frozen=True)
 class Whole:
-    """Follows the last segment: the recording's duration, silence included."""
+    """Follows the last segment: the recording's duration, silence included.
+
+    `channels` is how many it has, if one of them was asked for.
+    """
 
     seconds: float
+    channels: int = 1
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ class RecordingTranscriber:
                     if following is not None and following.done():
                         output, following = following.result(), None
                         if isinstance(output, EndOfRecording):
-                            whole = Whole(output.samples / SAMPLE_RATE)
+                            whole = Whole(output.samples / SAMPLE_RATE, output.channels)
                         elif isinstance(output, Decoded):
                             yield Heard(output.samples / SAMPLE_RATE)
                         else:
@@ -164,6 +169,8 @@ class RecordingTranscriber:
             ),
             segments=self._limits,
             endpointing=recording.endpointing,
+            channel=recording.channel,
+            most_channels=settings.max_channels,
         )
 
     async def _part(
@@ -187,7 +194,9 @@ class RecordingTranscriber:
             trace=recording.trace,
         )
         resume = ResumePoint(segment_start=part.start, context=context)
-        link = self._frontend.link(opened, resume, session=recording.id, part=str(part.start))
+        channel = "" if recording.channel is None else f"{recording.channel}."
+        named = f"{channel}{part.start}"
+        link = self._frontend.link(opened, resume, session=recording.id, part=named)
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, ProtocolError, from_code
-from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.sockets import ClientSocket
+from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
 from auricle.frontend.stream import protocol
@@ -68,23 +68,19 @@ class _Session:
         self._ingest, self._link = beginning.ingest, beginning.link
         self._ledger = beginning.ledger
         # Messages leave in the order in which the ledger knows of them.
-        self._sending = asyncio.Lock()
+        self._telling = Telling(socket)
         self._texts: list[str] = []
         self._turn = LoopTurn()
         # Session sample at which the client resumes; set when draining ends this session.
         self._resume_at: int | None = None
-        self._told_all = False  # the last message is on its way; the client may leave
 
     async def run(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
         writer = asyncio.create_task(self._write_events())
         parts = (self._read(), self._link.pump(), _until(taken_over))
         others = [asyncio.create_task(part) for part in parts]
-        try:
+        with self._telling.may_leave():
             await first_failure_or(writer, others)
-        except ClientGone:
-            if not self._told_all:
-                raise
 
     async def _read(self) -> None:
         """Read the client's messages up to `end`, and pass speech on to the link."""
@@ -205,24 +201,21 @@ class _Session:
         self, reply: protocol.Resumable, noted: Callable[[], None] = lambda: None
     ) -> None:
         """Send a message, with the token of the session after it; `noted` tells the ledger."""
-        async with self._sending:
-            if self._told_all:
-                return
+
+        def made() -> list[str]:
             noted()
-            await self._socket.send(self._resumable(reply))
+            return [self._resumable(reply)]
+
+        await self._telling.tell(made)
 
     async def _send_last(self, reply: protocol.DoneReply | protocol.GoingAwayReply) -> None:
-        """Send the last message: a client that leaves once it has it has not left early."""
-        async with self._sending:
-            self._told_all = True
-            try:
-                if isinstance(reply, protocol.DoneReply):
-                    await self._socket.send(protocol.encode(reply))
-                else:
-                    await self._socket.send(self._resumable(reply))
-            except ClientGone:
-                self._told_all = False
-                raise
+
+        def made() -> list[str]:
+            if isinstance(reply, protocol.DoneReply):
+                return [protocol.encode(reply)]
+            return [self._resumable(reply)]
+
+        await self._telling.tell_last(made)
 
     def _resumable(self, reply: protocol.Resumable) -> str:
         if self._begun.offer is not None:

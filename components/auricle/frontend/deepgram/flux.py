@@ -1,0 +1,126 @@
+"""`WS /v2/listen`: Deepgram's protocol of turns, Flux."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from auricle.errors import AuricleError, UnsupportedValue
+from auricle.frontend.deepgram.flux_messages import (
+    Configure,
+    FluxReplies,
+    ForceEndTurn,
+    GivenThresholds,
+    fatal,
+    parse_message,
+)
+from auricle.frontend.deepgram.flux_options import FluxOptions, checked, parse_flux_options
+from auricle.frontend.deepgram.live import SUBPROTOCOLS
+from auricle.frontend.deepgram.messages import CloseStream, Reply, denial, encode
+from auricle.frontend.deepgram.session import Asked, Session, Summary
+from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
+from auricle.frontend.deepgram.turns import Turns
+from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
+from auricle.frontend.frontend import Frontend
+
+
+def flux_protocol(frontend: Frontend) -> SocketProtocol:
+    """Return the protocol of `/v2/listen`, for the frontend's event loop."""
+    flux = FluxProtocol(frontend)
+    return SocketProtocol(
+        *("flux", flux.serve, flux.error, SUBPROTOCOLS), check=flux.check, denial=denial
+    )
+
+
+class FluxProtocol:
+    """Serves the sessions of `/v2/listen`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+        # The number of the message that tells an error, which is a message of its session too.
+        self._numbers: WeakKeyDictionary[AuricleError, int] = WeakKeyDictionary()
+
+    def check(self, query: str) -> None:
+        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
+        self._frontend.check_model(self._options(query).model)
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        options = self._options(socket.query_string)
+        replies = FluxReplies(socket.session)
+        try:
+            await Session(self._frontend, socket, options, _Flux(options, replies)).run()
+        except AuricleError as error:
+            self._numbers[error] = replies.number()
+            raise
+
+    def error(self, error: AuricleError) -> str:
+        """Return the last message of a session that failed."""
+        return encode(fatal(error, self._numbers.get(error, 0)))
+
+    def _options(self, query: str) -> FluxOptions:
+        return parse_flux_options(query, self._frontend.settings.min_silence_ms)
+
+
+class _Flux:
+    """The `Dialect` of one session."""
+
+    def __init__(self, options: FluxOptions, replies: FluxReplies) -> None:
+        self._options = options
+        self._replies = replies
+        self._turns = Turns(options.ends, replies)
+
+    def talk(self, channel: int) -> Turns:
+        """Return what tells the client of turns; there is one channel."""
+        return self._turns
+
+    def first(self) -> list[Reply]:
+        """Return what the client is told before it sends anything."""
+        connected = self._replies.connected()
+        return [connected, *map(self._replies.warning, self._options.warnings)]
+
+    def asked(self, text: str) -> Asked:
+        """Return what a text message asks for. Raises ProtocolError if it is none."""
+        match parse_message(text):
+            case ForceEndTurn():
+                return Asked(finalize=True)
+            case CloseStream():
+                return Asked(ends=True)
+            case Configure() as wanted:
+                return self._configured(wanted)
+            case _:
+                return Asked()
+
+    def last(self, heard: Summary) -> list[Reply]:
+        """Return the end of the turn that is open."""
+        return self._turns.closed()
+
+    def _configured(self, wanted: Configure) -> Asked:
+        try:
+            ends = self._changed(wanted)
+        except UnsupportedValue as error:
+            refused = error
+            return Asked(lambda: [self._replies.not_configured(refused)])
+        self._turns.ends = ends
+        told = ends.thresholds
+        return Asked(
+            lambda: [self._replies.configured(told, self._options.context)],
+            silence_ms=ends.speech_ends_ms,
+        )
+
+    def _changed(self, wanted: Configure) -> TurnEnds:
+        for name, value in (("keyterms", wanted.keyterms), ("numerals", wanted.numerals)):
+            if value:
+                raise UnsupportedValue(
+                    f"{name} cannot change within a session; open another connection", name
+                )
+        given, now = wanted.thresholds or GivenThresholds(), self._turns.ends.thresholds
+        eot, eager = given.eot_threshold, given.eager_eot_threshold
+        timeout_ms = given.eot_timeout_ms
+        thresholds = Thresholds(
+            now.eot if eot is None else eot,
+            now.eager if eager is None else eager,
+            now.timeout_ms if timeout_ms is None else timeout_ms,
+        )
+        return replace(self._turns.ends, thresholds=checked(thresholds))

@@ -1,0 +1,145 @@
+"""The messages of `WS /v2/listen`, and their JSON. No I/O.
+
+Names and fields are Deepgram's. Times are in seconds from the start of the session.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from auricle.errors import AuricleError, ProtocolError
+from auricle.frontend.deepgram.messages import LONGEST, CloseStream, KeepAlive, Reply
+from auricle.frontend.deepgram.turn_ends import Thresholds
+from auricle.frontend.doors.field_errors import json_fault
+
+TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
+
+
+class ForceEndTurn(msgspec.Struct, frozen=True, tag="ForceEndTurn"):
+    """The turn is over, says the client."""
+
+
+class GivenThresholds(msgspec.Struct, frozen=True):
+    """Those that change."""
+
+    eot_threshold: float | None = None
+    eager_eot_threshold: float | None = None
+    eot_timeout_ms: int | None = None
+
+
+class Configure(msgspec.Struct, frozen=True, tag="Configure"):
+    """Change options of the session. Only the thresholds can be changed here."""
+
+    thresholds: GivenThresholds | None = None
+    keyterms: str | list[str] | None = None
+    language_hints: list[str] | None = None
+    numerals: bool | None = None
+
+
+ClientMessage = KeepAlive | ForceEndTurn | CloseStream | Configure
+_JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
+
+
+def parse_message(text: str) -> ClientMessage:
+    """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
+    if len(text) > LONGEST:
+        raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
+    try:
+        return _JSON.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(
+            "not a message that is supported (ForceEndTurn, Configure, KeepAlive, CloseStream): "
+            + json_fault(error)
+        ) from None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is known of a turn: its number from 0, its text, and the seconds it was heard in."""
+
+    index: int
+    text: str
+    begin: float
+    end: float
+
+
+class FluxReplies:
+    """Makes the messages of one session, each with its number: send them in that order."""
+
+    def __init__(self, request: str) -> None:
+        self._request = request
+        self._numbers = itertools.count()
+
+    def connected(self) -> Reply:
+        """Return a session's first message."""
+        return {"type": "Connected", "request_id": self._request, "sequence_id": self.number()}
+
+    def warning(self, description: str) -> Reply:
+        """Return what is said of an option without effect."""
+        return {
+            "type": "Warning",
+            "request_id": self._request,
+            "sequence_id": self.number(),
+            "code": "OPTION_WITHOUT_EFFECT",
+            "description": description,
+        }
+
+    def turn_info(
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
+    ) -> Reply:
+        """Return what became of a turn; `confidence` is that it is over."""
+        told: Reply = {
+            "type": "TurnInfo",
+            "request_id": self._request,
+            "sequence_id": self.number(),
+            "event": event,
+            "turn_index": turn.index,
+            "audio_window_start": round(turn.begin, 3),
+            "audio_window_end": round(turn.end, 3),
+            "transcript": turn.text,
+            "words": [],  # there are no times of words
+            "end_of_turn_confidence": confidence,
+        }
+        return told if trigger is None else told | {"trigger": trigger}
+
+    def configured(self, thresholds: Thresholds, keyterms: str) -> Reply:
+        """Return the answer to Configure, with all that is in effect."""
+        return {
+            "type": "ConfigureSuccess",
+            "request_id": self._request,
+            "sequence_id": self.number(),
+            "thresholds": {
+                "eot_threshold": thresholds.eot,
+                "eager_eot_threshold": thresholds.eager,
+                "eot_timeout_ms": thresholds.timeout_ms,
+            },
+            "keyterms": keyterms.split(", ") if keyterms else [],
+        }
+
+    def not_configured(self, error: AuricleError) -> Reply:
+        """Return the answer to Configure if nothing was changed."""
+        return {
+            "type": "ConfigureFailure",
+            "request_id": self._request,
+            "sequence_id": self.number(),
+            "code": error.code,
+            "description": error.for_client,
+        }
+
+    def number(self) -> int:
+        """Return the number of the next message."""
+        return next(self._numbers)
+
+
+def fatal(error: AuricleError, number: int) -> Reply:
+    """Return the last message of a session that failed."""
+    return {
+        "type": "Error",
+        "sequence_id": number,
+        "code": error.code,
+        "description": error.for_client,
+    }

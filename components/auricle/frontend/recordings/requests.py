@@ -1,0 +1,272 @@
+"""What the requests for recordings share, whatever their API: keys, limits, draining, errors.
+
+A request is an ASGI application, not a FastAPI handler. One scope then covers the whole request,
+streamed responses included, and frees the upload, the decoding process and the sessions when the
+request ends or the client leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from auricle.errors import UNFORESEEN, AuricleError
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.key_limits import KeyLimits
+from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.addresses import address_of
+from auricle.frontend.doors.session_log import log_ended
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.recordings.charging import charged, owner
+from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment, Whole
+from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
+from auricle.process.logs import about
+from auricle.process.tracing import NO_TRACE
+from auricle.tasks import first_failure_or, outcome_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RecordingProtocol:
+    """One API for recordings. `name` is in the log.
+
+    `answer` reads an admitted request's body and sends the answer. `refusal(error, request's name)`
+    is the response that tells an error, and `broken(error)` the end of an answer that had begun.
+    """
+
+    name: str
+    answer: Callable[[RecordingRequest], Awaitable[None]]
+    refusal: Callable[[AuricleError, str], Response]
+    broken: Callable[[AuricleError], bytes] = lambda _error: b""
+
+
+class Started:
+    """Wraps `send` and records how much of the response was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.headers_sent = False
+        self.complete = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send an ASGI message."""
+        if message["type"] == "http.response.start":
+            self.headers_sent = True
+        await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.complete = True
+
+
+@dataclass
+class RecordingRequest:
+    """One request. `client` is set before `answer` is called.
+
+    `seconds` of the recording have their text.
+    """
+
+    scope: Scope
+    receive: Receive
+    send: Started
+    name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
+    trace: str = NO_TRACE
+    seconds: float = 0.0
+    admitted: bool = False
+    _client: Client | None = field(default=None, init=False)
+
+    @property
+    def client(self) -> Client:
+        """Who sent it."""
+        assert self._client is not None
+        return self._client
+
+    def identified(self, client: Client) -> None:
+        """Its client is known."""
+        self._client = client
+
+    @property
+    def tenant(self) -> str:
+        """The client's tenant; empty before it is known."""
+        return "" if self._client is None else self._client.tenant
+
+    def reached(self, seconds: float) -> None:
+        """The first `seconds` of the recording have their text."""
+        self.seconds = max(self.seconds, seconds)
+
+    def recording(
+        self,
+        path: Path,
+        name: str,
+        *,
+        language: str | None,
+        context: str,
+        endpointing: EndpointingOptions | None,
+        channel: int | None = None,
+    ) -> Recording:
+        """Return what is to be transcribed; `name` is the client's file name."""
+        return Recording(
+            id=self.name,
+            trace=self.trace,
+            path=path,
+            name=name,
+            tenant=self.client.tenant,
+            owner=owner(self.client, self.scope),
+            language=language,
+            context=context,
+            endpointing=endpointing,
+            channel=channel,
+        )
+
+    async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Await `answering`, after the body was read. Raises ClientDisconnect if the client leaves
+        before its answer is complete."""
+        leaving = asyncio.create_task(_leaves(self.receive, self.send))
+        await first_failure_or(asyncio.create_task(answering), [leaving])
+
+    async def respond(self, response: Response) -> None:
+        """Send a response, after the body was read."""
+        await response(self.scope, _no_receive, self.send)
+
+
+class RecordingRequests:
+    """Serves requests of all APIs on the event loop, of which at most `max_recordings` are complete
+    at a time."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        access: Access,
+        transcriber: RecordingTranscriber,
+        key_limits: KeyLimits,
+    ) -> None:
+        self.frontend = frontend
+        self._settings = frontend.settings
+        self._access = access
+        self._transcriber = transcriber
+        self._metrics = frontend.metrics
+        self._key_limits = key_limits
+        self._uploads = Uploads(self._settings)
+        self._metrics.uploads.set_function(lambda: self._uploads.in_progress)
+        self._metrics.recordings.set_function(lambda: self._uploads.in_work)
+
+    async def serve(
+        self, protocol: RecordingProtocol, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve one request. All errors are sent to the client; none are raised."""
+        request = RecordingRequest(scope, receive, Started(send))
+        failure: AuricleError | None = None
+        try:
+            await self._serve(protocol, request)
+            outcome = "done"
+        except ClientDisconnect:
+            outcome = "client_gone"
+        except AuricleError as error:
+            failure, outcome = error, error.code
+        except Exception:
+            log.exception("recording %s failed with an unexpected error", request.name)
+            failure, outcome = AuricleError(UNFORESEEN), AuricleError.code
+        self._ended(protocol, request, outcome, failure)
+        if failure is not None:
+            await _fail(protocol, request, failure)
+
+    @asynccontextmanager
+    async def body(
+        self, request: RecordingRequest, read: Callable[[Request, CheckSize], Awaitable[B]]
+    ) -> AsyncIterator[B]:
+        """Yield what `read` makes of the request's body: see `Uploads.taken`."""
+        client, most = request.client, self._settings.max_upload_bytes
+        async with self._uploads.taken(
+            request.scope,
+            request.receive,
+            client,
+            lambda size: client.check_size(size, most),
+            read,
+        ) as body:
+            yield body
+
+    def texts(
+        self, request: RecordingRequest, recording: Recording
+    ) -> AsyncGenerator[Segment | Whole, None]:
+        """Yield the recording's segments, then `Whole`; charge the client for it. Close it."""
+        outputs = self._transcriber.transcribe(recording)
+        return charged(outputs, request.client, request.reached)
+
+    async def _serve(self, protocol: RecordingProtocol, request: RecordingRequest) -> None:
+        client = self._access.client(Headers(scope=request.scope), "recordings")
+        self._uploads.check_room()  # before a client uploads what would be refused
+        request.identified(client)
+        with (
+            self._key_limits.one(client),
+            self.frontend.front_door.recording() as over,
+            about(session=request.name, tenant=client.tenant),
+            self.frontend.tracer.span(
+                "recording", session=request.name, tenant=client.tenant
+            ) as trace,
+        ):
+            request.trace = trace
+            answering = asyncio.create_task(_admitted(protocol, request))
+            await first_failure_or(answering, [asyncio.create_task(outcome_of(over))])
+
+    def _ended(
+        self,
+        protocol: RecordingProtocol,
+        request: RecordingRequest,
+        outcome: str,
+        failure: AuricleError | None,
+    ) -> None:
+        self._metrics.recording_ended(outcome)
+        if request.admitted:
+            with about(tenant=request.tenant):
+                log_ended("recording", request.name, protocol.name, request.seconds, outcome)
+        elif failure is not None:
+            self.frontend.refusals.refused(
+                address_of(request.scope.get("client")), failure.code, str(failure)
+            )
+
+
+async def _admitted(protocol: RecordingProtocol, request: RecordingRequest) -> None:
+    async with request.client.session("recordings"):
+        request.admitted = True
+        await protocol.answer(request)
+
+
+async def _fail(
+    protocol: RecordingProtocol, request: RecordingRequest, error: AuricleError
+) -> None:
+    """Send an error response, or the end of a response that has begun."""
+    if error.told is not None:
+        log.error("recording %s failed: %s", request.name, error)
+    if request.send.headers_sent:
+        await request.send({"type": "http.response.body", "body": protocol.broken(error)})
+    else:
+        response = protocol.refusal(error, request.name)
+        await response(request.scope, request.receive, request.send)
+
+
+async def _leaves(receive: Receive, answer: Started) -> None:
+    """Raise ClientDisconnect when the client leaves before the response is complete.
+
+    Call this after the request's body was read.
+    """
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    # ASGI servers also send "disconnect" after a complete response.
+    if not answer.complete:
+        raise ClientDisconnect
+
+
+async def _no_receive() -> Message:
+    """Wait for ever, because `_leaves` receives the client's messages."""
+    return await asyncio.Event().wait()  # type: ignore[return-value]
