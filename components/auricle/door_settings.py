@@ -40,6 +40,14 @@ class DoorSettings(BaseModel):
     listen_idle_seconds: Seconds = Field(
         10.0, gt=0, description="deadline of a client's next audio or KeepAlive on /v1/listen"
     )
+    wyoming_port: int | None = Field(
+        None, ge=1, le=65535, description="of Wyoming (Home Assistant), on host; None: not served"
+    )
+    keyless_tenant: str | None = Field(
+        None,
+        description="whose clients those of ways without keys are (Wyoming); needed if there are "
+        "keys",
+    )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
     max_uploads_per_address: int = Field(128, ge=0, description="0 for no limit")
     max_uploads_per_key: int = Field(128, ge=0, description="0 for no limit")

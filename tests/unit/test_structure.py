@@ -46,8 +46,9 @@ FRONTEND_FLOORS = (
     ("line",),
     ("observers", "doors"),
     ("frontend",),
-    ("recordings",),
-    ("stream", "realtime", "deepgram", "transcriptions", "diagnosis"),
+    ("recordings", "channel"),
+    ("stream", "realtime", "deepgram", "wyoming", "transcriptions", "diagnosis"),
+    ("ports",),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -46,3 +46,8 @@ def language_name(language: str) -> str:
     """Return the name for `en`, `en-US` or `english`; an unknown language is only capitalised."""
     code = language.strip().lower()
     return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()
+
+
+def language_code(name: str) -> str | None:
+    """Return the code of a language by the name that the model writes; None for an unknown one."""
+    return next((code for code, known in _NAMES.items() if known == name), None)

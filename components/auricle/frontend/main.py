@@ -14,7 +14,6 @@ from auricle.frontend.deepgram.session import listen_protocol
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys_file import KeysFile, load_keys
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
@@ -31,6 +30,7 @@ from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
+from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
@@ -67,6 +67,7 @@ async def run(settings: FrontendSettings) -> None:
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = _access(settings)
     listener = _listen(settings.host, settings.port)
+    ports = Ports(settings, access, _listen)
     port = listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
@@ -99,6 +100,7 @@ async def run(settings: FrontendSettings) -> None:
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await ports.open(frontend, connections, rates)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
@@ -116,6 +118,7 @@ async def run(settings: FrontendSettings) -> None:
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
+        await ports.close()
         decoders.close()
         await asyncio.to_thread(tracer.close)
 
@@ -197,14 +200,13 @@ def _services(
         return 0 if leaving else len(await frontend.endpoints.open.instances())
 
     settings = frontend.settings
-    key_limits = KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
     sockets = SocketSessions(
         access,
         frontend.front_door,
         frontend.metrics,
         frontend.tracer,
         frontend.refusals,
-        key_limits,
+        frontend.key_limits,
         settings.slow_reader_seconds,
     )
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
@@ -220,7 +222,7 @@ def _services(
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         listen=lambda socket: sockets.serve(socket, listening),
         transcriptions=TranscriptionRequests(
-            frontend, access, RecordingTranscriber(frontend, decoders), key_limits
+            frontend, access, RecordingTranscriber(frontend, decoders), frontend.key_limits
         ),
         transcription_openapi=TRANSCRIPTION_OPENAPI,
         registry=registry,

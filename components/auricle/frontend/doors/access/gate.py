@@ -38,6 +38,13 @@ class Access:
         """
         return self._clients.of(self._keys.find(_secret(headers), scope))
 
+    def keyless(self, tenant: str | None, scope: Scope) -> Client:
+        """Return the client of a connection whose protocol has no keys: it is one of `tenant`.
+
+        Raises Unauthorized or Forbidden if keys are needed and `tenant` has none for `scope`.
+        """
+        return self._clients.of(self._keys.named(tenant, scope))
+
     def replace(self, keys: Sequence[ApiKey]) -> int:
         """Use these keys from now on; limits of clients that stay change in place.
 
