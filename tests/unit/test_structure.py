@@ -47,8 +47,8 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings", "channel"),
-    ("stream", "realtime", "deepgram", "wyoming", "transcriptions", "diagnosis"),
-    ("ports",),
+    ("stream", "realtime", "deepgram", "wyoming", "twilio", "transcriptions", "diagnosis"),
+    ("ports", "calls"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -5,19 +5,24 @@ A telephone call has one for each side; they know nothing of each other.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import from_code
+from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.frontend.doors.live import LiveSession
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.lead import Lead
 from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
 from auricle.frontend.listening.ingest import Ingest
 from auricle.messages import Failed, Final, OpenSession, Partial
-from auricle.tasks import LoopTurn
+from auricle.tasks import LoopTurn, first_failure_or
+
+# A caller who has hung up waits for nothing, so something else must end the wait for the text.
+_LAST_TEXT_SECONDS = 120.0
+Told = Callable[[int, Partial | Final], Awaitable[None]]
 
 
 class Channel:
@@ -33,15 +38,12 @@ class Channel:
         *,
         language: str | None = None,
         context: str = "",
-        partials: bool = True,
         call: str | None = None,
         part: str = "",
-        lead: Lead | None = None,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
-        On the transcript bus it is `part` of the session `call`, by default of its own; the parts
-        of one call share its `lead`.
+        On the transcript bus it is `part` of the session `call`, by default of its own.
         """
         self._frontend = frontend
         self._session = session
@@ -51,13 +53,10 @@ class Channel:
             language=language,
             context=context,
             chunk_ms=frontend.chunk_ms(None),
-            partials=partials,
             trace=session.trace,
             admission=session.session,
         )
-        self._link = frontend.link(
-            opened, session=call, part=part, lead=frontend.lead() if lead is None else lead
-        )
+        self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
         endpointing = EndpointingOptions.over(
             frontend.settings, threshold=None, min_silence_ms=None, pre_roll_ms=None
         )
@@ -85,7 +84,7 @@ class Channel:
 
     @property
     def resting(self) -> bool:
-        """Whether nobody speaks, so that the session loses no word if it ends now."""
+        """Whether nobody speaks, so that no word is cut if the session ends now."""
         return self._ingest.resting_at is not None
 
     @property
@@ -115,3 +114,46 @@ class Channel:
         if seconds:
             self._frontend.metrics.audio(received=seconds)
             await self._session.heard(seconds)
+
+
+async def follow(
+    channels: Sequence[Channel], reading: Coroutine[Any, Any, None], told: Told | None = None
+) -> None:
+    """Run `reading`, which feeds the channels until the call is over; return with their last text.
+
+    `told(number, event)` gets each channel's text. A caller from whom nothing came for too long has
+    said what was heard before: the DeadlineExceeded of `reading` is raised after the text.
+    """
+    late: list[DeadlineExceeded] = []
+
+    async def feed() -> None:
+        try:
+            await reading
+        except DeadlineExceeded as error:
+            late.append(error)
+        for channel in channels:
+            await channel.end()
+        await asyncio.sleep(_LAST_TEXT_SECONDS)
+        raise WorkerUnavailable(f"a call's last text took longer than {_LAST_TEXT_SECONDS:g} s")
+
+    async def listen(number: int, channel: Channel) -> None:
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if told is not None:
+                    await told(number, event)
+
+    listening = [asyncio.create_task(listen(n, channel)) for n, channel in enumerate(channels)]
+    pumping = [asyncio.create_task(channel.pump()) for channel in channels]
+    whole = asyncio.create_task(asyncio.wait(listening))
+    await first_failure_or(whole, [*listening, *pumping, asyncio.create_task(feed())])
+    if late:
+        raise late[0]
+
+
+def check_text_is_wanted(frontend: Frontend) -> None:
+    """Raise BadRequest if nobody would get the text of a call, as its protocol has no way back."""
+    if frontend.bus.state() is None and not frontend.settings.log_transcripts:
+        raise BadRequest(
+            "the text of calls goes to the transcript bus, which this server does not have: "
+            "set Frontend.nats_server"
+        )

@@ -10,6 +10,7 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.calls import call_ways
 from auricle.frontend.deepgram.session import listen_protocol
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
@@ -230,6 +231,7 @@ def _services(
         refusals=frontend.refusals,
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
+        calls=call_ways(frontend, access),
     )
 
 

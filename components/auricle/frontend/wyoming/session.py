@@ -6,6 +6,7 @@ Home Assistant opens a connection for each spoken command, and reads once the au
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.channel import Channel
@@ -133,9 +134,10 @@ class _Conversation:
 
     async def _write(self, channel: Channel) -> None:
         transcript = Transcript()
-        async for event in channel.texts():
-            if told := transcript.heard(event):
-                await self._connection.send(told)
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if told := transcript.heard(event):
+                    await self._connection.send(told)
         try:
             await self._connection.send(transcript.whole())
         except ClientGone:

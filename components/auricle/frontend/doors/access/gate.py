@@ -38,6 +38,10 @@ class Access:
         """
         return self._clients.of(self._keys.find(_secret(headers), scope))
 
+    def holder(self, secret: str, scope: Scope) -> Client:
+        """Return the client of a key that did not come in a header. Raises as `client` does."""
+        return self._clients.of(self._keys.find(secret, scope))
+
     def keyless(self, tenant: str | None, scope: Scope) -> Client:
         """Return the client of a connection whose protocol has no keys: it is one of `tenant`.
 
