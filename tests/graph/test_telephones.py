@@ -7,6 +7,7 @@ import base64
 import io
 import json
 import signal
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +17,9 @@ import soundfile
 import soxr
 import websockets
 
+from auricle.audio.pcm import to_int16
 from tests import recordings
-from tests.server import Server, eventually, frontend_beside
+from tests.server import Server, eventually, free_port, frontend_beside
 from tests.services import Nats
 
 pytestmark = pytest.mark.end_to_end
@@ -27,12 +29,23 @@ Frontend = tuple[Server, Nats]
 
 
 @pytest.fixture(scope="module")
-def frontend(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
+def audiosocket_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def frontend(
+    server: Server, audiosocket_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Frontend]:
     """A frontend that publishes what calls say."""
     nats = Nats(tmp_path_factory.mktemp("nats"))
     nats.start()
     try:
-        with frontend_beside(server, f"--Frontend.nats_server={nats.address}") as running:
+        settings = (
+            f"--Frontend.nats_server={nats.address}",
+            f"--Frontend.audiosocket_port={audiosocket_port}",
+        )
+        with frontend_beside(server, *settings) as running:
             yield running, nats
     finally:
         nats.end(signal.SIGTERM)
@@ -106,3 +119,22 @@ async def test_both_sides_of_a_twilio_call_have_the_words_of_our_own_protocol(
             for track, side in sides.items()
         }
     assert texts == own
+
+
+async def test_an_asterisk_call_has_the_words_of_our_own_protocol(
+    frontend: Frontend, audiosocket_port: int
+) -> None:
+    server, _ = frontend
+    call = uuid.uuid4()
+    side = to_int16(spoken("station")).tobytes()
+    async with asyncio.timeout(120):
+        reader, writer = await asyncio.open_connection("127.0.0.1", audiosocket_port)
+        writer.write(b"\x01\x00\x10" + call.bytes)
+        for packet in packets(side, 320):
+            writer.write(b"\x10" + len(packet).to_bytes(2, "big") + packet)
+        writer.write(b"\x00\x00\x00")
+        assert await reader.read() == b"\x00\x00\x00"
+        writer.close()
+        own = await own_words(server.url, side, "pcm_s16le")
+        texts = await published(frontend, str(call))
+    assert list(texts.values()) == [own]

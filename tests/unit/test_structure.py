@@ -47,7 +47,7 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings", "channel"),
-    ("stream", "realtime", "deepgram", "wyoming", "twilio", "transcriptions", "diagnosis"),
+    ("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "transcriptions", "diagnosis"),
     ("ports", "calls"),
     ("main",),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from auricle.checkpoint.files import read_config
 from auricle.checkpoint.languages import FAMILY
 from auricle.errors import AuricleError, CheckpointError, SettingsError
+from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.connections import Connections
 from auricle.frontend.doors.seats import Rates
@@ -30,10 +31,13 @@ class Ports:
         """Raises SettingsError if their clients could not be let in, what `listen` raises else."""
         self._access = access
         self._host = settings.host
-        numbers = {"wyoming": settings.wyoming_port}
-        used = {name: number for name, number in numbers.items() if number is not None}
-        if used:
-            _check_tenant(settings, access)
+        used = settings.keyless_ports
+        _check_tenant(settings, access, used)
+        if "audiosocket" in used and not (settings.nats_server or settings.log_transcripts):
+            raise SettingsError(
+                "Frontend.audiosocket_port is set, but the text of its calls would go nowhere; "
+                "set nats_server"
+            )
         self._listeners = {name: listen(settings.host, number) for name, number in used.items()}
         self._servers: list[TcpServer] = []
 
@@ -52,19 +56,24 @@ class Ports:
             await server.close()
 
     def _protocol(self, name: str, frontend: Frontend) -> TcpProtocol:
+        if name == "audiosocket":
+            return audiosocket_protocol(frontend, self._access)
         return wyoming_protocol(frontend, self._access, _languages(frontend.settings))
 
 
-def _check_tenant(settings: FrontendSettings, access: Access) -> None:
+def _check_tenant(settings: FrontendSettings, access: Access, used: dict[str, int]) -> None:
     tenant = settings.keyless_tenant
-    if not access.needs_keys and tenant is not None:
+    if tenant is not None and not access.needs_keys:
         raise SettingsError(
             "Frontend.keyless_tenant is set, but there are no keys; set Frontend.api_keys_file"
         )
-    if access.needs_keys and tenant is None:
+    if not used or not access.needs_keys:
+        return
+    if tenant is None:
         raise SettingsError(
-            "Frontend.wyoming_port would let in everybody, as Wyoming has no keys: name the key "
-            "whose tenant its clients are in Frontend.keyless_tenant, or unset the port"
+            f"Frontend.{next(iter(used))}_port would let in everybody, as its protocol has no "
+            "keys: name the key whose tenant its clients are in Frontend.keyless_tenant, or unset "
+            "the port"
         )
     try:
         access.keyless(tenant, "live")

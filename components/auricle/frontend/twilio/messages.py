@@ -88,7 +88,9 @@ def parse_message(text: str) -> Message | None:
     except (msgspec.DecodeError, RecursionError) as error:
         if isinstance(error, msgspec.ValidationError) and _is_another(text):
             return None
-        raise ProtocolError(f"not a message of Twilio's media streams: {json_fault(error)}") from None
+        raise ProtocolError(
+            f"not a message of Twilio's media streams: {json_fault(error)}"
+        ) from None
 
 
 def _is_another(text: str) -> bool:
