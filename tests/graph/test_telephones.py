@@ -62,11 +62,11 @@ def mu_law(name: str) -> bytes:
     return file.getvalue()
 
 
-async def own_words(url: str, audio: bytes, encoding: str) -> str:
+async def own_words(url: str, audio: bytes, encoding: str, rate: int = RATE) -> str:
     """What our own protocol makes of the same bytes."""
     async with websockets.connect(url.replace("http", "ws") + "/v1/audio/stream") as socket:
         await socket.send(
-            json.dumps({"type": "start", "sample_rate": RATE, "encoding": encoding})
+            json.dumps({"type": "start", "sample_rate": rate, "encoding": encoding})
         )
         await socket.send(audio)
         await socket.send(json.dumps({"type": "end"}))
@@ -138,3 +138,26 @@ async def test_an_asterisk_call_has_the_words_of_our_own_protocol(
         own = await own_words(server.url, side, "pcm_s16le")
         texts = await published(frontend, str(call))
     assert list(texts.values()) == [own]
+
+
+async def test_both_channels_of_a_vapi_call_have_the_words_of_our_own_protocol(
+    server: Server,
+) -> None:
+    rate = recordings.SAMPLE_RATE
+    sides = [to_int16(recordings.samples(name)) for name in ("hello", "station")]
+    longest = max(map(len, sides)) + 2 * rate  # each ends with a silence, as speech ends
+    sides = [np.pad(side, (0, longest - len(side))) for side in sides]
+    audio = np.stack(sides, axis=1).tobytes()
+    async with asyncio.timeout(120):
+        own = [await own_words(server.url, s.tobytes(), "pcm_s16le", rate) for s in sides]
+        url = server.url.replace("http", "ws") + "/v1/vapi?language=en"
+        async with websockets.connect(url) as socket:
+            start = {"encoding": "linear16", "container": "raw", "sampleRate": rate, "channels": 2}
+            await socket.send(json.dumps({"type": "start"} | start))
+            for packet in packets(audio, 3_199):
+                await socket.send(packet)
+            said: dict[str, list[str]] = {"customer": [], "assistant": []}
+            while [" ".join(texts) for texts in said.values()] != own:
+                message = json.loads(await socket.recv())
+                assert message["type"] == "transcriber-response"
+                said[message["channel"]].append(message["transcription"])

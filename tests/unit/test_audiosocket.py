@@ -104,7 +104,6 @@ async def test_other_rates_are_taken_as_newer_versions_send_them() -> None:
     async with port.serving():
         await told(port, BEGUN + audio(LOUD * 2, kind=0x12) + HANG_UP)
     assert [text for *_, text in bus.finals] == ["word"]
-    assert bus.messages[-1].audio_ms >= 0
 
 
 @pytest.mark.parametrize(

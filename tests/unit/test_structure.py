@@ -47,7 +47,10 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings", "channel"),
-    ("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "transcriptions", "diagnosis"),
+    (
+        *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
+        *("transcriptions", "diagnosis"),
+    ),
     ("ports", "calls"),
     ("main",),
 )

@@ -231,7 +231,7 @@ def _services(
         refusals=frontend.refusals,
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
-        calls=call_ways(frontend, access),
+        calls=call_ways(frontend, access, sockets),
     )
 
 

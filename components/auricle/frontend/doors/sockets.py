@@ -92,6 +92,11 @@ class ClientSocket:
         """The query of the URL as it was sent, of any length."""
         return query_string(self._socket)
 
+    @property
+    def sharer(self) -> str:
+        """Who shares what the server has: the tenant, or without keys the host."""
+        return self._seat.client
+
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
 

@@ -13,6 +13,8 @@ from auricle.text_bounds import OFFERED_PROTOCOLS
 _SUBPROTOCOL_KEY = "openai-insecure-api-key."
 # Deepgram's offer one of these and then the key; in the header they write `Token KEY`.
 _SCHEMES = ("bearer", "token")
+# Vapi sends the secret of a transcriber's server in a header of its own.
+_VAPI = "x-vapi-secret"
 
 
 class Access:
@@ -74,6 +76,8 @@ def _secret(headers: Mapping[str, str]) -> str | None:
     scheme, _, secret = headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES and secret.strip():
         return secret.strip()
+    if vapi := headers.get(_VAPI, "").strip():
+        return vapi
     offered = _offered(headers)
     for name in offered:
         if name.startswith(_SUBPROTOCOL_KEY):
