@@ -18,9 +18,10 @@ from auricle.frontend.doors.access.keys import ApiKey, KeyRing, new_key
 from auricle.frontend.ports import Ports
 from auricle.settings import FrontendSettings
 from tests.unit.calls import KeptBus
-from tests.unit.doors import until
+from tests.unit.doors import event_loop_policy, until
 from tests.unit.tcp_clients import Port
 
+__all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
 CALL = UUID("40325ec2-5efd-4bd3-805f-53576e581d13")
 LOUD = np.full(8_000, 8_000, "<i2").tobytes()
@@ -117,6 +118,7 @@ async def test_other_rates_are_taken_as_newer_versions_send_them() -> None:
         (BEGUN + frame(0x10, b"\1") + HANG_UP, "odd number of bytes"),
         (b"", "the call's id took longer than 0.05 s"),
         (BEGUN, "the call's audio took longer than 0.05 s"),
+        (BEGUN + DTMF * 64, "the call's id must be followed by its audio"),
         (BEGUN + audio(LOUD), "the next audio took longer than 0.05 s"),
     ],
 )

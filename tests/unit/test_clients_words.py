@@ -181,7 +181,7 @@ async def test_a_stream_that_fails_says_nothing_of_why(
 
 
 @pytest.mark.parametrize("error", FOREIGN)
-@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime"])
+@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", "/v1/vapi"])
 async def test_a_handshake_that_fails_says_nothing_of_why(
     error: Exception, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:

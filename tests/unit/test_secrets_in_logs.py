@@ -16,7 +16,7 @@ from auricle.settings import SECTIONS
 from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
-SOCKETS = ("/v1/audio/stream", "/v1/realtime")
+SOCKETS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi")
 
 
 async def tried(front: Front, path: str, **options: object) -> None:
@@ -26,7 +26,7 @@ async def tried(front: Front, path: str, **options: object) -> None:
             await socket.send("nonsense")
             if path == SOCKETS[0]:
                 await last_words(socket)
-    except websockets.InvalidStatus:
+    except (websockets.InvalidStatus, websockets.ConnectionClosed):
         pass
 
 

@@ -37,6 +37,7 @@ from tests.unit.tcp_clients import frontend
 
 pytestmark = pytest.mark.unit
 CALL, STREAM = "CA" + "1" * 32, "MZ" + "2" * 32
+WRONG = "wrong"
 LOUD, QUIET = b"\x80" * 8_000, b"\xff" * 8_000  # a second each, µ-law
 CONNECTED = json.dumps({"event": "connected", "protocol": "Call", "version": "1.0.0"})
 MARK = json.dumps({"event": "mark", "sequenceNumber": "4", "streamSid": STREAM, "mark": {}})
@@ -77,7 +78,7 @@ def media(payload: bytes, track: str = "inbound") -> str:
 class Stream:
     """Twilio's side of one connection, which hangs up once it has sent these messages."""
 
-    host = "192.0.2.1"
+    host = "10.0.0.1"
 
     def __init__(self, *messages: str, stays: bool = False) -> None:
         self.headers: dict[str, str] = {}
@@ -202,6 +203,7 @@ async def test_so_has_one_of_whom_nothing_comes_any_more() -> None:
     ("messages", "says"),
     [
         ([CONNECTED, media(LOUD)], "the start message must come before"),
+        ([CONNECTED] * 9, "the start message must come before"),
         ([start(), media(LOUD, "outbound")], "the track 'outbound', which start did not name"),
         ([start(), start()], "one start message"),
     ],
@@ -244,7 +246,7 @@ async def test_a_key_comes_as_a_parameter_or_in_a_header() -> None:
     with pytest.raises(Unauthorized, match='<Parameter name="api_key"> of <Stream>'):
         await heard(CONNECTED, start(), keys=[key])
     with pytest.raises(Unauthorized, match="not known here"):
-        await heard(CONNECTED, start(parameters={"api_key": "wrong"}), keys=[key])
+        await heard(CONNECTED, start(parameters={"api_key": WRONG}), keys=[key])
     other, for_recordings = new_key("files", scopes=["recordings"])
     with pytest.raises(Forbidden, match="not for live"):
         await heard(CONNECTED, start(parameters={"api_key": other}), keys=[for_recordings])
@@ -278,6 +280,14 @@ async def test_each_side_counts_as_a_session() -> None:
     with pytest.raises(AuricleError, match="all 1 sessions are in use"):
         await served(front, CONNECTED, start("inbound", "outbound"))
     assert front.front_door.open == 0
+
+
+async def test_each_side_counts_among_the_sessions_of_its_key() -> None:
+    secret, key = new_key("acme")
+    front = frontend(KeptBus(), max_connections_per_key=1)
+    begun = start("inbound", "outbound", parameters={"api_key": secret})
+    with pytest.raises(AuricleError, match="you have 1 sessions and recordings open"):
+        await served(front, CONNECTED, begun, keys=[key])
 
 
 # ── at the door ─────────────────────────────────────────────────────────────

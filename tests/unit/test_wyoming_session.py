@@ -17,10 +17,11 @@ from auricle.frontend.ports import Ports
 from auricle.frontend.wyoming.events import Event, EventParser
 from auricle.frontend.wyoming.session import wyoming_protocol
 from auricle.settings import FrontendSettings
-from tests.unit.doors import until
+from tests.unit.doors import event_loop_policy, until
 from tests.unit.tcp_clients import Port
 from tests.unit.test_wyoming_events import sent
 
+__all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
 FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
 LOUD = np.full(16_000, 8_000, "<i2").tobytes()

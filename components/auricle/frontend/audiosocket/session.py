@@ -26,6 +26,7 @@ from auricle.frontend.frontend import Frontend
 from auricle.tasks import Interrupted, LoopTurn
 
 NAME = "audiosocket"
+_MOST_BEFORE_AUDIO = 64  # digits that were dialled
 
 
 def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
@@ -72,10 +73,13 @@ class _Call:
             return None
         if first.kind != Kind.UUID or len(first.payload) != 16:
             raise ProtocolError("the first frame must be the call's id, a UUID of 16 bytes")
-        while (frame := await self._next(seconds, "the call's audio")) is not None:
+        for _ in range(_MOST_BEFORE_AUDIO):
+            frame = await self._next(seconds, "the call's audio")
+            if frame is None:
+                return None
             if frame.kind in AUDIO_RATES:
                 return str(UUID(bytes=first.payload)), frame
-        return None
+        raise ProtocolError("the call's id must be followed by its audio")
 
     async def read(self, channel: Channel, audio: Frame) -> None:
         """Feed the channel until the call is over, or the server leaves and nobody speaks."""

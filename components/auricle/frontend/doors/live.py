@@ -31,6 +31,7 @@ class LiveSession:
         self.session = f"sess_{uuid.uuid4().hex}"
         self.trace = NO_TRACE
         self.audio_seconds = 0.0
+        self.began = False  # it was let in
 
     async def heard(self, seconds: float) -> None:
         """Count `seconds` of audio; waits until the client's rate limit allows more."""
@@ -96,9 +97,12 @@ class LiveSessions:
                 "session", protocol=protocol, session=session.session, tenant=tenant
             ) as session.trace,
         ):
+            session.began = True
             yield
 
     def _ended(self, session: LiveSession, protocol: str, outcome: str) -> None:
         self._metrics.ended(outcome)
+        if not session.began:
+            return  # refusals are logged where their connection ends, up to a rate limit
         with about(tenant=session.client.tenant):
             log_ended("session", session.session, protocol, session.audio_seconds, outcome)

@@ -67,7 +67,7 @@ class TcpConnection:
                 await within(
                     self._slow_reader_seconds, self._writer.drain(), "reading what was sent"
                 )
-            except OSError:
+            except (OSError, RuntimeError):  # uvloop says so of a transport that is closed
                 raise ClientGone from None
 
     def interrupt(self) -> None:
@@ -86,7 +86,7 @@ class TcpConnection:
         A connection that is closed over it would be reset, and the client might lose what it was
         told.
         """
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):
             self._writer.write_eof()
         with suppress(TimeoutError, ClientGone):
             async with asyncio.timeout(_TOLD_SECONDS):
@@ -103,7 +103,7 @@ class TcpConnection:
         self._writer.close()
         try:
             await within(_CLOSE_SECONDS, self._writer.wait_closed(), "closing")
-        except (OSError, DeadlineExceeded):
+        except (OSError, RuntimeError, DeadlineExceeded):
             self.abort()
 
 

@@ -32,6 +32,7 @@ from auricle.quoting import quoted
 from auricle.tasks import Interrupted
 
 NAME = "twilio"
+_MOST_BEFORE_START = 8  # messages, of a client that nobody knows yet
 
 
 def twilio_protocol(frontend: Frontend, access: Access) -> LateProtocol:
@@ -70,15 +71,16 @@ class TwilioCalls:
     async def _begun(self, socket: LateSocket) -> Call:
         """Return the call, once its `start` has come."""
         seconds = self._frontend.settings.start_timeout_seconds
-        while True:
+        for _ in range(_MOST_BEFORE_START):
             try:
                 message = parse_message(await socket.receive(seconds, "the start message"))
             except Interrupted:
                 raise about_to_go() from None
             if isinstance(message, Start):
                 return Call.begun_by(message.start)
-            if not isinstance(message, Connected | None):
-                raise ProtocolError("the start message must come before media and stop")
+            if message is not None and not isinstance(message, Connected):
+                break
+        raise ProtocolError("the start message must come before others")
 
     def _client(self, call: Call, socket: LateSocket) -> Client:
         """Return the client whose key was sent: in the call's parameters, or in a header."""

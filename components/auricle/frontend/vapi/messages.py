@@ -51,7 +51,9 @@ def parse_start(text: str | None) -> Start:
         ("container", start.container, "raw"),
     ):
         if value != right:
-            raise UnsupportedValue(f"{name} {quoted(value)} cannot be used: it must be {right}", name)
+            raise UnsupportedValue(
+                f"{name} {quoted(value)} cannot be used: it must be {right}", name
+            )
     if not 1 <= start.channels <= len(SPEAKERS):
         raise UnsupportedValue(
             f"channels {quoted(start.channels)} cannot be used: it must be 1 or 2", "channels"
