@@ -43,6 +43,17 @@ class DoorSettings(BaseModel):
     max_channels: int = Field(
         8, ge=1, le=32, description="channels of a connection or a recording that are heard apart"
     )
+    wyoming_port: int | None = Field(
+        None, ge=1, le=65535, description="of Wyoming (Home Assistant), on host; None: not served"
+    )
+    audiosocket_port: int | None = Field(
+        None, ge=1, le=65535, description="of AudioSocket (Asterisk), on host; None: not served"
+    )
+    keyless_tenant: str | None = Field(
+        None,
+        description="whose clients those of ways without keys are (Wyoming, AudioSocket); "
+        "needed if there are keys",
+    )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
     max_uploads_per_address: int = Field(128, ge=0, description="0 for no limit")
     max_uploads_per_key: int = Field(128, ge=0, description="0 for no limit")
@@ -51,3 +62,9 @@ class DoorSettings(BaseModel):
     )
     upload_window_seconds: Seconds = Field(15.0, gt=0)
     upload_deadline_seconds: Seconds = Field(3600.0, gt=0, description="of one upload in all")
+
+    @property
+    def keyless_ports(self) -> dict[str, int]:
+        """The ports, by protocol, of ways in that have no keys."""
+        ports = {"wyoming": self.wyoming_port, "audiosocket": self.audiosocket_port}
+        return {name: number for name, number in ports.items() if number is not None}

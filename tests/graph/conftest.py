@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server import Server, serving
+from tests.server import Server, free_port, serving
 
 
 @pytest.fixture(scope="package")
-def server() -> Iterator[Server]:
+def wyoming_port() -> int:
+    """Where the graph's frontend speaks Wyoming."""
+    return free_port()
+
+
+@pytest.fixture(scope="package")
+def server(wyoming_port: int) -> Iterator[Server]:
     """The default graph with the bundled model."""
-    with serving() as running:
+    with serving(f"--Frontend.wyoming_port={wyoming_port}") as running:
         yield running

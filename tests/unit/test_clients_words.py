@@ -197,7 +197,7 @@ async def test_a_session_of_deepgrams_clients_that_fails_says_nothing_of_why(
 
 
 @pytest.mark.parametrize("error", FOREIGN)
-@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", *LISTEN])
+@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN])
 async def test_a_handshake_that_fails_says_nothing_of_why(
     error: Exception, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,7 +17,7 @@ from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
-SOCKETS = ("/v1/audio/stream", "/v1/realtime", *LISTEN)
+SOCKETS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN)
 
 
 async def tried(front: Front, path: str, **options: object) -> None:

@@ -46,8 +46,12 @@ FRONTEND_FLOORS = (
     ("line",),
     ("observers", "doors"),
     ("frontend",),
-    ("recordings",),
-    ("stream", "realtime", "deepgram", "transcriptions", "diagnosis"),
+    ("recordings", "channel"),
+    (
+        *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
+        *("transcriptions", "diagnosis"),
+    ),
+    ("ports", "calls"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

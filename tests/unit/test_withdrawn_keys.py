@@ -22,7 +22,11 @@ def made(name: str, *scopes: str) -> tuple[str, ApiKey]:
     return new_key(name, scopes=scopes or ("live", "recordings"))
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", *LISTEN])
+# The first message of a session that does not begin as our own protocol's.
+FIRST = {"/v1/vapi": '{"type": "start", "sampleRate": 16000, "channels": 1}'}
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN])
 async def test_a_live_session_ends_with_a_reason_and_its_neighbour_goes_on(path: str) -> None:
     (secret, entry), (other_secret, other) = made("acme"), made("globex")
     front = Front([entry, other])
@@ -33,7 +37,7 @@ async def test_a_live_session_ends_with_a_reason_and_its_neighbour_goes_on(path:
                     await socket.recv()
                 else:
                     if path not in LISTEN:
-                        await socket.send(START)
+                        await socket.send(FIRST.get(path, START))
                     await front.processors.opened.acquire()
             front.access.replace([other])
             said, code, reason = await last_words(ending)
@@ -74,7 +78,7 @@ async def test_a_key_opens_what_it_is_for() -> None:
     front = Front([live_entry, recordings_entry])
     async with asyncio.timeout(60), front.serving():
         assert (await front.post(live)).json()["error"]["code"] == "forbidden"
-        for path in ("/v1/audio/stream", "/v1/realtime", *LISTEN):
+        for path in ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN):
             with pytest.raises(websockets.InvalidStatus) as refused:
                 async with front.connect(path, recordings):
                     pass

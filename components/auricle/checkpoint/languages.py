@@ -49,6 +49,6 @@ def language_name(language: str) -> str:
     return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()
 
 
-def language_code(name: str) -> str:
-    """Return the code of a language that is named as in `FAMILY`; another name in lower case."""
-    return _CODES.get(name, name.lower())
+def language_code(name: str) -> str | None:
+    """Return the code of a language by the name that the model writes; None for an unknown one."""
+    return _CODES.get(name)

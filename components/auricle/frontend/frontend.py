@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from auricle.errors import UnknownModel
+from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.live import LiveSessions
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.link import LinkObserver, ProcessorLink
@@ -46,6 +49,17 @@ class Frontend:
     def model(self) -> str:
         """The served model's own name."""
         return self.models[0]
+
+    @cached_property
+    def key_limits(self) -> KeyLimits:
+        """What the clients of one key may open, on all ways in together."""
+        settings = self.settings
+        return KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
+
+    @cached_property
+    def live_sessions(self) -> LiveSessions:
+        """The sessions of connections that have other than one from their handshake on."""
+        return LiveSessions(self.front_door, self.key_limits, self.metrics, self.tracer)
 
     def chunk_ms(self, wanted: int | None) -> int:
         """Return a session's chunk length in ms: `wanted`, or the server's."""

@@ -10,6 +10,7 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
+from auricle.frontend.calls import call_ways
 from auricle.frontend.deepgram.flux import flux_protocol
 from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
@@ -17,7 +18,6 @@ from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys_file import KeysFile, load_keys
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
@@ -34,6 +34,7 @@ from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
+from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
@@ -71,6 +72,7 @@ async def run(settings: FrontendSettings) -> None:
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = _access(settings)
     listener = _listen(settings.host, settings.port)
+    ports = Ports(settings, access, _listen)
     port = listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
@@ -103,6 +105,7 @@ async def run(settings: FrontendSettings) -> None:
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await ports.open(frontend, connections, rates)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
@@ -120,6 +123,7 @@ async def run(settings: FrontendSettings) -> None:
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
+        await ports.close()
         decoders.close()
         await asyncio.to_thread(tracer.close)
 
@@ -201,14 +205,13 @@ def _services(
         return 0 if leaving else len(await frontend.endpoints.open.instances())
 
     settings = frontend.settings
-    key_limits = KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
     sockets = SocketSessions(
         access,
         frontend.front_door,
         frontend.metrics,
         frontend.tracer,
         frontend.refusals,
-        key_limits,
+        frontend.key_limits,
         settings.slow_reader_seconds,
     )
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
@@ -218,7 +221,7 @@ def _services(
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     listening, turns = listen_protocol(frontend), flux_protocol(frontend)
     transcriber = RecordingTranscriber(frontend, decoders)
-    requests = RecordingRequests(frontend, access, transcriber, key_limits)
+    requests = RecordingRequests(frontend, access, transcriber, frontend.key_limits)
     return Services(
         models=frontend.models,
         access=access,
@@ -235,6 +238,7 @@ def _services(
         refusals=frontend.refusals,
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
+        calls=call_ways(frontend, access, sockets),
     )
 
 

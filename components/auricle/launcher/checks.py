@@ -94,6 +94,9 @@ def _ports(settings: Mapping[str, CommonSettings]) -> Iterator[tuple[str, str, s
     for name, own in settings.items():
         if own.replicas == 0:
             continue
+        if isinstance(own, FrontendSettings):
+            for way, number in own.keyless_ports.items():
+                yield name, f"{way}_port", own.host, number
         if isinstance(own, FrontendSettings | DynamoFrontendSettings) and own.port:
             yield name, "port", own.host, own.port
         # Frontends have no system port: their health and metrics are on `port`.

@@ -62,7 +62,8 @@ def _channel(channel: Channel, options: RecordingOptions) -> dict[str, Any]:
     }
     if options.says_language and channel.segments:
         names = Counter(segment.language for segment in channel.segments)
-        told["detected_language"] = language_code(names.most_common(1)[0][0])
+        name = names.most_common(1)[0][0]
+        told["detected_language"] = language_code(name) or name.lower()
     return told
 
 

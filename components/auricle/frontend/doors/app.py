@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -34,7 +34,7 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 class Services:
     """The handlers of the routes. `processors` returns how many processors can be called now.
 
-    `diagnose` makes a diagnosis, or raises RateLimited.
+    `diagnose` makes a diagnosis, or raises RateLimited. `calls` are those of telephones, by path.
     """
 
     models: tuple[str, ...]
@@ -52,6 +52,7 @@ class Services:
     refusals: RefusalLog
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
+    calls: Mapping[str, WebSocketSessions] = field(default_factory=dict)
 
 
 def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAPI:
@@ -108,7 +109,16 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     async def listen_turns(socket: WebSocket) -> None:
         await services.listen_turns(socket)
 
+    for path, serve in services.calls.items():
+        _add_call_route(app, path, serve)
+
     return app
+
+
+def _add_call_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
+    @app.websocket(path)
+    async def call(socket: WebSocket) -> None:
+        await serve(socket)
 
 
 def _add_status_routes(app: FastAPI, services: Services) -> None:

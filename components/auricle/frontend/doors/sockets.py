@@ -23,6 +23,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of, host_of
 from auricle.frontend.doors.admitting import Admitting
 from auricle.frontend.doors.client_gone import ClientGone, check_connected
+from auricle.frontend.doors.closing import close_socket
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.queries import query_string, says_it_resumes
@@ -36,7 +37,6 @@ from auricle.tasks import Patience, within
 from auricle.text_bounds import query_fields
 
 log = logging.getLogger(__name__)
-_CLOSE_SECONDS = 5.0
 # Close codes of sessions that ended without an error; each error class has its own.
 _DONE, _GOING = 1000, 1012
 
@@ -98,6 +98,11 @@ class ClientSocket:
     def query_string(self) -> str:
         """The query of the URL as it was sent, of any length."""
         return query_string(self._socket)
+
+    @property
+    def sharer(self) -> str:
+        """Who shares what the server has: the tenant, or without keys the host."""
+        return self._seat.client
 
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
@@ -167,12 +172,7 @@ class ClientSocket:
 
     async def close(self, code: int, reason: str = "") -> None:
         """Close the connection. Never raises; gives up after 5 s."""
-        try:
-            # A control frame has room for 123 bytes.
-            short = reason.encode()[:120].decode(errors="ignore")
-            await within(_CLOSE_SECONDS, self._socket.close(code, short), "closing")
-        except (WebSocketDisconnect, RuntimeError, AuricleError):
-            log.debug("the client left before the close frame was sent")
+        await close_socket(self._socket, code, reason)
 
 
 @dataclass(frozen=True)

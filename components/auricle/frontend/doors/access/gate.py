@@ -13,6 +13,8 @@ from auricle.text_bounds import OFFERED_PROTOCOLS
 _SUBPROTOCOL_KEY = "openai-insecure-api-key."
 # Deepgram's offer one of these and then the key; in the header they write `Token KEY`.
 _SCHEMES = ("bearer", "token")
+# Vapi sends the secret of a transcriber's server in a header of its own.
+_VAPI = "x-vapi-secret"
 
 
 class Access:
@@ -37,6 +39,17 @@ class Access:
         expired, Forbidden if it is disabled or lacks the scope.
         """
         return self._clients.of(self._keys.find(_secret(headers), scope))
+
+    def holder(self, secret: str, scope: Scope) -> Client:
+        """Return the client of a key that did not come in a header. Raises as `client` does."""
+        return self._clients.of(self._keys.find(secret, scope))
+
+    def keyless(self, tenant: str | None, scope: Scope) -> Client:
+        """Return the client of a connection whose protocol has no keys: it is one of `tenant`.
+
+        Raises Unauthorized or Forbidden if keys are needed and `tenant` has none for `scope`.
+        """
+        return self._clients.of(self._keys.named(tenant, scope))
 
     def replace(self, keys: Sequence[ApiKey]) -> int:
         """Use these keys from now on; limits of clients that stay change in place.
@@ -63,6 +76,8 @@ def _secret(headers: Mapping[str, str]) -> str | None:
     scheme, _, secret = headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES and secret.strip():
         return secret.strip()
+    if vapi := headers.get(_VAPI, "").strip():
+        return vapi
     offered = _offered(headers)
     for name in offered:
         if name.startswith(_SUBPROTOCOL_KEY):

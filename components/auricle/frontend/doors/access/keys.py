@@ -113,6 +113,20 @@ class KeyRing:
             raise refusal
         return found[0]
 
+    def named(self, name: str | None, scope: Scope) -> ApiKey:
+        """Return the entry called `name`, for clients whose protocol has no keys.
+
+        Raises Unauthorized if there is none or it has expired, Forbidden as `find` does.
+        """
+        if self._keys is None:
+            return ANYONE
+        found = next((key for key in self._keys if key.name == name), None)
+        if found is None:
+            raise Unauthorized("there is no API key for clients that cannot send one")
+        if (refusal := found.refusal(scope, self._now())) is not None:
+            raise refusal
+        return found
+
     def current(self, key: ApiKey) -> ApiKey | None:
         """Return the entry that `key` has now, under the same name; None if it was withdrawn."""
         if self._keys is None:

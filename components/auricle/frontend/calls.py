@@ -1,0 +1,25 @@
+"""The WebSockets of telephone calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.app import WebSocketSessions
+from auricle.frontend.doors.late_sockets import LateSockets
+from auricle.frontend.doors.sockets import SocketSessions
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.twilio.session import twilio_protocol
+from auricle.frontend.vapi.session import vapi_protocol
+
+
+def call_ways(
+    frontend: Frontend, access: Access, sockets: SocketSessions
+) -> Mapping[str, WebSocketSessions]:
+    """Return what serves a socket of each path."""
+    late = LateSockets(frontend.front_door, frontend.metrics, frontend.refusals)
+    return {
+        "/v1/twilio": partial(late.serve, protocol=twilio_protocol(frontend, access)),
+        "/v1/vapi": partial(sockets.serve, protocol=vapi_protocol(frontend)),
+    }

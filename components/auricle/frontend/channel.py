@@ -1,0 +1,159 @@
+"""One speaker's audio, from bytes to text, for protocols that need no more than that.
+
+A telephone call has one for each side; they know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
+from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.sockets import ClientSocket
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
+from auricle.frontend.listening.ingest import Ingest
+from auricle.messages import Failed, Final, OpenSession, Partial
+from auricle.tasks import LoopTurn, first_failure_or
+
+# A caller who has hung up waits for nothing, so something else must end the wait for the text.
+_LAST_TEXT_SECONDS = 120.0
+Told = Callable[[int, Partial | Final], Awaitable[None]]
+
+
+class Channel:
+    """The audio of one session. One task feeds it, one iterates over `texts`, and one runs `pump`;
+    all on the event loop."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        session: LiveSession | ClientSocket,
+        sample_rate: int,
+        encoding: str,
+        *,
+        language: str | None = None,
+        context: str = "",
+        call: str | None = None,
+        part: str = "",
+    ) -> None:
+        """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
+
+        On the transcript bus it is `part` of the session `call`, by default of its own.
+        """
+        self._frontend = frontend
+        self._session = session
+        opened = OpenSession(
+            session=session.session,
+            tenant=session.client.tenant,
+            language=language,
+            context=context,
+            chunk_ms=frontend.chunk_ms(None),
+            trace=session.trace,
+            admission=session.session,
+        )
+        self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
+        endpointing = EndpointingOptions.over(
+            frontend.settings, threshold=None, min_silence_ms=None, pre_roll_ms=None
+        )
+        self._ingest = Ingest(sample_rate, encoding, frontend.detector, endpointing)
+        self._counted = 0  # session samples that were counted as heard
+        self._turn = LoopTurn()
+
+    async def take(self, data: bytes) -> None:
+        """Process what the client sent, slice by slice; others run in between.
+
+        Waits while the processor is full, or the client exceeds its audio rate.
+        """
+        self._ingest.expect(self._link.missing)
+        self._ingest.take(data)
+        while self._ingest.ready:
+            events = await self._frontend.listened(self._ingest, self._session.trace)
+            await self._hand_over(events)
+            await self._turn.give_way()
+        await self._turn.give_way()
+
+    async def end(self) -> None:
+        """The audio has ended. Raises ProtocolError within a sample."""
+        await self._hand_over(await self._ingest.end())
+        self._link.finish(self._ingest.total_samples)
+
+    @property
+    def resting(self) -> bool:
+        """Whether nobody speaks, so that no word is cut if the session ends now."""
+        return self._ingest.resting_at is not None
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples that were processed so far."""
+        return self._ingest.total_samples
+
+    async def pump(self) -> None:
+        """Send audio to the processor; see `ProcessorLink.pump`."""
+        await self._link.pump()
+
+    async def texts(self) -> AsyncGenerator[Partial | Final, None]:
+        """Yield the session's text until all audio has its own. Raises the error it fails with."""
+        async with aclosing(self._link.events()) as events:
+            async for event in events:
+                if isinstance(event, Partial | Final):
+                    yield event
+                elif isinstance(event, Failed):
+                    raise from_code(event.code, event.message)
+
+    async def _hand_over(self, events: list[GateEvent]) -> None:
+        for event in events:
+            if isinstance(event, Piece):
+                await self._link.add(event)
+        seconds = (self._ingest.total_samples - self._counted) / SAMPLE_RATE
+        self._counted = self._ingest.total_samples
+        if seconds:
+            self._frontend.metrics.audio(received=seconds)
+            await self._session.heard(seconds)
+
+
+async def follow(
+    channels: Sequence[Channel], reading: Coroutine[Any, Any, None], told: Told | None = None
+) -> None:
+    """Run `reading`, which feeds the channels until the call is over; return with their last text.
+
+    `told(number, event)` gets each channel's text. A caller from whom nothing came for too long has
+    said what was heard before: the DeadlineExceeded of `reading` is raised after the text.
+    """
+    late: list[DeadlineExceeded] = []
+
+    async def feed() -> None:
+        try:
+            await reading
+        except DeadlineExceeded as error:
+            late.append(error)
+        for channel in channels:
+            await channel.end()
+        await asyncio.sleep(_LAST_TEXT_SECONDS)
+        raise WorkerUnavailable(f"a call's last text took longer than {_LAST_TEXT_SECONDS:g} s")
+
+    async def listen(number: int, channel: Channel) -> None:
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if told is not None:
+                    await told(number, event)
+
+    listening = [asyncio.create_task(listen(n, channel)) for n, channel in enumerate(channels)]
+    pumping = [asyncio.create_task(channel.pump()) for channel in channels]
+    whole = asyncio.create_task(asyncio.wait(listening))
+    await first_failure_or(whole, [*listening, *pumping, asyncio.create_task(feed())])
+    if late:
+        raise late[0]
+
+
+def check_text_is_wanted(frontend: Frontend) -> None:
+    """Raise BadRequest if nobody would get the text of a call, as its protocol has no way back."""
+    if frontend.bus.state() is None and not frontend.settings.log_transcripts:
+        raise BadRequest(
+            "the text of calls goes to the transcript bus, which this server does not have: "
+            "set Frontend.nats_server"
+        )

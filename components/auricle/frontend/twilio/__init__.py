@@ -1,0 +1,1 @@
+"""Twilio's media streams, on `WS /v1/twilio`."""

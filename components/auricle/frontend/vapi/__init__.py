@@ -1,0 +1,1 @@
+"""Vapi's custom transcribers, on `WS /v1/vapi`."""

@@ -1,0 +1,29 @@
+"""What tests of telephone calls share: a bus that keeps what is published."""
+
+from __future__ import annotations
+
+from auricle.frontend.line.link import LinkObserver
+from auricle.frontend.observers.transcript_bus import (
+    Spoken,
+    TranscriptListener,
+    TranscriptMessage,
+)
+from auricle.messages import BusState
+
+
+class KeptBus:
+    """The transcript bus of a frontend in this process."""
+
+    def __init__(self) -> None:
+        self.messages: list[TranscriptMessage] = []
+
+    def listener(self, spoken: Spoken) -> LinkObserver:
+        return TranscriptListener(spoken, self.messages.append)
+
+    def state(self) -> BusState:
+        return BusState(True, 0)
+
+    @property
+    def finals(self) -> list[tuple[str, str, str]]:
+        """(session, part, text) of each final text."""
+        return [(m.session, m.part, m.text) for m in self.messages if m.type == "final"]
