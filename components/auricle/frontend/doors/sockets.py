@@ -102,7 +102,7 @@ class ClientSocket:
     @property
     def sharer(self) -> str:
         """Who shares what the server has: the tenant, or without keys the host."""
-        return self._seat.client
+        return self._seats[0].client
 
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
