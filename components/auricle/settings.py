@@ -159,7 +159,7 @@ class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
         False, description="/metrics only with a key that has the scope operations"
     )
     cors_origins: tuple[str, ...] = Field(
-        (), description="origins whose web pages may call; none by default"
+        (), description="origins whose web pages may call, besides the server's own; `*` for all"
     )
     tls_certificate: Path | None = Field(None, description="PEM file; with tls_key, serves TLS")
     tls_key: Path | None = Field(None, description="PEM file")

@@ -94,7 +94,7 @@ class Front:
             cast(Any, self.diagnostician),
             self.tokens,
         )
-        app = create_app(services)
+        app = create_app(services, self.frontend.settings.cors_origins)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -46,6 +46,7 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
         for path in SOCKETS:
             await tried(front, path, secret=secret)
             await tried(front, path, subprotocols=["realtime", sent])
+            await tried(front, path, subprotocols=[sent])
             await tried(front, f"{path}?model={secret}&api_key={secret}")
         for path in ("/v1/models", f"/v1/models/{secret}", f"/v1/nothing?key={secret}", "/metrics"):
             await front.get(path, secret)
