@@ -15,8 +15,6 @@ from auricle.recording_settings import RecordingSettings
 from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS, PoolLimits, within_one_launcher
 
 Seconds = float
-# Names of models that programs written for another service ask for.
-ModelPreset = Literal["openai"]
 # Bounds of what a client may request and of an operator's defaults.
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
@@ -151,20 +149,11 @@ class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
     processor_deadline_seconds: Seconds = Field(
         30.0, gt=0, description="a session fails if no processor takes it for so long"
     )
-    model_aliases: tuple[str, ...] = Field(
-        (), description="further model names that clients may use, such as whisper-1"
-    )
-    model_presets: tuple[ModelPreset, ...] = Field(
-        (), description="openai: also the names that OpenAI's clients send by default"
-    )
     api_keys_file: Path | None = Field(
         None, description="YAML file (see `auricle key`); without it no authentication"
     )
     metrics_need_key: bool = Field(
         False, description="/metrics only with a key that has the scope operations"
-    )
-    cors_origins: tuple[str, ...] = Field(
-        (), description="origins whose web pages may call, besides the server's own; `*` for all"
     )
     tls_certificate: Path | None = Field(None, description="PEM file; with tls_key, serves TLS")
     tls_key: Path | None = Field(None, description="PEM file")

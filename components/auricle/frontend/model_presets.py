@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from auricle.settings import FrontendSettings, ModelPreset
+from auricle.door_settings import ModelPreset
+from auricle.settings import FrontendSettings
 
 # Without `gpt-4o-transcribe-diarize`: who asks for it expects speakers.
 _NAMES: dict[ModelPreset, tuple[str, ...]] = {

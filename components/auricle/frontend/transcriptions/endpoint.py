@@ -8,14 +8,10 @@ the request ends or the client leaves.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
@@ -25,20 +21,14 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of
-from auricle.frontend.doors.http_errors import error_body, error_response
+from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.session_log import log_ended
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.recordings.transcriber import (
-    Recording,
-    RecordingTranscriber,
-    Segment,
-    Whole,
-)
-from auricle.frontend.transcriptions import formats
+from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber
+from auricle.frontend.transcriptions.answers import answer, error_event
 from auricle.frontend.transcriptions.charging import charged, owner
 from auricle.frontend.transcriptions.form import ChunkingStrategy, TranscriptionForm, parse_form
-from auricle.frontend.transcriptions.formats import Transcript
 from auricle.frontend.transcriptions.upload import Uploads, take_upload
 from auricle.process.logs import about
 from auricle.tasks import first_failure_or, outcome_of
@@ -139,15 +129,15 @@ class TranscriptionRequests:
                     name=upload.name,
                     tenant=client.tenant,
                     owner=owner(client, scope),
-                    language=request.language,
-                    context=request.prompt,
+                    language=request.spoken,
+                    context=request.context,
                     endpointing=self._endpointing(request.chunking_strategy),
                 )
-                answer = asyncio.create_task(
+                answering = asyncio.create_task(
                     self._answer(recording, request, client, work, scope, send)
                 )
                 leaving = asyncio.create_task(_leaves(receive, send))
-                await first_failure_or(answer, [leaving])
+                await first_failure_or(answering, [leaving])
 
     async def _answer(
         self,
@@ -158,13 +148,8 @@ class TranscriptionRequests:
         scope: Scope,
         send: Send,
     ) -> None:
-        outputs = self._transcriber.transcribe(recording)
-        async with aclosing(charged(outputs, client, work.reached)) as texts:
-            if request.stream:
-                await _stream(texts, scope, send)
-            else:
-                transcript = await _collect(texts)
-                await _response(transcript, request)(scope, _no_receive, send)
+        outputs = charged(self._transcriber.transcribe(recording), client, work.reached)
+        await answer(outputs, request, work.name, scope, send)
 
     def _endpointing(self, wanted: ChunkingStrategy) -> EndpointingOptions | None:
         """Return the request's options, the server's as defaults; None to decode all audio."""
@@ -179,7 +164,7 @@ class TranscriptionRequests:
         if error.told is not None:
             log.error("recording %s failed: %s", work.name, error)
         if started.headers_sent:
-            await started(_body(_event({"type": "error", **error_body(error)}), more=False))
+            await started(error_event(error))
         else:
             await error_response(error)(scope, receive, started)
 
@@ -224,65 +209,3 @@ async def _leaves(receive: Receive, answer: _Started) -> None:
     # ASGI servers also send "disconnect" after a complete response.
     if not answer.complete:
         raise ClientDisconnect
-
-
-async def _collect(outputs: AsyncGenerator[Segment | Whole, None]) -> Transcript:
-    segments: list[Segment] = []
-    seconds = 0.0
-    async for output in outputs:
-        if isinstance(output, Whole):
-            seconds = output.seconds
-        elif output.text:
-            segments.append(output)
-    return Transcript(segments, seconds)
-
-
-async def _stream(outputs: AsyncGenerator[Segment | Whole, None], scope: Scope, send: Send) -> None:
-    """Send each segment's text as a delta, in order, then the whole text."""
-    texts: list[str] = []
-    # The headers are sent with the first text, so that a failure before it has its own status.
-    async for output in outputs:
-        if isinstance(output, Segment):
-            if output.text:
-                delta = output.text if not texts else f" {output.text}"
-                texts.append(delta)
-                await _start_stream(send, first=len(texts) == 1)
-                await send(_body(_event({"type": "transcript.text.delta", "delta": delta})))
-        else:
-            await _start_stream(send, first=not texts)
-            done = {"type": "transcript.text.done", "text": "".join(texts)}
-            done_event = _event({**done, "usage": formats.usage(output.seconds)})
-            await send(_body(done_event, more=False))
-
-
-async def _start_stream(send: Send, *, first: bool) -> None:
-    if first:
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-
-def _event(data: Mapping[str, object]) -> bytes:
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
-
-
-def _body(data: bytes, *, more: bool = True) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": more}
-
-
-def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
-    match request.response_format:
-        case "json":
-            return JSONResponse(formats.as_json(transcript))
-        case "verbose_json":
-            return JSONResponse(formats.as_verbose_json(transcript))
-        case "text":
-            return PlainTextResponse(transcript.text + "\n")
-        case "srt":
-            return PlainTextResponse(formats.as_srt(transcript), media_type="application/x-subrip")
-        case "vtt":
-            return PlainTextResponse(formats.as_vtt(transcript), media_type="text/vtt")
-
-
-async def _no_receive() -> Message:
-    """Wait for ever, because `_leaves` receives the client's messages."""
-    return await asyncio.Event().wait()  # type: ignore[return-value]
