@@ -84,7 +84,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
     `context` is the user's context text; with `language` None the language is detected.
-    Without `partials`, each segment is decoded once, as a whole. `background` work, such as
+    Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
+    soon as two decodes agree on it. `background` work, such as
     recordings, yields to live sessions everywhere. `trace` is the W3C traceparent of the
     parent span, here and in other requests; empty for none. `admission` is the name under which
     the client was admitted; empty for work that is not admitted. With `whole`, nothing is pushed: a
@@ -102,6 +103,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     trace: str = ""
     admission: str = ""
     whole: WholeAudio | None = None
+    hasty: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):

@@ -246,6 +246,7 @@ class RealtimeSession:
             chunk_ms=self._frontend.chunk_ms(asked.chunk),
             trace=self._trace,
             admission=self._id,
+            hasty=asked.hasty,
         )
         self._turn = Turn(lambda start: self._link(opened, start))
         await self._runner.put(self._turn)
