@@ -15,59 +15,10 @@ from auricle.frontend.model_presets import served_names
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.realtime.turn_detection import ServerVad
 from auricle.settings import FrontendSettings
+from tests.frameworks import LIVEKIT, LIVEKIT_LIVE, PIPECAT, PIPECAT_SERVER_VAD
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
-PCM = {"type": "audio/pcm", "rate": 24_000}
-USUAL = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600} | {
-    "silence_duration_ms": 350
-}
-# The `session` of the first update, as the packages of November 2026 send it.
-LIVEKIT = {
-    "type": "transcription",
-    "audio": {
-        "input": {
-            "format": PCM,
-            "transcription": {"language": "en", "model": "gpt-4o-mini-transcribe"},
-            "turn_detection": USUAL,
-        }
-    },
-}
-LIVEKIT_LIVE = {
-    "type": "transcription",
-    "audio": {
-        "input": {
-            "format": PCM,
-            "noise_reduction": {"type": "near_field"},
-            "transcription": {
-                "keywords": [],
-                "languages": ["en"],
-                "model": "gpt-live-transcribe",
-            },
-        }
-    },
-}
-PIPECAT = {
-    "type": "transcription",
-    "audio": {
-        "input": {
-            "format": PCM,
-            "transcription": {"model": "gpt-realtime-whisper", "language": "en"},
-            "turn_detection": None,
-        }
-    },
-}
-PIPECAT_SERVER_VAD = {
-    "type": "transcription",
-    "audio": {
-        "input": {
-            "format": PCM,
-            "transcription": {"model": "gpt-transcribe", "language": "en", "delay": "low"},
-            "noise_reduction": {"type": "far_field"},
-            "turn_detection": {"type": "server_vad"},
-        }
-    },
-}
 
 
 def updated(config: SessionConfig | None = None, **audio_input: Any) -> SessionConfig:
