@@ -118,6 +118,23 @@ async def test_text_that_is_wanted_soon_comes_within_the_turn_and_stays(server: 
     assert jiwer.wer(recordings.words("market"), done["transcript"]) <= 0.34
 
 
+async def test_log_probabilities_come_with_the_same_words(server: Server) -> None:
+    scored = ["item.input_audio_transcription.logprobs"]
+    said = []
+    # Decoded once, so that both sessions decode the same; and often, so that tokens are committed
+    # before the last decode.
+    for include, chunk_ms in ((None, 10_000), (scored, 10_000), (scored, 320)):
+        session = {"include": include, "audio": {"input": {"transcription": {"chunk_ms": chunk_ms}}}}
+        async with connected(server, session) as connection:
+            await connection.append(pcm("hello").tobytes())
+            said.append(await connection.until(COMPLETED))
+    assert said[0]["transcript"] == said[1]["transcript"]
+    assert "logprobs" not in said[0]
+    for done in said[1:]:
+        assert "".join(token["token"] for token in done["logprobs"]) == done["transcript"]
+        assert all(token["logprob"] <= 0 for token in done["logprobs"])
+
+
 async def test_the_official_client_with_its_own_model_and_hints(preset: Server) -> None:
     client = openai.AsyncOpenAI(base_url=f"{preset.url}/v1", api_key="any")
     assert "gpt-transcribe" in [model.id async for model in client.models.list()]
@@ -133,6 +150,9 @@ async def test_the_official_client_with_its_own_model_and_hints(preset: Server) 
     assert jiwer.wer(recordings.words("hello"), made.text) <= 0.34
     assert made.model_extra is not None
     assert "temperature has no effect: decoding is greedy" in made.model_extra["warnings"]
+    assert made.logprobs
+    assert "".join(token.token or "" for token in made.logprobs) == made.text
+    assert all(token.logprob is not None and token.logprob <= 0 for token in made.logprobs)
 
 
 async def test_a_model_that_tells_speakers_apart_is_not_served(preset: Server) -> None:

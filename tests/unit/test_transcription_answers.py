@@ -12,10 +12,13 @@ import openai
 import pytest
 
 from auricle.frontend.recordings.transcriber import Segment, Whole
+from auricle.messages import ScoredToken
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
 RECORDING = ("x.wav", b"RIFF")
+TEN, GREEN = ScoredToken(b"ten", -0.125), ScoredToken(b" green", -0.25)
+APPLES = ScoredToken(b"apples", -0.5)
 # What `vllm bench serve --backend openai-audio` sends beside the file.
 VLLM = {
     "model": "demo",
@@ -25,7 +28,10 @@ VLLM = {
     "stream_include_usage": "True",
     "stream_continuous_usage_stats": "True",
 }
-SPOKEN = [Segment("ten green", 0, 16_000, "English"), Segment("apples", 16_000, 32_000, "English")]
+SPOKEN = [
+    Segment("ten green", 0, 16_000, "English", (TEN, GREEN)),
+    Segment("apples", 16_000, 32_000, "English", (APPLES,)),
+]
 
 
 @pytest.fixture
@@ -60,15 +66,35 @@ async def test_the_official_client_is_told_what_has_no_effect() -> None:
             keywords=["Ada", "Grace"],
             languages=["en", "de"],
             temperature=0.2,
-            include=["logprobs"],
         )
     assert made.text == "ten green apples"
     assert made.model_extra is not None
     assert [warning.split()[0] for warning in made.model_extra["warnings"]] == [
         "languages",
         "temperature",
-        "include",
     ]
+
+
+@pytest.mark.usefixtures("said")
+async def test_the_official_client_gets_the_tokens_and_their_log_probabilities() -> None:
+    expected = [("ten", -0.125), (" green", -0.25), (" apples", -0.5)]
+    front = Front()
+    async with asyncio.timeout(60), front.serving():
+        client = openai.AsyncOpenAI(base_url=f"{front.url}/v1", api_key="any")
+        made = await client.audio.transcriptions.create(
+            file=RECORDING, model="demo", include=["logprobs"]
+        )
+        stream = await client.audio.transcriptions.create(
+            file=RECORDING, model="demo", include=["logprobs"], stream=True
+        )
+        *_, done = [event async for event in stream]
+        without = await client.audio.transcriptions.create(file=RECORDING, model="demo")
+    for answer in (made, done):
+        assert answer.logprobs is not None
+        assert [(token.token, token.logprob) for token in answer.logprobs] == expected
+    assert made.logprobs is not None
+    assert made.logprobs[0].bytes == list(b"ten")
+    assert without.logprobs is None
 
 
 @pytest.mark.usefixtures("said")

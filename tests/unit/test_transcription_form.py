@@ -137,7 +137,6 @@ def test_what_is_honoured_is_not_warned_of() -> None:
     ("fields", "warning"),
     [
         (("temperature", "0.2"), "temperature has no effect: decoding is greedy"),
-        (("include[]", "logprobs"), "include has no effect: there are no log probabilities here"),
         (("stream_continuous_usage_stats", "True"), "stream_continuous_usage_stats has no effect"),
         (
             ("max_completion_tokens", "128"),
@@ -147,3 +146,22 @@ def test_what_is_honoured_is_not_warned_of() -> None:
 )
 def test_what_is_advisory_is_taken_and_named(fields: tuple[str, str], warning: str) -> None:
     assert parse_form([MODEL, fields]).warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ([], True),
+        ([("response_format", "verbose_json")], True),
+        ([("response_format", "text"), ("stream", "true")], True),
+        ([("response_format", "text")], False),
+        ([("stream", "true"), ("stream_include_usage", "true")], False),
+    ],
+)
+def test_log_probabilities_come_where_a_format_has_room(
+    fields: list[tuple[str, str]], wanted: bool
+) -> None:
+    form = parse_form([MODEL, ("include[]", "logprobs"), *fields])
+    assert form.wants_logprobs == wanted
+    said = ["include has no effect: this format has no room for log probabilities"]
+    assert form.warnings == ([] if wanted else said)

@@ -202,8 +202,6 @@ class SessionConfig(_Strict):
             found += given.turn_detection.warnings()
         if given.noise_reduction is not None:
             found.append("noise_reduction has no effect: the model hears the audio as it comes")
-        if self.include:
-            found.append("include has no effect: there are no log probabilities here")
         return found
 
 

@@ -247,8 +247,9 @@ class RealtimeSession:
             trace=self._trace,
             admission=self._id,
             hasty=asked.hasty,
+            logprobs=bool(self._config.include),
         )
-        self._turn = Turn(lambda start: self._link(opened, start))
+        self._turn = Turn(lambda start: self._link(opened, start), scored=opened.logprobs)
         await self._runner.put(self._turn)
         return self._turn
 

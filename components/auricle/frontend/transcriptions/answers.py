@@ -7,13 +7,13 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
 
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Scope, Send
 
 from auricle.errors import AuricleError
 from auricle.frontend.doors.http_errors import error_body
+from auricle.frontend.line.token_scores import entries
 from auricle.frontend.recordings.transcriber import Segment, Whole
 from auricle.frontend.transcriptions import formats
 from auricle.frontend.transcriptions.form import TranscriptionForm
@@ -46,16 +46,17 @@ class _Events:
     """OpenAI's events."""
 
     def __init__(self, request: TranscriptionForm) -> None:
-        self._warnings = _warnings(request)
-        self._texts: list[str] = []
+        self._request = request
+        self._segments: list[Segment] = []
 
-    def delta(self, text: str) -> bytes:
-        self._texts.append(text)
+    def delta(self, text: str, segment: Segment) -> bytes:
+        self._segments.append(segment)
         return _event({"type": "transcript.text.delta", "delta": text})
 
     def done(self, seconds: float) -> bytes:
-        done = {"type": "transcript.text.done", "text": "".join(self._texts), **self._warnings}
-        return _event({**done, "usage": formats.usage(seconds)})
+        whole = Transcript(self._segments, seconds)
+        done = {"type": "transcript.text.done", "text": whole.text, "usage": formats.usage(seconds)}
+        return _event({**done, **_scores(whole, self._request), **_warnings(self._request)})
 
 
 class _Chunks:
@@ -70,7 +71,7 @@ class _Chunks:
             "model": request.model,
         }
 
-    def delta(self, text: str) -> bytes:
+    def delta(self, text: str, _segment: Segment) -> bytes:
         return self._chunk({"content": text}, None)
 
     def done(self, seconds: float) -> bytes:
@@ -95,7 +96,7 @@ async def _stream(
         if isinstance(output, Segment) and not output.text:
             continue
         if isinstance(output, Segment):
-            data = events.delta(f" {output.text}" if begun else output.text)
+            data = events.delta(f" {output.text}" if begun else output.text, output)
         else:
             data = events.done(output.seconds)
         if not begun:
@@ -119,11 +120,11 @@ def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
     headers = _headers(request)
     match request.response_format:
         case "json":
-            body = {**formats.as_json(transcript), **_warnings(request)}
-            return JSONResponse(body, headers=headers)
+            body = formats.as_json(transcript) | _scores(transcript, request)
+            return JSONResponse(body | _warnings(request), headers=headers)
         case "verbose_json":
-            body = {**formats.as_verbose_json(transcript), **_warnings(request)}
-            return JSONResponse(body, headers=headers)
+            body = formats.as_verbose_json(transcript) | _scores(transcript, request)
+            return JSONResponse(body | _warnings(request), headers=headers)
         case "text":
             return PlainTextResponse(transcript.text + "\n", headers=headers)
         case "srt":
@@ -134,7 +135,11 @@ def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
             return PlainTextResponse(vtt, headers=headers, media_type="text/vtt")
 
 
-def _warnings(request: TranscriptionForm) -> dict[str, Any]:
+def _scores(transcript: Transcript, request: TranscriptionForm) -> dict[str, object]:
+    return {"logprobs": entries(transcript.tokens)} if request.wants_logprobs else {}
+
+
+def _warnings(request: TranscriptionForm) -> dict[str, object]:
     return {"warnings": request.warnings} if request.warnings else {}
 
 

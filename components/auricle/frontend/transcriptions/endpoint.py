@@ -132,6 +132,7 @@ class TranscriptionRequests:
                     language=request.spoken,
                     context=request.context,
                     endpointing=self._endpointing(request.chunking_strategy),
+                    logprobs=request.wants_logprobs,
                 )
                 answering = asyncio.create_task(
                     self._answer(recording, request, client, work, scope, send)

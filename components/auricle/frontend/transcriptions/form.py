@@ -19,6 +19,7 @@ ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 LISTS = ("timestamp_granularities", "keywords", "languages", "include")
 _LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
 _MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+_WITH_LOGPROBS = ("json", "verbose_json")
 
 
 class ChunkingStrategy(ServerVadFields):
@@ -58,7 +59,7 @@ class TranscriptionForm(BaseModel):
         Field(max_length=_MOST_KEYWORDS),
     ] = Field((), description="words that may come; context for the model, with `prompt`")
     include: Annotated[tuple[Literal["logprobs"], ...], Field(max_length=1)] = Field(
-        (), description="without effect"
+        (), description="the log probabilities of the tokens: with json, verbose_json, a stream"
     )
     response_format: ResponseFormat = "json"
     temperature: float = Field(
@@ -88,6 +89,12 @@ class TranscriptionForm(BaseModel):
         return context_of(self.prompt, self.keywords)
 
     @property
+    def wants_logprobs(self) -> bool:
+        """Whether the answer has log probabilities, in a format that has room for them."""
+        room = not self.wants_chunks if self.stream else self.response_format in _WITH_LOGPROBS
+        return bool(self.include) and room
+
+    @property
     def wants_chunks(self) -> bool:
         """Whether a stream is one of vLLM's chunks: only its clients send this field."""
         return self.stream_include_usage is not None
@@ -98,8 +105,8 @@ class TranscriptionForm(BaseModel):
         found = several_languages(self.languages)
         if self.temperature:
             found.append("temperature has no effect: decoding is greedy")
-        if self.include:
-            found.append("include has no effect: there are no log probabilities here")
+        if self.include and not self.wants_logprobs:
+            found.append("include has no effect: this format has no room for log probabilities")
         if self.stream_continuous_usage_stats:
             found.append("stream_continuous_usage_stats has no effect")
         if self.max_completion_tokens is not None:
