@@ -7,8 +7,11 @@ import json
 
 import pytest
 import websockets
+from starlette.types import Message, Receive, Scope, Send
 
 from auricle.frontend.doors.access.keys import new_key
+from auricle.frontend.doors.origins import SocketOrigins
+from auricle.frontend.doors.session_log import RefusalLog
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
@@ -46,6 +49,43 @@ async def test_a_page_that_is_listed_may_call(path: str, listed: str) -> None:
     front = Front(cors_origins=(listed,))
     async with asyncio.timeout(30), front.serving(), front.connect(path, origin=LISTED):
         pass
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "may_call"),
+    [
+        ("https://asr.example", "asr.example", True),  # a proxy ends TLS
+        ("https://asr.example", "asr.example:443", True),
+        ("http://asr.example:8080", "asr.example:8080", True),
+        ("http://[::1]:8080", "[::1]:8080", True),
+        ("http://ASR.example", "asr.example", True),
+        ("https://asr.example:8443", "asr.example", False),
+        ("https://asr.example", "asr.example:8080", False),
+        ("https://else.example", "asr.example", False),
+        ("null", "", False),
+        ("", "", False),
+        ("https://asr.example:99999", "asr.example", False),
+    ],
+)
+async def test_a_page_of_the_host_that_was_asked_may_call(
+    origin: str, host: str, may_call: bool
+) -> None:
+    served = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        served.append(scope)
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(_message: Message) -> None:
+        pass
+
+    headers = [(b"origin", origin.encode()), (b"host", host.encode())]
+    scope = {"type": "websocket", "headers": headers, "client": ("10.0.0.1", 1)}
+    scope |= {"extensions": {"websocket.http.response": {}}}
+    await SocketOrigins(app, (), RefusalLog(lambda *_: None))(scope, receive, send)
+    assert bool(served) == may_call
 
 
 async def test_a_page_of_the_same_host_may_call_and_so_may_a_program() -> None:

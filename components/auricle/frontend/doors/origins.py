@@ -17,7 +17,7 @@ from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.session_log import RefusalLog
 
-_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_PORTS = {"http": 80, "https": 443}
 
 
 class SocketOrigins:
@@ -49,15 +49,18 @@ class SocketOrigins:
         origin = headers.get("origin")
         if origin is None or origin in self._allowed or "*" in self._allowed:
             return True
-        host = f"{scope.get('scheme', 'ws')}://{headers.get('host', '')}"
-        return _host_of(origin) == _host_of(host) is not None
+        return _is_of(origin, headers.get("host", ""))
 
 
-def _host_of(address: str) -> tuple[str, int] | None:
-    """Return host and port of an origin; None if it has none, such as `null`."""
+def _is_of(origin: str, host: str) -> bool:
+    """Whether an origin is of the host that a request names in its header.
+
+    A proxy may have ended TLS, so the port that goes without saying is that of the origin.
+    """
     try:
-        parts = urlsplit(address)
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return None
-    return (parts.hostname, port) if parts.hostname and port else None
+        page, server = urlsplit(origin), urlsplit(f"//{host}")
+        usual = _PORTS.get(page.scheme)
+        ports = (page.port or usual, server.port or usual)
+    except ValueError:  # not an address
+        return False
+    return bool(page.hostname) and page.hostname == server.hostname and ports[0] == ports[1]
