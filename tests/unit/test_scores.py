@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from auricle.frontend.line.token_scores import entries, joined
-from auricle.messages import ScoredToken
+from auricle.messages import Final, ScoredToken
 from auricle.processor.scores import Scores
+from tests.unit.scripted import GRID, ScriptedWorkers, counting, feed, session
 
 pytestmark = pytest.mark.unit
 
@@ -44,6 +45,18 @@ def test_what_another_processor_committed_has_no_scores() -> None:
     scores.decoded((1, 2), (3,), (-0.5,))
     scores.end_segment(0)
     assert scores.of(0) == ()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_finals_have_the_tokens_of_their_text_if_asked_for(asked: bool) -> None:
+    workers = ScriptedWorkers(counting)
+    events = await feed(session(workers, logprobs=asked), 12 * GRID)
+    [final] = [event for event in events if isinstance(event, Final)]
+    assert [decode.logprobs for decode in workers.decodes] == [asked] * len(workers.decodes)
+    assert b"".join(token.data for token in final.tokens).decode() == (final.text if asked else "")
+    generated_in = [token.logprob for token in final.tokens]  # see `ScriptedWorkers`
+    assert generated_in == sorted(generated_in, reverse=True)
+    assert len(set(generated_in)) > 1 or not asked
 
 
 def test_tokens_of_texts_are_joined_as_the_texts_are() -> None:
