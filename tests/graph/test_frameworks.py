@@ -1,4 +1,4 @@
-"""What OpenAI's client, agent frameworks and vLLM's benchmark send by default, on the real graph."""
+"""What OpenAI's client, agent frameworks and vLLM's benchmark send, on the real graph."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ async def test_log_probabilities_come_with_the_same_words(server: Server) -> Non
     # Decoded once, so that both sessions decode the same; and often, so that tokens are committed
     # before the last decode.
     for include, chunk_ms in ((None, 10_000), (scored, 10_000), (scored, 320)):
-        session = {"include": include, "audio": {"input": {"transcription": {"chunk_ms": chunk_ms}}}}
+        session = {
+            "include": include,
+            "audio": {"input": {"transcription": {"chunk_ms": chunk_ms}}},
+        }
         async with connected(server, session) as connection:
             await connection.append(pcm("hello").tobytes())
             said.append(await connection.until(COMPLETED))
