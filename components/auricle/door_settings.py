@@ -1,4 +1,4 @@
-"""Settings of the frontend's door: how many may come, how fast, and how slow they may be.
+"""Settings of the frontend's door: who may come, how many, how fast, and how slow they may be.
 
 They are part of section `Frontend`; see docs/limits.md.
 """
@@ -6,15 +6,27 @@ They are part of section `Frontend`; see docs/limits.md.
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 Seconds = float
+# Whose clients' names of models there are.
+ModelPreset = Literal["openai"]
 
 
 class DoorSettings(BaseModel):
-    """Bounds of connections, requests and uploads, of one client and of all."""
+    """What clients may ask for; bounds of connections, requests and uploads, of one and of all."""
 
+    model_aliases: tuple[str, ...] = Field(
+        (), description="further model names that clients may use, such as whisper-1"
+    )
+    model_presets: tuple[ModelPreset, ...] = Field(
+        (), description="openai: also the names that OpenAI's clients send by default"
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description="origins whose web pages may call, besides the server's own; `*` for all"
+    )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),
         description="networks of proxies whose X-Forwarded-For names the client; their own "

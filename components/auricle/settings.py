@@ -149,17 +149,11 @@ class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
     processor_deadline_seconds: Seconds = Field(
         30.0, gt=0, description="a session fails if no processor takes it for so long"
     )
-    model_aliases: tuple[str, ...] = Field(
-        (), description="further model names that clients may use, such as whisper-1"
-    )
     api_keys_file: Path | None = Field(
         None, description="YAML file (see `auricle key`); without it no authentication"
     )
     metrics_need_key: bool = Field(
         False, description="/metrics only with a key that has the scope operations"
-    )
-    cors_origins: tuple[str, ...] = Field(
-        (), description="origins whose web pages may call; none by default"
     )
     tls_certificate: Path | None = Field(None, description="PEM file; with tls_key, serves TLS")
     tls_key: Path | None = Field(None, description="PEM file")

@@ -148,6 +148,19 @@ async def test_a_browser_sends_its_key_as_a_subprotocol(guarded: Guarded) -> Non
         assert json.loads(await socket.recv())["type"] == "session.created"
 
 
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/audio/stream"])
+async def test_a_browser_may_offer_nothing_but_its_key(guarded: Guarded, path: str) -> None:
+    address = guarded.server.url.replace("http", "ws") + path
+    key = f"openai-insecure-api-key.{guarded.secrets['plain']}"
+    listed, other = "https://pages.example", "https://else.example"
+    async with websockets.connect(address, origin=listed, subprotocols=[key]) as socket:
+        assert socket.subprotocol == key
+    with pytest.raises(websockets.InvalidStatus) as refusal:
+        async with websockets.connect(address, origin=other, subprotocols=[key]):
+            pass
+    assert refusal.value.response.status_code == 403
+
+
 def test_health_and_metrics_are_open(guarded: Guarded) -> None:
     for path in ("/health", "/live", "/metrics"):
         assert httpx.get(guarded.server.url + path, timeout=ANSWER_SECONDS).status_code == 200

@@ -49,6 +49,7 @@ class Bench:
         reusable_windows: int = 0,
         tenant: str = "test",
         priority: int = 1,
+        logprobs: bool = False,
     ) -> Decoded:
         self.requests += 1
         return await self.engine.generate(
@@ -62,6 +63,7 @@ class Bench:
             tenant=tenant,
             draft=draft,
             reusable_windows=reusable_windows,
+            logprobs=logprobs,
         )
 
 
@@ -160,6 +162,21 @@ async def test_drafts_do_not_change_neighbours_or_each_other(bench: Bench) -> No
             expected.append(alone[name].tokens)
     together = await asyncio.gather(*jobs)
     assert [d.tokens for d in together] == expected
+
+
+async def test_log_probabilities_change_no_token_of_anybody(bench: Bench) -> None:
+    names = recordings.NAMES
+    alone = {name: await bench.decode(name) for name in names}
+    together = await asyncio.gather(
+        *(bench.decode(name, logprobs=True) for name in names),
+        *(bench.decode(name, drafts(alone[name].tokens)["one replaced"]) for name in names),
+    )
+    assert [d.tokens for d in together] == [alone[name].tokens for name in (*names, *names)]
+    for decoded in together[: len(names)]:
+        assert len(decoded.logprobs) == len(decoded.tokens)
+        # The likeliest token of each place, of some thousand.
+        assert all(-7.0 < logprob <= 0.0 for logprob in decoded.logprobs)
+    assert all(decoded.logprobs == () for decoded in together[len(names) :])
 
 
 async def test_a_limit_inside_the_draft_is_kept(bench: Bench) -> None:

@@ -26,6 +26,7 @@ from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.main import _services
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.transcript_bus import NoBus
 from auricle.frontend.stream.resume_token import PURPOSE
 from auricle.process.metrics import Registry
@@ -70,7 +71,7 @@ class Front:
         unused = cast(Any, None)
         self.frontend = Frontend(
             made,
-            ("demo",),
+            served_names(made),
             cast(Any, self.processors),
             door,
             unused,
@@ -94,7 +95,7 @@ class Front:
             cast(Any, self.diagnostician),
             self.tokens,
         )
-        app = create_app(services)
+        app = create_app(services, self.frontend.settings.cors_origins)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

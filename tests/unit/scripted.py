@@ -76,7 +76,9 @@ class ScriptedWorkers:
             await self.hold.wait()
         answer = ids(self.says(message))
         forced = len(message.tail) - len(PROMPT.tail(None))
-        return DecodeReply(answer[forced:], "stop", 100, 50, 10)
+        # Of each token, one that says in which decode it was generated.
+        logprobs = (-0.01 * len(self.decodes),) * len(answer[forced:]) if message.logprobs else ()
+        return DecodeReply(answer[forced:], "stop", 100, 50, 10, logprobs=logprobs)
 
 
 def session(
@@ -87,6 +89,7 @@ def session(
     partials: bool = True,
     ahead_turns: asyncio.Semaphore | None = None,
     whole: WholeAudio | None = None,
+    logprobs: bool = False,
     **settings: object,
 ) -> SessionDriver:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
@@ -102,6 +105,7 @@ def session(
         partials=partials,
         resume=resume or ResumePoint(),
         whole=whole,
+        logprobs=logprobs,
     )
     return SessionDriver(
         *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)), ahead_turns=ahead_turns

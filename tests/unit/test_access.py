@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from auricle.cli import main
 from auricle.errors import Forbidden, RateLimited, SettingsError, TooLarge, Unauthorized
-from auricle.frontend.doors.access.gate import Access, subprotocols
+from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.keys import ANYONE, ApiKey, KeyRing, new_key
 from auricle.frontend.doors.access.keys_file import load_keys
 from auricle.frontend.doors.access.limits import AudioBudget, Client
@@ -124,9 +124,29 @@ def test_a_key_comes_in_a_header_or_in_a_websocket_subprotocol() -> None:
     access = Access(KeyRing([key()]))
     browser = {"sec-websocket-protocol": "realtime, openai-insecure-api-key.secret"}
     assert access.client({"authorization": "Bearer secret"}) is access.client(browser)
-    assert subprotocols(browser) == ["realtime"]
+    alone = {"sec-websocket-protocol": "openai-insecure-api-key.secret"}
+    assert access.client(alone) is access.client(browser)
     with pytest.raises(Unauthorized):
         access.client({"authorization": "Basic secret"})
+
+
+@pytest.mark.parametrize(
+    ("offered", "accepted"),
+    [
+        ("", None),
+        ("other", None),
+        ("realtime, openai-insecure-api-key.secret", "realtime"),
+        ("openai-insecure-api-key.secret, realtime", "realtime"),
+        ("openai-insecure-api-key.secret", "openai-insecure-api-key.secret"),
+        ("other, openai-insecure-api-key.secret", "openai-insecure-api-key.secret"),
+    ],
+)
+def test_a_browser_that_offers_its_key_gets_one_of_its_subprotocols(
+    offered: str, accepted: str | None
+) -> None:
+    """A browser ends a connection whose server accepts none of what it offered."""
+    headers = {"sec-websocket-protocol": offered} if offered else {}
+    assert accepted_subprotocol(headers, ["realtime"]) == accepted
 
 
 async def test_a_client_has_so_many_sessions_and_no_more() -> None:

@@ -166,6 +166,17 @@ def test_half_a_character_is_seen_and_not_shown(prompt: PromptFormat) -> None:
     assert prompt.text(ids[:1]) == ""
 
 
+def test_the_pieces_of_an_answer_are_its_text_without_control_tokens(prompt: PromptFormat) -> None:
+    said = "the dog, café"
+    ids = tuple(prompt._tokenizer(f"language English<asr_text>{said}<|im_end|>").input_ids)
+    mark = len(prompt.opening(ids))
+    pieces = prompt.pieces(ids, None)
+    assert [at for at, _ in pieces] == list(range(mark, len(ids) - 1))
+    assert b"".join(data for _, data in pieces).decode() == said
+    assert [data for _, data in prompt.pieces(ids[mark:], "English")] == [d for _, d in pieces]
+    assert prompt.pieces(ids[: mark - 1], None) == []
+
+
 def test_an_unsupported_language_is_named(prompt: PromptFormat) -> None:
     assert prompt.check_language(" english ") == "English"
     assert prompt.check_language(None) is None

@@ -98,6 +98,10 @@ def realtime(**fields: object) -> None:
     SessionConfig().updated({"audio": {"input": {"transcription": fields}}})
 
 
+def listed(**fields: str) -> None:
+    realtime(**{name: [text] for name, text in fields.items()})
+
+
 @pytest.mark.parametrize(
     ("take", "field", "most"),
     [
@@ -108,6 +112,10 @@ def realtime(**fields: object) -> None:
         (realtime, "prompt", 2_000),
         (realtime, "language", 32),
         (realtime, "model", 256),
+        (form, "keywords", 2_000),
+        (form, "languages", 32),
+        (listed, "keywords", 2_000),
+        (listed, "languages", 32),
     ],
 )
 def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:
@@ -137,6 +145,15 @@ def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:
         lambda text: SessionConfig().updated({"type": text}),
         lambda text: SessionConfig().updated({"audio": {"input": {"format": {"type": text}}}}),
         lambda text: SessionConfig().updated({"audio": {"input": {"turn_detection": text}}}),
+        lambda text: SessionConfig().updated(
+            {"audio": {"input": {"turn_detection": {"type": text}}}}
+        ),
+        lambda text: SessionConfig().updated(
+            {"audio": {"input": {"noise_reduction": {"type": text}}}}
+        ),
+        lambda text: SessionConfig().updated({"include": [text]}),
+        lambda text: realtime(delay=text),
+        lambda text: form(**{"include[]": text}),
         lambda text: form(response_format=text),
         lambda text: form(**{text: "1"}),
         lambda text: form(temperature=text),

@@ -30,6 +30,7 @@ class Parts:
         self.answer = asyncio.Event()
         self.reusable: list[int] = []
         self.priorities: list[int] = []
+        self.drafts: list[tuple[int, ...]] = []
         self.given_back: list[DecodeWindow] = []
 
     def give_back(self, windows: Sequence[DecodeWindow]) -> None:
@@ -40,12 +41,22 @@ class Parts:
         yield Fetched((), 0)
 
     async def generate(
-        self, *arguments: object, reusable_windows: int, priority: int, **_: object
+        self,
+        *arguments: object,
+        reusable_windows: int,
+        priority: int,
+        draft: Sequence[int],
+        logprobs: bool,
+        **_: object,
     ) -> Decoded:
         self.reusable.append(reusable_windows)
         self.priorities.append(priority)
         await self.answer.wait()
-        return Decoded((1,), "stop", 10, 0, 1, 0, 0, Timings(0.0, 0.0, 0.0, 0.0))
+        self.drafts.append(tuple(draft))
+        noted = Timings(0.0, 0.0, 0.0, 0.0)
+        # The last token ends the turn.
+        tokens, scores = (1, PROMPT.stop_tokens[0]), (-0.5, -0.25) if logprobs else ()
+        return Decoded(tokens, "stop", 10, 0, 1, 0, 0, noted, scores)
 
 
 def worker(parts: Parts) -> PdWorker:
@@ -143,3 +154,14 @@ async def test_kv_is_kept_up_to_the_first_partial_window_and_not_after_a_final()
     await subject.decode(request(final=False, windows=(True,)))
     await subject.decode(request(final=True, windows=(False, False)))
     assert parts.reusable == [2, 0, 0]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_log_probabilities_are_those_of_the_text_and_cost_the_draft(asked: bool) -> None:
+    parts = Parts()
+    parts.answer.set()
+    drafted = replace(request(final=True), draft=(1, 2), logprobs=asked)
+    reply = await worker(parts).decode(drafted)
+    assert reply.tokens == (1,)
+    assert reply.logprobs == ((-0.5,) if asked else ())
+    assert parts.drafts == [() if asked else (1, 2)]

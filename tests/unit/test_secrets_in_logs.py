@@ -47,6 +47,7 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
         for path in SOCKETS:
             await tried(front, path, secret=secret)
             await tried(front, path, subprotocols=["realtime", sent])
+            await tried(front, path, subprotocols=[sent])
             more = "&" if "?" in path else "?"
             await tried(front, f"{path}{more}model={secret}&api_key={secret}")
         for path in ("/v1/models", f"/v1/models/{secret}", f"/v1/nothing?key={secret}", "/metrics"):

@@ -42,7 +42,7 @@ FLOORS = (
 )
 # The same inside the frontend, the one component that has rooms of its own.
 FRONTEND_FLOORS = (
-    ("listening", "metrics"),
+    ("listening", "metrics", "model_presets"),
     ("line",),
     ("observers", "doors"),
     ("frontend",),

@@ -47,12 +47,36 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
     [
         ([], "model", "model is missing"),
         (
-            [MODEL, ("temperature", "0.7")],
+            [MODEL, ("temperature", "1.7")],
             "temperature",
-            "temperature '0.7' cannot be used: it",
+            "temperature '1.7' cannot be used: it must be at most 1",
         ),
         ([MODEL, ("voice", "x")], "voice", "voice is not supported; supported: file, model, lang"),
-        ([MODEL, ("include[]", "logprobs")], "include", "include is not supported"),
+        (
+            [MODEL, ("include[]", "words")],
+            "include",
+            "include 'words' cannot be used: it must be 'logprobs'",
+        ),
+        (
+            [MODEL, ("known_speaker_names[]", "Ada")],
+            "known_speaker_names",
+            "known_speaker_names is not supported; supported: file, model, language",
+        ),
+        (
+            [MODEL, ("language", "en"), ("languages[]", "de")],
+            "languages",
+            "send either language or languages",
+        ),
+        (
+            [MODEL, *[("keywords[]", "x" * 300)] * 7],
+            "keywords",
+            "keywords has 2112 characters, at most 2000 are allowed",
+        ),
+        (
+            [MODEL, ("prompt", "x" * 1_990), ("keywords[]", "a longer word")],
+            "prompt and keywords",
+            "prompt and keywords has 2004 characters",
+        ),
         (
             [MODEL, ("timestamp_granularities[]", "word")],
             "timestamp_granularities",
@@ -85,3 +109,59 @@ def test_what_cannot_be_used_is_refused_by_name(
         parse_form(fields)
     assert message in str(refused.value)
     assert refused.value.param == param
+
+
+def test_lists_come_with_brackets_or_without() -> None:
+    """The official client sends brackets."""
+    for brackets in ("[]", ""):
+        fields = [(f"keywords{brackets}", "Ada"), (f"keywords{brackets}", "Grace Hopper")]
+        form = parse_form([MODEL, ("prompt", "On the navy."), *fields])
+        assert form.keywords == ("Ada", "Grace Hopper")
+        assert form.context == "On the navy. Ada, Grace Hopper"
+
+
+def test_one_of_languages_is_forced_and_among_several_it_is_detected() -> None:
+    one = parse_form([MODEL, ("languages[]", "de")])
+    assert (one.spoken, one.warnings) == ("de", [])
+    several = parse_form([MODEL, ("languages[]", "de"), ("languages[]", "en")])
+    assert several.spoken is None
+    assert several.warnings == ["languages has no effect: of several, the language is detected"]
+
+
+def test_what_is_honoured_is_not_warned_of() -> None:
+    fields = [("temperature", "0"), ("keywords[]", "Ada"), ("stream_include_usage", "true")]
+    assert parse_form([MODEL, *fields]).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        (("temperature", "0.2"), "temperature has no effect: decoding is greedy"),
+        (("stream_continuous_usage_stats", "True"), "stream_continuous_usage_stats has no effect"),
+        (
+            ("max_completion_tokens", "128"),
+            "max_completion_tokens has no effect: the server bounds every part",
+        ),
+    ],
+)
+def test_what_is_advisory_is_taken_and_named(fields: tuple[str, str], warning: str) -> None:
+    assert parse_form([MODEL, fields]).warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ([], True),
+        ([("response_format", "verbose_json")], True),
+        ([("response_format", "text"), ("stream", "true")], True),
+        ([("response_format", "text")], False),
+        ([("stream", "true"), ("stream_include_usage", "true")], False),
+    ],
+)
+def test_log_probabilities_come_where_a_format_has_room(
+    fields: list[tuple[str, str]], wanted: bool
+) -> None:
+    form = parse_form([MODEL, ("include[]", "logprobs"), *fields])
+    assert form.wants_logprobs == wanted
+    said = ["include has no effect: this format has no room for log probabilities"]
+    assert form.warnings == ([] if wanted else said)

@@ -19,8 +19,12 @@ _HEADERS = (
 _FIELDS = (
     *("model", "language", "prompt", "response_format", "temperature", "stream", "file"),
     *("timestamp_granularities[]", "chunking_strategy", "chunking_strategy[type]", "include[]"),
+    *("keywords[]", "languages[]", "stream_include_usage", "max_completion_tokens"),
 )
-_VALUES = ("demo", "en", "json", "verbose_json", "true", "0", "segment", "auto", '{"type":"auto"}')
+_VALUES = (
+    *("demo", "en", "json", "verbose_json", "true", "0", "0.5", "segment", "auto", "logprobs"),
+    '{"type":"auto"}',
+)
 
 
 def query(rng: random.Random) -> tuple[str, bytes]:

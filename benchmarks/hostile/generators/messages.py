@@ -25,22 +25,33 @@ START: dict[str, Any] = {
     },
 }
 END: dict[str, Any] = {"type": "end"}
+_TRANSCRIPTION: dict[str, Any] = {
+    "model": "demo",
+    "language": "en",
+    "languages": ["en"],
+    "prompt": "names: Ada",
+    "keywords": ["Ada", "Grace"],
+    "delay": "low",
+    "chunk_ms": 320,
+}
 _INPUT: dict[str, Any] = {
     "format": {"type": "audio/pcm", "rate": 24_000},
-    "transcription": {"model": "demo", "language": "en", "prompt": "names: Ada"},
+    "transcription": _TRANSCRIPTION,
     "turn_detection": {
         "type": "server_vad",
         "threshold": 0.5,
         "prefix_padding_ms": 300,
         "silence_duration_ms": 400,
+        "create_response": True,
+        "idle_timeout_ms": 5_000,
     },
-    "noise_reduction": None,
+    "noise_reduction": {"type": "near_field", "strength": 1.0},
 }
 EVENTS: tuple[dict[str, Any], ...] = (
     {
         "type": "session.update",
         "event_id": "e1",
-        "session": {"type": "transcription", "audio": {"input": _INPUT}, "include": None},
+        "session": {"type": "transcription", "audio": {"input": _INPUT}, "include": []},
     },
     {"type": "input_audio_buffer.append", "event_id": "e2", "audio": ""},
     {"type": "input_audio_buffer.commit", "event_id": "e3"},

@@ -26,6 +26,21 @@ _NO_LANGUAGE = "None"
 _BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
 
 
+def _byte_of_character() -> dict[str, int]:
+    """Return the byte that each character of a token's name stands for.
+
+    Printable bytes stand for themselves, and the others for characters from U+0100 on, as in all
+    byte-level vocabularies since GPT-2's.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(0x100) if byte not in printable]
+    shown = {chr(byte): byte for byte in printable}
+    return shown | {chr(0x100 + number): byte for number, byte in enumerate(others)}
+
+
+_BYTES = _byte_of_character()
+
+
 class PromptFormat:
     """Builds prompts and parses answers for one checkpoint.
 
@@ -119,6 +134,17 @@ class PromptFormat:
         """Return the tokens up to and including `<asr_text>`; empty if it was not generated yet."""
         return tokens[: tokens.index(self._mark) + 1] if self._mark in tokens else ()
 
+    def pieces(self, tokens: tuple[int, ...], language: str | None) -> list[tuple[int, bytes]]:
+        """Return the text of an answer token by token: each one's index in `tokens`, and its bytes.
+
+        `language` is the one forced by the prompt. Control tokens have no bytes and are left out.
+        """
+        first = len(self.opening(tokens)) if language is None else 0
+        if language is None and not first:
+            return []
+        named = ((at, self._plain.id_to_token(t)) for at, t in enumerate(tokens[first:], first))
+        return [(at, _bytes_of(name)) for at, name in named if name]
+
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decode without special tokens and without an incomplete UTF-8 character at the end."""
         text: str = self._tokenizer.decode(
@@ -136,6 +162,13 @@ class PromptFormat:
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""
         return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
+
+
+def _bytes_of(name: str) -> bytes:
+    """Return the bytes of a token by its name in a byte-level vocabulary."""
+    if all(character in _BYTES for character in name):
+        return bytes(_BYTES[character] for character in name)
+    return name.encode()
 
 
 def _without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:

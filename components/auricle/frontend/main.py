@@ -32,6 +32,7 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
 from auricle.frontend.ports import Ports
@@ -82,7 +83,7 @@ async def run(settings: FrontendSettings) -> None:
     await detector.load()
     decoders = DecodingProcesses(settings)
     await decoders.start()
-    models = (settings.model.resolve().name, *settings.model_aliases)
+    models = served_names(settings)
     bus = _transcript_bus(settings, registry)
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")

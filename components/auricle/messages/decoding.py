@@ -22,7 +22,8 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     The prompt consists of `head`, one audio item per window, and `tail` (template and forced
     transcript prefix), as token ids. Decoding is greedy until end of turn or `max_tokens`.
     `draft` is a guess of the output, which is verified and cannot change it. `final` marks the
-    last decode of a segment; `background` requests yield to live ones.
+    last decode of a segment; `background` requests yield to live ones. With `logprobs` the reply
+    has the log probability of each token.
     """
 
     session: str
@@ -36,6 +37,7 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     draft: tuple[int, ...] = ()
     background: bool = False
     trace: str = ""
+    logprobs: bool = False
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):
@@ -43,7 +45,8 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
 
     `embedding_bytes_read` is what NIXL transferred for this request, and `steps` the number of
     decode steps, which run in sequence.
-    `read_seconds` is how long it took until all its windows were there.
+    `read_seconds` is how long it took until all its windows were there. `logprobs` are those of
+    `tokens`; empty unless asked for.
     """
 
     tokens: tuple[int, ...]
@@ -53,3 +56,4 @@ class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     embedding_bytes_read: int
     steps: int = 0
     read_seconds: float = 0.0
+    logprobs: tuple[float, ...] = ()

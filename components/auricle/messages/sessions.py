@@ -84,11 +84,12 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
     `context` is the user's context text; with `language` None the language is detected.
-    Without `partials`, each segment is decoded once, as a whole. `background` work, such as
-    recordings, yields to live sessions everywhere. `trace` is the W3C traceparent of the
-    parent span, here and in other requests; empty for none. `admission` is the name under which
-    the client was admitted; empty for work that is not admitted. With `whole`, nothing is pushed: a
-    processor that has taken it says so in `SessionReady`.
+    Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
+    soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text.
+    `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
+    traceparent of the parent span, here and in other requests; empty for none. `admission` is the
+    name under which the client was admitted; empty for work that is not admitted. With `whole`,
+    nothing is pushed: a processor that has taken it says so in `SessionReady`.
     """
 
     session: str
@@ -102,6 +103,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     trace: str = ""
     admission: str = ""
     whole: WholeAudio | None = None
+    hasty: bool = False
+    logprobs: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -189,8 +192,19 @@ class Partial(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint
 
 
+class ScoredToken(msgspec.Struct, frozen=True):
+    """A token of a text: its bytes, which may be a part of a character, and log probability."""
+
+    data: bytes
+    logprob: float
+
+
 class Final(msgspec.Struct, frozen=True, tag=True):
-    """The final text of one segment, which starts with the text committed before."""
+    """The final text of one segment, which starts with the text committed before.
+
+    `tokens`, joined, are the text; empty unless asked for, or where another processor has
+    committed a part of it.
+    """
 
     segment: int
     text: str
@@ -198,6 +212,7 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     end_ms: int
     language: str
     resume: ResumePoint
+    tokens: tuple[ScoredToken, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

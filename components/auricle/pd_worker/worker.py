@@ -91,14 +91,16 @@ class PdWorker:
             with self._tracer.span("generate", trace) as generate:
                 decoded = await self._generate(request, fetched)
             self._record(decoded, generate, began)
+        kept = [at for at, t in enumerate(decoded.tokens) if t not in self._prompt.stop_tokens]
         reply = DecodeReply(
-            tokens=tuple(t for t in decoded.tokens if t not in self._prompt.stop_tokens),
+            tokens=tuple(decoded.tokens[at] for at in kept),
             finish=decoded.finish,
             prompt_tokens=decoded.prompt_tokens,
             cached_tokens=decoded.cached_tokens,
             embedding_bytes_read=fetched.bytes_read,
             steps=decoded.steps,
             read_seconds=read_seconds,
+            logprobs=tuple(decoded.logprobs[at] for at in kept) if request.logprobs else (),
         )
         self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
         return reply
@@ -126,9 +128,11 @@ class PdWorker:
             request.max_tokens,
             priority=_priority(request),
             tenant=request.tenant,
-            draft=request.draft,
+            # vLLM verifies drafts in another way where log probabilities are asked for.
+            draft=() if request.logprobs else request.draft,
             # No decode of this segment follows its final.
             reusable_windows=0 if request.final else _finished(request.windows),
+            logprobs=request.logprobs,
         )
 
 

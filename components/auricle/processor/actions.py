@@ -14,7 +14,8 @@ class DecodeTask:
     `head` precedes the audio and `tail` follows it. `final`: the answer ends the segment.
     `draft` is the part of the last hypothesis that is decoded again, for speculative decoding.
     `trace` is the W3C traceparent of the parent span, or empty. `background`: it yields to live
-    sessions, because its client is ahead of real time.
+    sessions, because its client is ahead of real time. `logprobs`: the answer has those of its
+    tokens.
     """
 
     head: tuple[int, ...]
@@ -24,6 +25,7 @@ class DecodeTask:
     draft: tuple[int, ...] = ()
     trace: str = ""
     background: bool = False
+    logprobs: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,27 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from auricle.audio.features import FeaturePacket
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError, DeadlineExceeded, Overloaded
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import Accepted, Boundary, DecodeReply, Done, OpenSession, SessionEvent
+from auricle.messages import (
+    Accepted,
+    Boundary,
+    DecodeReply,
+    Done,
+    Final,
+    OpenSession,
+    SessionEvent,
+)
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import Recognizer
+from auricle.processor.scores import Scores
 from auricle.processor.session import Session
 from auricle.processor.session_rules import SessionRules
 from auricle.processor.usage import UsageMeter
@@ -61,18 +72,20 @@ class SessionDriver:
         context is too long, ProtocolError for `opened.whole` as `push` and `end` do.
         """
         checkpoint.prompt.check_context(opened.context, settings.context_tokens)
+        language = checkpoint.prompt.check_language(opened.language)
         self.session = Session(
             opened,
             SessionRules.of(opened, settings),
             checkpoint.prompt,
             checkpoint.geometry,
             KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
-            checkpoint.prompt.check_language(opened.language),
+            language,
         )
         if (whole := opened.whole) is not None:
             self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=clock())
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
+        self._scores = Scores(checkpoint.prompt, language) if opened.logprobs else None
         self.usage = UsageMeter()
         self._trace = opened.trace
         self._recognizer = recognizer
@@ -150,7 +163,7 @@ class SessionDriver:
             while not self.session.over:
                 match self.session.next_action(self._pacing.stride):
                     case Send(event):
-                        yield event
+                        yield self._scored(event)
                     case Finish(audio_ms):
                         yield Done(self.usage.report(audio_ms))
                     case AbandonDecode(arrived):
@@ -168,6 +181,11 @@ class SessionDriver:
     def idle(self) -> bool:
         """Whether `events` has nothing to yield before the next input."""
         return self._waiting and self._work is None and not self._changed.is_set()
+
+    def _scored(self, event: SessionEvent) -> SessionEvent:
+        if self._scores is None or not isinstance(event, Final):
+            return event
+        return msgspec.structs.replace(event, tokens=self._scores.of(event.segment))
 
     def _start(self, work: Decode | EncodeAhead) -> None:
         self._work = asyncio.create_task(self._do(work), name="decode")
@@ -242,6 +260,11 @@ class SessionDriver:
             self.session.skipped()
             return
         self._pacing.decoded()
+        if self._scores is not None:
+            committed = self.session.segment.stability.committed
+            self._scores.decoded(committed, reply.tokens, reply.logprobs)
+            if final:
+                self._scores.end_segment(decode.segment)
         self.session.decoded(reply.tokens)
         if final:
             self._recognizer.start_segment()
@@ -255,5 +278,6 @@ class SessionDriver:
             audio_ms=decode.audio_ms,
             final=decode.task.final,
         ) as trace:
-            task = replace(decode.task, trace=trace, background=self._ahead)
+            scored = self._scores is not None
+            task = replace(decode.task, trace=trace, background=self._ahead, logprobs=scored)
             return await self._recognizer.decode(audio, decode.samples, task, self.usage)

@@ -202,6 +202,7 @@ class Recognizer:
             final=task.final,
             draft=task.draft,
             background=self._background or task.background,
+            logprobs=task.logprobs,
             trace=task.trace,
         )
 

@@ -57,17 +57,19 @@ class SessionRules:
         """Return the rules of the session `opened`."""
         # Without partials, a whole segment is buffered before it is decoded.
         waiting = 0.0 if opened.partials else settings.max_segment_seconds
+        segments = SegmentPolicy.from_seconds(
+            chunk_ms=opened.chunk_ms,
+            pause_after=settings.pause_after_seconds,
+            maximum=settings.max_segment_seconds,
+            search=settings.cut_search_seconds,
+        )
+        settled = int(settings.settled_seconds * SAMPLE_RATE)
         return cls(
-            segments=SegmentPolicy.from_seconds(
-                chunk_ms=opened.chunk_ms,
-                pause_after=settings.pause_after_seconds,
-                maximum=settings.max_segment_seconds,
-                search=settings.cut_search_seconds,
-            ),
+            segments=segments,
             commit=CommitRules(
                 rollback_tokens=settings.rollback_tokens,
                 open_tokens=min(settings.open_tokens, settings.rollback_tokens),
-                settled_samples=int(settings.settled_seconds * SAMPLE_RATE),
+                settled_samples=min(settled, segments.grid) if opened.hasty else settled,
                 unfixed_decodes=settings.unfixed_chunks,
             ),
             max_buffered_samples=int((settings.max_buffered_seconds + waiting) * SAMPLE_RATE),

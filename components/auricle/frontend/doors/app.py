@@ -21,6 +21,7 @@ from auricle.errors import UNFORESEEN, AuricleError, UnknownModel
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.origins import SocketOrigins
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.messages import Diagnosis
 from auricle.process.metrics import Registry
@@ -67,6 +68,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
         app.add_middleware(
             CORSMiddleware, allow_origins=cors_origins, allow_methods=["*"], allow_headers=["*"]
         )
+    app.add_middleware(SocketOrigins, allowed=cors_origins, refusals=services.refusals)
     app.add_exception_handler(HTTPException, _http_error)
 
     async def our_error(request: Request, error: Exception) -> Response:

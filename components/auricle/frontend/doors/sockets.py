@@ -17,7 +17,7 @@ from auricle.errors import (
     DeadlineExceeded,
     Overloaded,
 )
-from auricle.frontend.doors.access.gate import Access, subprotocols
+from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of, host_of
@@ -247,8 +247,7 @@ class SocketSessions:
     async def _serve(
         self, socket: WebSocket, protocol: SocketProtocol, connection: ClientSocket
     ) -> None:
-        offered = subprotocols(socket.headers)
-        await socket.accept(next((name for name in offered if name in protocol.subprotocols), None))
+        await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
         try:
             with self._front_door.interrupting(connection.interrupt):
                 async with AsyncExitStack() as counted:

@@ -1,6 +1,7 @@
 """The configuration of a realtime session, as in OpenAI's `session.update`. No I/O.
 
-Unknown fields, and fields that auricle does not support, are rejected by name.
+What changes the text is honoured or refused by name, as unknown fields are. What is advisory is
+taken, and `warnings` names what has no effect.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
-from auricle.frontend.listening.server_vad import ServerVadFields
+from auricle.frontend.listening.hints import context_of, language_of, several_languages
+from auricle.frontend.realtime.turn_detection import TAGS, ServerVad, TurnDetection
+from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.quoting import escaped
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL
 
 _G711_RATE = 8_000
 _MOST_FIELDS = 100  # of a session.update, objects within it included; there are fewer
+_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+# OpenAI's models of these names have no turn detection. Clients that name one do not ask for any,
+# and commit.
+_COMMITTED_BY_CLIENTS = ("gpt-realtime-whisper", "gpt-live-transcribe")
+_HASTY_CHUNK_MS = 320
 
 
 class _Strict(BaseModel):
@@ -43,23 +51,68 @@ class ALawFormat(_Strict):
 
 
 AudioFormat = Annotated[PcmFormat | MuLawFormat | ALawFormat, Field(discriminator="type")]
+# In the paths of pydantic's errors, which the field's own path does not have.
+_TAGS = ("audio/pcm", "audio/pcmu", "audio/pcma", *TAGS)
+
+
+Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 
 class Transcription(_Strict):
-    """Transcription options. `prompt` is context for the model, such as names.
+    """Transcription options. `prompt` and `keywords` are context for the model, such as names.
 
-    With `model` None the served model is used; with `language` None the language is detected.
+    With `model` None the served model is used; without a language it is detected. `delay` says
+    how long text waits before it is sent for good: `minimal` and `low` wait less than usual.
+    `chunk_ms`, an extension, is the audio between two decodes.
     """
 
     model: Annotated[str, AfterValidator(bounded("model", MODEL))] | None = None
     language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = None
+    languages: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
+        Field(max_length=_MOST_LANGUAGES),
+    ] = ()
     prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = ""
+    keywords: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
+        Field(max_length=_MOST_KEYWORDS),
+    ] = ()
+    delay: Delay | None = None
+    chunk_ms: Annotated[int, Field(ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)] | None = None
+
+    @property
+    def spoken(self) -> str | None:
+        """The language to transcribe in; None to detect it."""
+        return language_of(self.language, self.languages)
+
+    @property
+    def context(self) -> str:
+        """The model's context."""
+        return context_of(self.prompt, self.keywords)
+
+    @property
+    def hasty(self) -> bool:
+        """Whether text is committed sooner than usual."""
+        return self.delay in ("minimal", "low")
+
+    @property
+    def chunk(self) -> int | None:
+        """The audio between two decodes in ms; None for the server's."""
+        return self.chunk_ms or (_HASTY_CHUNK_MS if self.delay == "minimal" else None)
+
+    def warnings(self) -> list[str]:
+        """Return sentences on what has no effect."""
+        found = several_languages(self.languages)
+        if self.delay in ("high", "xhigh"):
+            found.append(f"transcription.delay {self.delay} is served as medium")
+        return found
 
 
-class ServerVad(ServerVadFields):
-    """Turn detection by the server: a turn ends where speech ends."""
+class NoiseReduction(_Strict):
+    """Noise reduction, which has no effect: the model hears the audio as it comes."""
 
-    type: Literal["server_vad"] = "server_vad"
+    type: Literal["near_field", "far_field"] | None = None
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class AudioInput(_Strict):
@@ -70,8 +123,8 @@ class AudioInput(_Strict):
 
     format: AudioFormat = PcmFormat()
     transcription: Transcription = Transcription()
-    turn_detection: ServerVad | None = ServerVad()
-    noise_reduction: None = None
+    turn_detection: TurnDetection | None = ServerVad()
+    noise_reduction: NoiseReduction | None = None
 
 
 class Audio(_Strict):
@@ -85,7 +138,12 @@ class SessionConfig(_Strict):
 
     type: Literal["transcription"] = "transcription"
     audio: Audio = Audio()
-    include: Annotated[list[str], Field(max_length=0)] | None = None
+    include: (
+        Annotated[
+            tuple[Literal["item.input_audio_transcription.logprobs"], ...], Field(max_length=1)
+        ]
+        | None
+    ) = None
 
     @property
     def encoding(self) -> tuple[str, int]:
@@ -103,11 +161,57 @@ class SessionConfig(_Strict):
         if _fields(changes) > _MOST_FIELDS:
             raise UnsupportedValue(f"session has more than {_MOST_FIELDS} fields", "session")
         try:
-            return SessionConfig.model_validate(_merged(self.model_dump(), changes))
+            config = SessionConfig.model_validate(_merged(self.model_dump(), self._whole(changes)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = ".".join(["session", *(str(part) for part in first["loc"])])
+            path = (str(part) for part in first["loc"] if part not in _TAGS)
+            name = ".".join(["session", *path])
             raise UnsupportedValue(form_fault(name, first), escaped(name)) from None
+        # Both are checked here, and not when a turn begins.
+        _ = config.audio.input.transcription.context, config.audio.input.transcription.spoken
+        return config
+
+    def _whole(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return the changes with what they imply.
+
+        One way to name languages replaces the other. A model whose turns clients end comes without
+        turn detection.
+        """
+        given = _inside(_inside(changes, "audio"), "input")
+        asked = _inside(given, "transcription")
+        implied: dict[str, Any] = {}
+        if "languages" in asked and "language" not in asked:
+            implied["language"] = None
+        elif "language" in asked and "languages" not in asked:
+            implied["languages"] = ()
+        whole: dict[str, Any] = {}
+        model = asked.get("model", "")
+        if model != self.audio.input.transcription.model and _clients_commit(model):
+            whole["turn_detection"] = None
+        if not implied and not whole:
+            return changes
+        whole |= {**given, "transcription": {**asked, **implied}}
+        return {**changes, "audio": {**_inside(changes, "audio"), "input": whole}}
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on what was asked for and has no effect, or another one."""
+        given = self.audio.input
+        found = given.transcription.warnings()
+        if given.turn_detection is not None:
+            found += given.turn_detection.warnings()
+        if given.noise_reduction is not None:
+            found.append("noise_reduction has no effect: the model hears the audio as it comes")
+        return found
+
+
+def _clients_commit(model: object) -> bool:
+    return isinstance(model, str) and model.startswith(_COMMITTED_BY_CLIENTS)
+
+
+def _inside(value: dict[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _fields(changes: dict[str, Any], left: int = _MOST_FIELDS) -> int:

@@ -6,6 +6,7 @@ Names and fields are OpenAI's, except `auricle.transcription.partial`, which is 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ import msgspec
 from auricle.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import check_text, json_fault
 from auricle.frontend.doors.http_errors import error_body
+from auricle.frontend.line.token_scores import entries
+from auricle.messages import ScoredToken
 from auricle.text_bounds import EVENT_ID
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
@@ -125,14 +128,21 @@ def segment(item: str, number: int, text: str, start_ms: int, end_ms: int) -> Se
     )
 
 
-def completed(item: str, text: str, seconds: float) -> ServerEvent:
-    """Return the turn's whole text: its deltas, joined. `seconds` is the turn's duration."""
+def completed(
+    item: str, text: str, seconds: float, scores: Sequence[ScoredToken] | None = None
+) -> ServerEvent:
+    """Return the turn's whole text: its deltas, joined. `seconds` is the turn's duration.
+
+    `scores` are its tokens if they were asked for; without any if they are not known.
+    """
+    logprobs: dict[str, Any] = {} if scores is None else {"logprobs": entries(scores)}
     return server_event(
         f"{_TRANSCRIPTION}.completed",
         item_id=item,
         content_index=0,
         transcript=text,
         usage={"type": "duration", "seconds": round(seconds, 3)},
+        **logprobs,
     )
 
 

@@ -20,8 +20,9 @@ from auricle.frontend.listening.endpointing import (
 )
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.realtime import events
-from auricle.frontend.realtime.config import ServerVad, SessionConfig
+from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit, SessionUpdate
+from auricle.frontend.realtime.turn_detection import ServerVad
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
 from auricle.messages import OpenSession, ResumePoint
 from auricle.process.tracing import NO_TRACE
@@ -131,7 +132,10 @@ class RealtimeSession:
         self._config = config
         if other_audio:
             self._start_ingest()
-        await self._emit(events.server_event("session.updated", session=self._described()))
+        warnings = {"warnings": config.warnings} if config.warnings else {}
+        await self._emit(
+            events.server_event("session.updated", session=self._described(), **warnings)
+        )
 
     def _described(self) -> dict[str, Any]:
         """Return the configuration in effect, with the server's values as defaults."""
@@ -237,13 +241,15 @@ class RealtimeSession:
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=self._tenant,
-            language=asked.language,
-            context=asked.prompt,
-            chunk_ms=self._frontend.chunk_ms(None),
+            language=asked.spoken,
+            context=asked.context,
+            chunk_ms=self._frontend.chunk_ms(asked.chunk),
             trace=self._trace,
             admission=self._id,
+            hasty=asked.hasty,
+            logprobs=bool(self._config.include),
         )
-        self._turn = Turn(lambda start: self._link(opened, start))
+        self._turn = Turn(lambda start: self._link(opened, start), scored=opened.logprobs)
         await self._runner.put(self._turn)
         return self._turn
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, from_code
 from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.line.token_scores import joined
 from auricle.frontend.listening.endpointing import Piece
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
@@ -32,12 +33,13 @@ _WAITING_TURNS = 8
 
 @dataclass
 class Turn:
-    """One turn and its audio; without speech its text is empty.
+    """One turn and its audio; without speech its text is empty. `scored`: with log probabilities.
 
     `start` and `end` are session samples (16 kHz). Call its methods on one event loop.
     """
 
     open_link: OpenLink
+    scored: bool = False
     item: str = field(default_factory=lambda: f"item_{uuid.uuid4().hex[:20]}")
     link: ProcessorLink | None = None
     start: int = 0
@@ -95,7 +97,7 @@ class TurnRunner:
 
     async def _serve(self, turn: Turn) -> None:
         if turn.link is None:
-            await self._emit(events.completed(turn.item, "", 0.0))
+            await self._emit(events.completed(turn.item, "", 0.0, () if turn.scored else None))
             return
         turn.link.after(self._previous)
         text = asyncio.create_task(self._text(turn, turn.link))
@@ -110,6 +112,7 @@ class TurnRunner:
         """Emit the turn's events. Deltas only append to the text already sent."""
         said, sent = "", 0  # the open segment's text with its separator, and how much was emitted
         whole: list[str] = []
+        finals: list[Final] = []
         async with aclosing(link.events()) as received:
             async for event in received:
                 if isinstance(event, Failed):
@@ -124,6 +127,7 @@ class TurnRunner:
                     await self._emit(events.partial(turn.item, event.partial))
                 elif isinstance(event, Final) and event.text:
                     whole.append(said)
+                    finals.append(event)
                     said, sent = "", 0
                     self._previous = event.text
                     await self._emit(
@@ -132,7 +136,8 @@ class TurnRunner:
                         )
                     )
         seconds = (turn.end - turn.start) / SAMPLE_RATE
-        await self._emit(events.completed(turn.item, "".join(whole) + said, seconds))
+        scores = joined((final.text, final.tokens) for final in finals) if turn.scored else None
+        await self._emit(events.completed(turn.item, "".join(whole) + said, seconds, scores))
 
 
 def _following(text: str, *, first: bool) -> str:

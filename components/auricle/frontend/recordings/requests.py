@@ -114,6 +114,7 @@ class RecordingRequest:
         context: str,
         endpointing: EndpointingOptions | None,
         channel: int | None = None,
+        logprobs: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -127,6 +128,7 @@ class RecordingRequest:
             context=context,
             endpointing=endpointing,
             channel=channel,
+            logprobs=logprobs,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:

@@ -19,13 +19,14 @@ from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import from_code
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
+from auricle.frontend.line.token_scores import joined
 from auricle.frontend.listening.endpointing import EndpointingOptions, Piece
 from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
 from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.messages import Failed, Final, OpenSession, ResumePoint
+from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 
@@ -37,6 +38,7 @@ class Recording:
     `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
+    With `logprobs` segments have tokens.
     """
 
     id: str
@@ -49,16 +51,18 @@ class Recording:
     endpointing: EndpointingOptions | None
     trace: str = NO_TRACE
     channel: int | None = None
+    logprobs: bool = False
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The text of samples [start, end) (16 kHz) of the recording."""
+    """The text of samples [start, end) (16 kHz) of the recording, and its tokens if asked for."""
 
     text: str
     start: int
     end: int
     language: str
+    tokens: tuple[ScoredToken, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,7 @@ class RecordingTranscriber:
             partials=False,
             background=True,
             trace=recording.trace,
+            logprobs=recording.logprobs,
         )
         resume = ResumePoint(segment_start=part.start, context=context)
         channel = "" if recording.channel is None else f"{recording.channel}."
@@ -233,4 +238,5 @@ async def _segment(link: ProcessorLink, part: Part) -> Segment:
         start=part.start,
         end=part.end,
         language=finals[0].language if finals else "",
+        tokens=joined((final.text, final.tokens) for final in finals),
     )

@@ -9,12 +9,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
+from auricle.frontend.listening.hints import context_of, language_of, several_languages
 from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.quoting import escaped
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL
 
 ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
-_LISTS = {"timestamp_granularities[]": "timestamp_granularities"}
+# Clients send a list as a field that comes again, with brackets; several have it without.
+LISTS = ("timestamp_granularities", "keywords", "languages", "include")
+_LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
+_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+_WITH_LOGPROBS = ("json", "verbose_json")
 
 
 class ChunkingStrategy(ServerVadFields):
@@ -24,7 +29,10 @@ class ChunkingStrategy(ServerVadFields):
 
 
 class TranscriptionForm(BaseModel):
-    """All fields except `file`. Unknown fields are rejected by name."""
+    """All fields except `file`. Unknown fields are rejected by name.
+
+    What changes the text is honoured or refused; `warnings` names what has no effect.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,13 +50,68 @@ class TranscriptionForm(BaseModel):
         description="context the model may take into account, such as names",
         json_schema_extra={"maxLength": CONTEXT},
     )
+    languages: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
+        Field(max_length=_MOST_LANGUAGES),
+    ] = Field((), description="in place of `language`; of several, the language is detected")
+    keywords: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
+        Field(max_length=_MOST_KEYWORDS),
+    ] = Field((), description="words that may come; context for the model, with `prompt`")
+    include: Annotated[tuple[Literal["logprobs"], ...], Field(max_length=1)] = Field(
+        (), description="the log probabilities of the tokens: with json, verbose_json, a stream"
+    )
     response_format: ResponseFormat = "json"
-    temperature: float = Field(0.0, ge=0.0, le=0.0, description="decoding is greedy: only 0")
+    temperature: float = Field(
+        0.0, ge=0.0, le=1.0, description="without effect: decoding is greedy"
+    )
     stream: bool = Field(False, description="server-sent events as text becomes known")
     timestamp_granularities: tuple[Literal["segment"], ...] = Field(
         (), description="with verbose_json"
     )
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
+    stream_include_usage: bool | None = Field(
+        None, description="of vLLM's API: with `stream`, text comes in chunks as vLLM sends them"
+    )
+    stream_continuous_usage_stats: bool | None = Field(None, description="without effect")
+    max_completion_tokens: int | None = Field(
+        None, ge=1, description="without effect: the server bounds the text of every part"
+    )
+
+    @property
+    def spoken(self) -> str | None:
+        """The language to transcribe in; None to detect it."""
+        return language_of(self.language, self.languages)
+
+    @property
+    def context(self) -> str:
+        """The model's context."""
+        return context_of(self.prompt, self.keywords)
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the answer has log probabilities, in a format that has room for them."""
+        room = not self.wants_chunks if self.stream else self.response_format in _WITH_LOGPROBS
+        return bool(self.include) and room
+
+    @property
+    def wants_chunks(self) -> bool:
+        """Whether a stream is one of vLLM's chunks: only its clients send this field."""
+        return self.stream_include_usage is not None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on what was asked for and has no effect."""
+        found = several_languages(self.languages)
+        if self.temperature:
+            found.append("temperature has no effect: decoding is greedy")
+        if self.include and not self.wants_logprobs:
+            found.append("include has no effect: this format has no room for log probabilities")
+        if self.stream_continuous_usage_stats:
+            found.append("stream_continuous_usage_stats has no effect")
+        if self.max_completion_tokens is not None:
+            found.append("max_completion_tokens has no effect: the server bounds every part")
+        return found
 
 
 _KNOWN = ", ".join(["file", *TranscriptionForm.model_fields])
@@ -57,11 +120,13 @@ _KNOWN = ", ".join(["file", *TranscriptionForm.model_fields])
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
     """Parse the fields. Raises UnsupportedValue, naming the field and what would be valid."""
     try:
-        return TranscriptionForm.model_validate(_nested(fields), strict=False)
+        form = TranscriptionForm.model_validate(_nested(fields), strict=False)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
         raise UnsupportedValue(form_fault(name, first, _KNOWN), escaped(name)) from None
+    _ = form.context, form.spoken  # checked here, before the recording is looked at
+    return form
 
 
 def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:

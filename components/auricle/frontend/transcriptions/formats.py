@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.frontend.line.token_scores import joined
 from auricle.frontend.recordings.transcriber import Segment
+from auricle.messages import ScoredToken
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,11 @@ class Transcript:
     def text(self) -> str:
         """The whole text: the segments, joined by spaces."""
         return " ".join(segment.text for segment in self.segments)
+
+    @property
+    def tokens(self) -> tuple[ScoredToken, ...]:
+        """The tokens of the whole text; empty unless they were asked for."""
+        return joined((segment.text, segment.tokens) for segment in self.segments)
 
     @property
     def language(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auricle.frontend.transcriptions.form import TranscriptionForm
+from auricle.frontend.transcriptions.form import LISTS, TranscriptionForm
 
 _ERROR = {
     "type": "object",
@@ -43,8 +43,8 @@ def _request_schema() -> dict[str, Any]:
         **strategy,
         "description": "`auto`, `none`, or an object with type `server_vad`",
     }
-    granularities = properties.pop("timestamp_granularities")
-    properties["timestamp_granularities[]"] = granularities
+    for name in LISTS:
+        properties[f"{name}[]"] = properties.pop(name)
     file = {"type": "string", "format": "binary", "description": "the recording"}
     return {
         "type": "object",

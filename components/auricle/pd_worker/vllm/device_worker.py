@@ -1,10 +1,12 @@
-"""vLLM's worker, which runs the model on a device, with our verification of drafts."""
+"""vLLM's worker, which runs the model on a device, with what we do otherwise than it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from vllm.platforms import current_platform
+from vllm.v1.sample import sampler
 
 from auricle.pd_worker.vllm.verifier import GreedyVerifier
 
@@ -16,9 +18,17 @@ else:
 
 
 class DeviceWorker(PlatformWorker):
-    """The platform's worker; vLLM has no other hook for how drafts are verified."""
+    """The platform's worker; vLLM has no other hook for what is replaced here."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         super().load_model(*args, **kwargs)
         runner = self.model_runner
         runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
+        # vLLM compiles it when log probabilities are asked for the first time, which needs a
+        # compiler and keeps everybody waiting for a minute.
+        sampler.batched_count_greater_than = _ranks
+
+
+def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+    """Return how many tokens of each row are at least as likely as the one that was taken."""
+    return (logprobs >= taken).sum(-1)

@@ -66,7 +66,8 @@ class Timings:
 class Decoded:
     """Greedy output; `finish` is `stop` or `length`.
 
-    `steps` counts the decode steps, which run in sequence. Of the `draft_tokens` verified,
+    `logprobs` are those of `tokens`, empty unless asked for. `steps` counts the decode steps, which
+    run in sequence. Of the `draft_tokens` verified,
     `accepted_tokens` were accepted.
     """
 
@@ -78,6 +79,7 @@ class Decoded:
     draft_tokens: int
     accepted_tokens: int
     timings: Timings
+    logprobs: tuple[float, ...] = ()
 
 
 class Engine:
@@ -160,12 +162,14 @@ class Engine:
         tenant: str,
         draft: Sequence[int] = (),
         reusable_windows: int = 0,
+        logprobs: bool = False,
     ) -> Decoded:
         """Decode head · windows · tail greedily; cancelling aborts the request in vLLM.
 
         `head`, `tail`, `stop_tokens` and `draft` are token ids. vLLM runs the lowest
         `priority` first. `draft` is a guess of the output, which is verified and cannot change
-        it. The prefix cache keeps KV up to the end of the first `reusable_windows` windows.
+        it. The prefix cache keeps KV up to the end of the first `reusable_windows` windows. With
+        `logprobs` there must be no draft.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if the connector
         refused a window's slot, WorkerUnavailable if vLLM's engine has ended, BadRequest if the
@@ -175,7 +179,9 @@ class Engine:
 
         reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
         sampling = self._requests.sampling(
-            stop_tokens, max_tokens, windows, draft, reusable if self._limit_reuse else None
+            *(stop_tokens, max_tokens, windows, draft),
+            reusable if self._limit_reuse else None,
+            logprobs=logprobs,
         )
         request = self._requests.build(
             request_id, head, windows, tail, sampling, priority=priority, tenant=tenant
@@ -249,7 +255,15 @@ def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
         draft_tokens=drafts.num_draft_tokens if drafts else 0,
         accepted_tokens=accepted,
         timings=_timings(output.metrics),  # type: ignore[attr-defined]
+        logprobs=_logprobs(completion),
     )
+
+
+def _logprobs(completion: Any) -> tuple[float, ...]:
+    if completion.logprobs is None:
+        return ()
+    places = zip(completion.token_ids, completion.logprobs, strict=True)
+    return tuple(float(place[token].logprob) for token, place in places)
 
 
 def _timings(noted: Any) -> Timings:

@@ -81,11 +81,17 @@ class RequestBuilder:
         windows: Sequence[PlacedWindow],
         draft: Sequence[int],
         reusable_tokens: int | None,
+        *,
+        logprobs: bool = False,
     ) -> SamplingParams:
-        """Return the parameters of a greedy request that is answered once, at its end."""
+        """Return the parameters of a greedy request that is answered once, at its end.
+
+        With `logprobs` the answer has that of each of its tokens.
+        """
         rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
         greedy = copy.copy(self._stopping_at(tuple(stop_tokens)))
         greedy.max_tokens = max_tokens
+        greedy.logprobs = 0 if logprobs else None  # of further tokens than the one taken
         greedy.extra_args = {
             "ec_transfer_params": {"windows": rows},
             DRAFT: list(draft),

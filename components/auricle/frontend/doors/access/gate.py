@@ -64,12 +64,15 @@ class Access:
         return self._clients.review(self._keys.current)
 
 
-def subprotocols(headers: Mapping[str, str]) -> list[str]:
-    """Return the subprotocols that a WebSocket client offers, without API keys.
+def accepted_subprotocol(headers: Mapping[str, str], known: Sequence[str]) -> str | None:
+    """Return the subprotocol to accept: the first offered one that is `known`, or the key's own.
 
-    Raises BadRequest if the header is too long.
+    A browser ends a connection whose server accepts none of what it offers. If that is a key
+    alone, its own entry is all there is to accept. Raises BadRequest if the header is too long.
     """
-    return [name for name in _offered(headers) if not name.startswith(_SUBPROTOCOL_KEY)]
+    offered = _offered(headers)
+    keys = (name for name in offered if name.startswith(_SUBPROTOCOL_KEY))
+    return next((name for name in offered if name in known), next(keys, None))
 
 
 def _secret(headers: Mapping[str, str]) -> str | None:

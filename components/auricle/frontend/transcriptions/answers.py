@@ -1,0 +1,158 @@
+"""The answer to a transcription request: a whole response, or server-sent events as text comes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Message, Send
+
+from auricle.errors import AuricleError
+from auricle.frontend.doors.http_errors import error_body
+from auricle.frontend.line.token_scores import entries
+from auricle.frontend.recordings.requests import RecordingRequest
+from auricle.frontend.recordings.transcriber import Segment, Whole
+from auricle.frontend.transcriptions import formats
+from auricle.frontend.transcriptions.form import TranscriptionForm
+from auricle.frontend.transcriptions.formats import Transcript
+
+# Names what was asked for and has no effect.
+_WARNINGS = "Auricle-Warnings"
+Outputs = AsyncGenerator[Segment | Whole, None]
+
+
+async def answer(outputs: Outputs, request: TranscriptionForm, asked: RecordingRequest) -> None:
+    """Send the whole answer to the request that `asked`."""
+    async with aclosing(outputs) as texts:
+        if request.stream:
+            events = _Chunks(request, asked.name) if request.wants_chunks else _Events(request)
+            await _stream(texts, events, request, asked.send)
+        else:
+            await asked.respond(_response(await _collect(texts), request))
+
+
+def error_event(error: AuricleError) -> bytes:
+    """Return the end of a response that had begun before it failed."""
+    return _event({"type": "error", **error_body(error)})
+
+
+class _Events:
+    """OpenAI's events."""
+
+    def __init__(self, request: TranscriptionForm) -> None:
+        self._request = request
+        self._segments: list[Segment] = []
+
+    def delta(self, text: str, segment: Segment) -> bytes:
+        self._segments.append(segment)
+        return _event({"type": "transcript.text.delta", "delta": text})
+
+    def done(self, seconds: float) -> bytes:
+        whole = Transcript(self._segments, seconds)
+        done = {"type": "transcript.text.done", "text": whole.text, "usage": formats.usage(seconds)}
+        return _event({**done, **_scores(whole, self._request), **_warnings(self._request)})
+
+
+class _Chunks:
+    """vLLM's chunks, as those of a streamed chat completion."""
+
+    def __init__(self, request: TranscriptionForm, name: str) -> None:
+        self._usage = bool(request.stream_include_usage)
+        self._head = {
+            "id": name,
+            "object": "transcription.chunk",
+            "created": int(time.time()),
+            "model": request.model,
+        }
+
+    def delta(self, text: str, _segment: Segment) -> bytes:
+        return self._chunk({"content": text}, None)
+
+    def done(self, seconds: float) -> bytes:
+        # The last chunk has no text, so that there is a chunk where nothing was said.
+        last = self._chunk({"content": ""}, "stop")
+        if self._usage:
+            last += _event({**self._head, "choices": [], "usage": formats.usage(seconds)})
+        return last + b"data: [DONE]\n\n"
+
+    def _chunk(self, delta: Mapping[str, str], finish: str | None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _event({**self._head, "choices": [choice]})
+
+
+async def _stream(
+    outputs: Outputs, events: _Events | _Chunks, request: TranscriptionForm, send: Send
+) -> None:
+    """Send each segment's text as a delta, in order, and what follows the last."""
+    begun = False
+    # The headers are sent with the first text, so that a failure before it has its own status.
+    async for output in outputs:
+        if isinstance(output, Segment) and not output.text:
+            continue
+        if isinstance(output, Segment):
+            data = events.delta(f" {output.text}" if begun else output.text, output)
+        else:
+            data = events.done(output.seconds)
+        if not begun:
+            await send(_stream_head(request))
+            begun = True
+        await send(_body(data, more=isinstance(output, Segment)))
+
+
+async def _collect(outputs: Outputs) -> Transcript:
+    segments: list[Segment] = []
+    seconds = 0.0
+    async for output in outputs:
+        if isinstance(output, Whole):
+            seconds = output.seconds
+        elif output.text:
+            segments.append(output)
+    return Transcript(segments, seconds)
+
+
+def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
+    headers = _headers(request)
+    match request.response_format:
+        case "json":
+            body = formats.as_json(transcript) | _scores(transcript, request)
+            return JSONResponse(body | _warnings(request), headers=headers)
+        case "verbose_json":
+            body = formats.as_verbose_json(transcript) | _scores(transcript, request)
+            return JSONResponse(body | _warnings(request), headers=headers)
+        case "text":
+            return PlainTextResponse(transcript.text + "\n", headers=headers)
+        case "srt":
+            srt = formats.as_srt(transcript)
+            return PlainTextResponse(srt, headers=headers, media_type="application/x-subrip")
+        case "vtt":
+            vtt = formats.as_vtt(transcript)
+            return PlainTextResponse(vtt, headers=headers, media_type="text/vtt")
+
+
+def _scores(transcript: Transcript, request: TranscriptionForm) -> dict[str, object]:
+    return {"logprobs": entries(transcript.tokens)} if request.wants_logprobs else {}
+
+
+def _warnings(request: TranscriptionForm) -> dict[str, object]:
+    return {"warnings": request.warnings} if request.warnings else {}
+
+
+def _headers(request: TranscriptionForm) -> dict[str, str]:
+    return {_WARNINGS: "; ".join(request.warnings)} if request.warnings else {}
+
+
+def _stream_head(request: TranscriptionForm) -> Message:
+    fields = {"content-type": "text/event-stream", "cache-control": "no-cache"} | _headers(request)
+    headers = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
+    return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+def _event(data: Mapping[str, object]) -> bytes:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def _body(data: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": more}
