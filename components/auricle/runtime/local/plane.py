@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from auricle.runtime.local.connection import LocalCalls, socket_path
 from auricle.runtime.local.server import Handler, LocalServer
+
+log = logging.getLogger(__name__)
 
 
 class LocalPlane:
@@ -21,13 +24,16 @@ class LocalPlane:
         self._server: LocalServer | None = None
 
     async def serve(self, instance: int, handlers: Mapping[str, Handler]) -> None:
-        """Serve these endpoints of this process, which is `instance` in discovery.
-
-        Raises OSError if the socket cannot be made.
-        """
-        if self._directory is not None and handlers:
-            self._server = LocalServer(socket_path(self._directory, instance), handlers)
-            await self._server.start()
+        """Serve these endpoints of this process, which is `instance` in discovery."""
+        if self._directory is None or not handlers:
+            return
+        server = LocalServer(socket_path(self._directory, instance), handlers)
+        try:
+            await server.start()
+        except OSError as error:
+            log.warning("no socket for calls on this machine, they take longer: %s", error)
+        else:
+            self._server = server
 
     async def leave(self) -> None:
         """Refuse new calls; return when none is under way here."""
