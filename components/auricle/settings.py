@@ -51,11 +51,7 @@ class CommonSettings(BaseModel):
     internal_host: IPv4Address | None = Field(
         None, description="of the ports between processes; 127.0.0.1 with the file discovery"
     )
-    local_calls: bool = Field(
-        True,
-        description="with the file discovery, live sessions' calls between processes go over Unix "
-        "sockets; false: over Dynamo's request plane, as between machines",
-    )
+    local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
     system_port: int = Field(
         0,
         ge=0,
