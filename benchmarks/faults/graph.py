@@ -91,6 +91,7 @@ def running(folder: Path) -> Iterator[Graph]:
             *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
             f"--Common.nats_server={nats.address}",
             "--Common.load_report_seconds=0.5",
+            "--Common.local_calls=false",  # or calls would not pass the proxies
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",
             environment={"TMPDIR": str(temporary)} | hooks.environment(orders),

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.records import Records
 from tests.faults.sessions import check_words, heard, spoken, until
-from tests.server import Server, eventually
+from tests.server import Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A graph whose processes call each other as they do between machines: by a proxy, too."""
+    with serving("--Common.load_report_seconds=0.5", "--Common.local_calls=false") as running:
+        yield running
 
 
 @pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
