@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
 import socket
+import stat
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import (
+    AuricleError,
     BadRequest,
     DeadlineExceeded,
     Overloaded,
@@ -20,9 +24,12 @@ from auricle.errors import (
 )
 from auricle.messages import Accepted, EndAudio, Refusal
 from auricle.runtime.handling import Route, handler
-from auricle.runtime.local.connection import LocalCalls, socket_path
+from auricle.runtime.local.connection import _WRITE_AHEAD_BYTES, LocalCalls
 from auricle.runtime.local.frames import AHEAD, BadFrame, FrameReader, Kind, packed
+from auricle.runtime.local.metrics import LocalMetrics
+from auricle.runtime.local.plane import LocalPlane
 from auricle.runtime.local.server import LocalServer
+from auricle.runtime.local.sockets import socket_path
 from auricle.runtime.network import call_sockets
 from auricle.runtime.refusals import Refusals
 from auricle.runtime.remote import RemoteEndpoint, receiver
@@ -30,7 +37,7 @@ from auricle.runtime.seals import Opener, Sealer
 from auricle.runtime.secrets import Secrets
 from auricle.runtime.wire import encoded, from_wire
 from auricle.settings import CommonSettings
-from auricle.tasks import cancelled
+from auricle.tasks import TaskOwner, cancelled
 from tests.server import eventually
 from tests.unit.doors import event_loop_policy
 
@@ -71,7 +78,9 @@ class Machine:
         self.began = asyncio.Event()
         self.cut = asyncio.Event()
         self.sent = 0
-        refusals = Refusals(CollectorRegistry())
+        self.registry = CollectorRegistry()
+        self.tasks = TaskOwner()
+        refusals = Refusals(self.registry)
         routes = (
             Route("end", EndAudio, unary=self.end),
             Route("open", EndAudio, streamed=self.open),
@@ -86,6 +95,8 @@ class Machine:
                 )
                 for route in routes
             },
+            LocalMetrics(self.registry),
+            self.tasks,
         )
         self.plane = Plane()
         self.calls = LocalCalls(self.directory)
@@ -126,6 +137,16 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     await found.server.close()
 
 
+def another(machine: Machine, instance: int) -> LocalServer:
+    """One more process, which has no endpoint."""
+    path = socket_path(machine.directory, instance)
+    return LocalServer(path, {}, LocalMetrics(CollectorRegistry()), TaskOwner())
+
+
+def counted(machine: Machine, name: str) -> float | None:
+    return machine.registry.get_sample_value(f"auricle_internal_local_{name}")
+
+
 async def answer(
     machine: Machine, session: str = "s", samples: int = 1, seconds: float = LONG
 ) -> Accepted:
@@ -147,9 +168,11 @@ async def test_all_calls_to_a_process_share_one_connection_and_none_waits_for_a_
     found = await asyncio.gather(*(answer(machine, samples=number) for number in range(200)))
     assert found == [Accepted(number) for number in range(200)]
     assert not slow.done()
+    assert counted(machine, "calls_in_flight") == 1
     machine.go_on.set()
     assert await slow == Accepted(0)
-    assert len(machine.server._connections) == 1
+    assert (counted(machine, "calls_total"), counted(machine, "connections")) == (201, 1)
+    await eventually(lambda: counted(machine, "calls_in_flight") == 0, seconds=LONG)
 
 
 async def test_an_error_of_the_other_side_is_raised_here_and_disturbs_nobody_else(
@@ -279,12 +302,59 @@ async def test_sockets_of_dead_processes_are_removed_and_no_others(machine: Mach
     dead = socket_path(machine.directory, 99)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(dead))  # as after a kill: nobody listens
-    other = LocalServer(socket_path(machine.directory, 8), {})
+    other = another(machine, 8)
     await other.start()
     assert {path.name for path in machine.directory.iterdir()} == {
         socket_path(machine.directory, instance).name for instance in (INSTANCE, 8)
     }
     await other.close()
+
+
+async def test_only_the_user_may_use_the_socket(machine: Machine) -> None:
+    path = socket_path(machine.directory, INSTANCE)
+    modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
+    assert modes == [0o600, 0o700]
+
+
+async def test_a_directory_that_others_may_enter_is_not_used(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.directory.chmod(0o755)
+    assert await machine.calls.to(INSTANCE) is None
+    with pytest.raises(OSError, match="its user alone"):
+        await another(machine, 8).start()
+
+
+async def test_a_process_whose_directory_cannot_be_written_has_no_socket(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    plane = LocalPlane(tmp_path / "file", CollectorRegistry())
+
+    async def never(*_: object) -> AsyncGenerator[object, None]:
+        yield None
+
+    await plane.serve(INSTANCE, {"end": never}, TaskOwner())
+    assert "no socket for calls" in caplog.text
+    await plane.leave()
+    await plane.close()
+
+
+async def test_who_connects_while_there_are_no_descriptors_is_served_once_there_are(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("auricle.runtime.local.server._ACCEPT_AGAIN_SECONDS", 0.01)
+    caplog.set_level(logging.WARNING)
+    with socket.socket(socket.AF_UNIX) as early:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            early.connect(str(socket_path(machine.directory, INSTANCE)))
+            await eventually(lambda: "must wait to connect" in caplog.text, seconds=LONG)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        await eventually(lambda: counted(machine, "connections") == 1, seconds=LONG)
+    assert await answer(machine, samples=2) == Accepted(2)
 
 
 @pytest.mark.parametrize(
@@ -315,11 +385,84 @@ async def test_only_so_many_calls_may_be_under_way(
     with pytest.raises(Overloaded):
         await answer(machine)
     monkeypatch.undo()
-    monkeypatch.setattr("auricle.runtime.local.server._MOST_CALLS", 1)
+    monkeypatch.setattr("auricle.runtime.local.serving._MOST_CALLS", 1)
     with pytest.raises(Overloaded):
         await answer(machine)
     machine.go_on.set()
     await slow
+
+
+async def test_only_so_many_bytes_of_requests_may_be_under_way(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = asyncio.create_task(answer(machine, "slow"))
+    await machine.began.wait()
+    monkeypatch.setattr("auricle.runtime.local.serving._MOST_BYTES", 150)  # two are more
+    with pytest.raises(Overloaded):
+        await answer(machine)
+    machine.go_on.set()
+    await slow
+    assert await answer(machine, samples=2) == Accepted(2)
+
+
+async def test_a_request_that_is_too_long_is_the_callers_fault(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle.runtime.local.frames.MOST_BYTES", 50)
+    endpoint = machine.endpoint()
+    with pytest.raises(BadRequest, match="at most 64 MiB"):
+        await endpoint.call(EndAudio("s", "t", 1), Accepted, INSTANCE, LONG)
+    assert await endpoint.instances() == [INSTANCE]
+
+
+async def test_a_stream_that_breaks_does_not_seem_to_be_whole(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = machine.endpoint("open").stream(EndAudio("s", "t", 5), Accepted, INSTANCE)
+    async with aclosing(stream) as replies:
+        assert await anext(replies) == Accepted(0)
+
+    def broken(_: object) -> bytes:
+        raise ValueError("a frame of 70000000 bytes")
+
+    monkeypatch.setattr("auricle.runtime.local.serving.packed_from_wire", broken)
+    with pytest.raises(AuricleError, match="see its worker's log"):
+        await answer(machine)
+
+
+async def test_a_process_that_reads_nothing_is_sent_no_more_than_a_bound(tmp_path: Path) -> None:
+    directory = tmp_path / "c"
+    directory.mkdir(mode=0o700)
+    connected: list[asyncio.Transport] = []
+    go_on = asyncio.Event()
+
+    class Frozen(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            connected.append(transport)  # type: ignore[arg-type]
+
+        def data_received(self, data: bytes) -> None:
+            if not go_on.is_set():
+                connected[0].pause_reading()
+
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(Frozen, str(socket_path(directory, INSTANCE)))
+    calls = LocalCalls(directory)
+    connection = await calls.to(INSTANCE)
+    assert connection is not None
+    request = bytes(100_000)
+    waiting = {asyncio.create_task(connection.begin("end", request)) for _ in range(100)}
+    began, waiting = await asyncio.wait(waiting, timeout=0.2)
+    assert began and waiting
+    assert connection.unsent_bytes <= _WRITE_AHEAD_BYTES + 2 * len(request)
+    go_on.set()
+    connected[0].resume_reading()
+    most = 0
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=LONG)
+        most = max(most, connection.unsent_bytes)
+    assert most <= _WRITE_AHEAD_BYTES + 2 * len(request)
+    calls.close()
+    server.close()
 
 
 # ── the protocol ────────────────────────────────────────────────────────────

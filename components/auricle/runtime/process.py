@@ -62,13 +62,15 @@ class Runtime:
         registry: CollectorRegistry | None = None,
     ) -> None:
         """Once the endpoint `healthy_with` is served, /health and /live report this process as
-        healthy; without one they never do. `registry` gets the count of messages refused.
+        healthy; without one they never do. `registry` gets the counts of messages refused and
+        of calls on this machine.
 
         Raises SettingsError if the deployment's secret cannot be read.
         """
         self._secrets = secrets_of(settings)
         self._clock = clock_of(settings)
-        self._refusals = Refusals(registry or CollectorRegistry())
+        registry = registry or CollectorRegistry()
+        self._refusals = Refusals(registry)
         set_environment(settings)
         self._healthy_with = healthy_with
         from dynamo.runtime import DistributedRuntime
@@ -79,7 +81,7 @@ class Runtime:
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
         self._asking: dict[str, RemoteEndpoint] = {}  # by component
-        self._local = LocalPlane(call_sockets(settings))
+        self._local = LocalPlane(call_sockets(settings), registry)
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
         self._closing: list[Callable[[], None]] = []
@@ -138,7 +140,7 @@ class Runtime:
     def asking(self, component: str) -> RemoteEndpoint:
         """Return a client of the processes of a component, for questions about themselves."""
         if component not in self._asking:
-            self._asking[component] = self.client(component, _ALIVE)
+            self._asking[component] = self.client(component, _ALIVE, local=True)
         return self._asking[component]
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
@@ -215,7 +217,7 @@ class Runtime:
             for route in routes
         }
         paths = {self._path(component, name): one for name, one in handlers.items()}
-        await self._local.serve(self.instance(component, _ALIVE), paths)
+        await self._local.serve(self.instance(component, _ALIVE), paths, self._tasks)
         for route in routes:
             endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)

@@ -13,10 +13,13 @@ deadline, is stopped by itself, and fails by itself. A slow one holds up no othe
 the order in which they are ready. A stream may be 32 replies ahead of its reader. If the other
 process dies, its socket closes, and all calls under way fail at once.
 
-Discovery remains Dynamo's, and so do questions whether a process is alive, and all calls between
-machines. A process without a socket, because it is older or `Common.local_calls` is off, is called
-over the request plane.
+Questions whether a process is alive go the same way, as it is this way that must be open.
 
-`frames.py` is the protocol without I/O, `connection.py` the caller's end, `server.py` the other.
-The sockets lie in the discovery directory, which only its user may enter.
+Discovery remains Dynamo's, and so do all calls between machines. A process without a socket,
+because it is older, `Common.local_calls` is off or its disk is full, is called over the request
+plane.
+
+`frames.py` is the protocol without I/O, `connection.py` the caller's end, `server.py` and
+`serving.py` the other. The sockets (`sockets.py`) lie in the discovery directory, which only its
+user may enter; a protocol that is not this one needs a directory of another name there.
 """

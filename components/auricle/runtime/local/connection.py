@@ -8,8 +8,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any, cast
 
-from auricle.errors import Overloaded
+from auricle.errors import BadRequest, Overloaded
 from auricle.runtime.local.frames import REPORTED, BadFrame, FrameReader, Kind, packed
+from auricle.runtime.local.sockets import check_private, socket_path
 from auricle.runtime.wire import packed_to_wire
 
 log = logging.getLogger(__name__)
@@ -86,19 +87,29 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How much the other process has not taken yet, besides what the kernel holds."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     async def begin(self, endpoint: str, sealed: bytes) -> LocalCall:
         """Send a request to an endpoint of the other process; return the call.
 
         Waits while much is unsent. Raises ConnectionError if the connection is lost, Overloaded
-        if 8,192 calls are under way, and ValueError for a request of more than 64 MiB.
+        if 8,192 calls are under way, and BadRequest if the request is larger than 64 MiB.
         """
-        await self._writable.wait()
+        # All who wait are woken together, and the first may have filled it again.
+        while not self._writable.is_set():
+            await self._writable.wait()
         if self.lost or self._transport is None:
             raise ConnectionError("the connection was lost")
         if len(self._calls) >= _MOST_CALLS:
             raise Overloaded(f"{_MOST_CALLS} calls to the process are under way")
         number = self._free_number()
-        frame = packed(Kind.CALL, number, endpoint.encode(), b"\0", sealed)
+        try:
+            frame = packed(Kind.CALL, number, endpoint.encode(), b"\0", sealed)
+        except ValueError:  # nothing is wrong with the other process
+            raise BadRequest(f"a call of {len(sealed)} bytes; at most 64 MiB fit") from None
         call = self._calls[number] = LocalCall(self, number)
         self._transport.write(frame)
         return call
@@ -185,6 +196,8 @@ class LocalCalls:
 
     def close(self) -> None:
         """Close all connections; calls under way fail."""
+        for opening in self._opening.values():
+            opening.cancel()
         for connection in self._open.values():
             connection.abort()
 
@@ -194,6 +207,7 @@ class LocalCalls:
         try:
             if not path.exists():
                 return None
+            check_private(self._directory)
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_unix_connection(Connection, str(path))
         except OSError as error:  # it has died, or has not begun to listen
@@ -204,8 +218,3 @@ class LocalCalls:
             return connection
         finally:
             del self._opening[instance]
-
-
-def socket_path(directory: Path, instance: int) -> Path:
-    """Return where the process that has this instance's id listens."""
-    return directory / f"{instance:016x}"

@@ -6,8 +6,14 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from auricle.runtime.local.connection import LocalCalls, socket_path
-from auricle.runtime.local.server import Handler, LocalServer
+from prometheus_client import CollectorRegistry
+
+from auricle.runtime.local.connection import LocalCalls
+from auricle.runtime.local.metrics import LocalMetrics
+from auricle.runtime.local.server import LocalServer
+from auricle.runtime.local.serving import Handler
+from auricle.runtime.local.sockets import socket_path
+from auricle.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
@@ -18,16 +24,21 @@ class LocalPlane:
     `calls` is None then.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, registry: CollectorRegistry) -> None:
         self._directory = directory
+        self._metrics = LocalMetrics(registry)
         self.calls = None if directory is None else LocalCalls(directory)
         self._server: LocalServer | None = None
 
-    async def serve(self, instance: int, handlers: Mapping[str, Handler]) -> None:
-        """Serve these endpoints of this process, which is `instance` in discovery."""
+    async def serve(self, instance: int, handlers: Mapping[str, Handler], tasks: TaskOwner) -> None:
+        """Serve these endpoints of this process, which is `instance` in discovery.
+
+        `tasks` hears if it accepts no more connections.
+        """
         if self._directory is None or not handlers:
             return
-        server = LocalServer(socket_path(self._directory, instance), handlers)
+        path = socket_path(self._directory, instance)
+        server = LocalServer(path, handlers, self._metrics, tasks)
         try:
             await server.start()
         except OSError as error:
