@@ -68,7 +68,7 @@ async def test_a_sessions_calls_take_the_sockets_of_the_machine(server: Server) 
     components = ("Processor", "EncodeWorker", "PdWorker")
     names = ("auricle_internal_local_calls_total", "auricle_internal_local_connections")
     before = [server.metrics(component, *names)[0] for component in components]
-    async for _ in stream_file(server.url, recordings.samples("hello")):
+    async for _ in stream_file(server.url, recordings.samples("hello"), live=False):
         pass
     for component, calls in zip(components, before, strict=True):
         after, connected = server.metrics(component, *names)

@@ -13,6 +13,8 @@ REQUEST_PLANE = "tcp"
 _LOOPBACK = "127.0.0.1"
 # Of the path of a Unix socket, in bytes, of which the last name takes 17 and a process id.
 _LONGEST_DIRECTORY = 80
+# Below the discovery directory.
+CALL_SOCKETS = ".calls"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def call_sockets(settings: CommonSettings) -> Path | None:
     None if calls take the request plane.
     """
     own = settings.discovery == "file" and internal_host(settings) == _LOOPBACK
-    at = settings.discovery_path / ".calls"
+    at = settings.discovery_path / CALL_SOCKETS
     too_long = len(os.fsencode(at)) > _LONGEST_DIRECTORY
     return at if own and settings.local_calls and not too_long else None
 
