@@ -14,8 +14,9 @@ from pathlib import Path
 from benchmarks.faults import hooks
 from benchmarks.faults.door import Door
 from benchmarks.faults.kinds import ENCODE, FRONTEND, PD, PROCESSOR
-from benchmarks.faults.proxy import Proxy
+from benchmarks.faults.proxy import Proxy, UnixProxy
 from benchmarks.faults.records import Records
+from benchmarks.faults.sockets import Sockets
 from tests.launcher import Launcher
 from tests.server import READY_SECONDS, Server, serving
 from tests.services import Nats
@@ -34,6 +35,7 @@ class Graph:
     orders: Path
     launcher: Launcher
     records: Records
+    sockets: Sockets
     # By component and instance: the proxies that calls to it pass, where they pass one.
     between: dict[tuple[str, str], Proxy] = field(default_factory=dict)
     # Who writes discovery records, or leaves no room for them, does so alone.
@@ -42,8 +44,11 @@ class Graph:
 
     @contextlib.asynccontextmanager
     async def proxied(self) -> AsyncIterator[None]:
-        """Open the proxies until the block ends, and wait until the graph is whole."""
-        async with self._proxies:
+        """Open the proxies until the block ends, and wait until the graph is whole.
+
+        Calls take the request plane, until `sockets` are shown.
+        """
+        async with self.sockets.taken(), self._proxies:
             await asyncio.gather(*(self.whole(component) for component in _REPLICAS))
             yield
 
@@ -60,7 +65,7 @@ class Graph:
         await until(lambda: self.launcher.settled(component, wanted), READY_SECONDS)
 
     async def route(self, component: str) -> list[Proxy]:
-        """Have calls to each replica of a component pass a proxy; return these."""
+        """Have requests to each replica of a component pass a proxy; return these."""
         async with self.writing:
             for instance, (host, port) in self.records.addresses(component).items():
                 if (component, instance) not in self.between:
@@ -70,6 +75,12 @@ class Graph:
                     self.between[component, instance] = proxy
         present = self.records.addresses(component)
         return [p for (c, i), p in self.between.items() if c == component and i in present]
+
+
+    def local(self, component: str) -> list[UnixProxy]:
+        """Return the proxies before the sockets of a component's replicas."""
+        present = map(self.sockets.proxy, self.records.addresses(component))
+        return [proxy for proxy in present if proxy is not None]
 
 
 @contextlib.contextmanager
@@ -97,7 +108,8 @@ def running(folder: Path) -> Iterator[Graph]:
             discovery=discovery,
         ) as server:
             records = Records(server.discovery)
-            yield Graph(server, nats, folder, orders, Launcher(server), records)
+            sockets = Sockets(server.discovery)
+            yield Graph(server, nats, folder, orders, Launcher(server), records, sockets)
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -14,10 +14,17 @@ import psutil
 from benchmarks.faults import disk, hooks, limits
 from benchmarks.faults.door import Door
 from benchmarks.faults.graph import Graph, until
-from benchmarks.faults.kinds import CLIENT, COMPONENTS, FRONTEND, OF_CONNECTIONS
+from benchmarks.faults.kinds import (
+    CLIENT,
+    COMPONENTS,
+    FRONTEND,
+    OF_CONNECTIONS,
+    REQUEST_PLANE,
+    SOCKETS,
+)
 from benchmarks.faults.memory import scribble
 from benchmarks.faults.plan import Fault
-from benchmarks.faults.proxy import Proxy
+from benchmarks.faults.proxy import Proxy, UnixProxy
 from tests.replicas import InUse
 from tests.server import READY_SECONDS, free_port
 
@@ -44,7 +51,7 @@ class Injection:
     door: Door  # of the fault's own session
     detail: str = ""
     _in_use: InUse | None = None
-    _proxies: list[tuple[Proxy, int]] = field(default_factory=list)
+    _proxies: list[tuple[Proxy | UnixProxy, int]] = field(default_factory=list)
     _victim: psutil.Process | None = None
     _other: asyncio.Task[None] | None = None  # makes the connection that comes later
 
@@ -57,9 +64,11 @@ class Injection:
         """See where the target stands now, so that it is known later what the session uses."""
         kind = self.fault.of
         if kind.action in OF_CONNECTIONS:
-            of_target = self.door.proxies
-            if kind.target != CLIENT:
+            of_target: Sequence[Proxy | UnixProxy] = self.door.proxies
+            if kind.plane == REQUEST_PLANE:
                 of_target = await self.graph.route(kind.target)
+            elif kind.plane == SOCKETS:
+                of_target = self.graph.local(kind.target)
             self._proxies = [(proxy, proxy.bytes_passed) for proxy in of_target]
             if self.at_the_start:
                 self.door.proxies[0].reorder()
@@ -197,12 +206,14 @@ class Injection:
 
     # ── connections ─────────────────────────────────────────────────────────
 
-    def _proxy(self) -> Proxy:
+    def _proxy(self) -> Proxy | UnixProxy:
         """The session's own, or else the one that passed most since the session began."""
         if self.fault.of.target == CLIENT:
-            proxy = self.door.in_use
+            proxy: Proxy | UnixProxy = self.door.in_use
             before = next(bytes_passed for one, bytes_passed in self._proxies if one is proxy)
         else:
+            if not self._proxies:
+                raise NotDone("no call to the target passes a proxy")
             proxy, before = max(self._proxies, key=lambda one: one[0].bytes_passed - one[1])
         passed = proxy.bytes_passed - before
         self.detail = f"{passed} bytes had passed"

@@ -9,6 +9,9 @@ COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
 # What a fault is done to, besides a component: only one fault at a time is done to each.
 CLIENT, NATS, DISK, NOTHING = "the client's connection", "NATS", "the disk", "nothing"
 
+# What calls between processes take: the first between machines, and without a socket on one.
+REQUEST_PLANE, SOCKETS = "the request plane", "local sockets"
+
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
 _NAMES = (
     ("encode-worker", ENCODE), ("pd-worker", PD), ("processor", PROCESSOR), ("frontend", FRONTEND)
@@ -27,6 +30,7 @@ class Kind:
     `seconds`: it lasts so long (least, most); None: until the graph, or the suite, ends it.
     `fatal`: the process must be gone in the end, and another one in its place.
     `recovery` is the figure that its recovery counts in; empty for none.
+    `plane` is what it disturbs calls to the target over; empty if it disturbs no calls.
     `quick` is how often it comes in `--quick`.
     """
 
@@ -38,6 +42,7 @@ class Kind:
     fatal: bool = False
     recovery: str = ""
     quick: int = 0
+    plane: str = ""
 
     @property
     def shared(self) -> bool:
@@ -55,7 +60,7 @@ def _of_processes() -> list[Kind]:
         Kind("kill-engine", PD, "kill_engine", "SIGKILL of vLLM's EngineCore alone", fatal=True,
              recovery="worker", quick=1),
         Kind("freeze-encode-worker", ENCODE, "freeze", "SIGSTOP, then SIGCONT", _SHORT,
-             recovery="frozen", quick=2),
+             recovery="frozen", quick=1),
         Kind("freeze-pd-worker", PD, "freeze", "SIGSTOP, then SIGCONT", _SHORT,
              recovery="frozen", quick=2),
         Kind("freeze-engine", PD, "freeze_engine",
@@ -111,7 +116,7 @@ def _of_memory_and_records() -> list[Kind]:
         Kind("scribble-encoded", ENCODE, "scribble", "its slab of embeddings is overwritten",
              quick=2),
         Kind("scribble-landed", PD, "scribble", "the shared memory of its slab is overwritten",
-             quick=2),
+             quick=1),
         Kind("stale-encode-worker", ENCODE, "stale_record",
              "discovery lists one at an address where nobody listens", (8.0, 12.0), quick=1),
         Kind("stale-pd-worker", PD, "stale_record",
@@ -131,26 +136,37 @@ def _of_the_network() -> list[Kind]:
         Kind("client-delay", CLIENT, "delay", "every byte is late by 0.3 s", _SHORT, quick=1),
         Kind("client-slow", CLIENT, "slow", "half of what the audio needs gets through", _SHORT,
              quick=1),
-        Kind("client-stall", CLIENT, "stall", "nothing passes, then all of it", _SHORT, quick=2),
+        Kind("client-stall", CLIENT, "stall", "nothing passes, then all of it", _SHORT, quick=1),
         Kind("client-reorder", CLIENT, "reorder",
              "its connection is made after one that came later", quick=1),
-        Kind("client-cut", CLIENT, "cut", "the connection is reset", quick=2),
+        Kind("client-cut", CLIENT, "cut", "the connection is reset", quick=1),
         Kind("client-half-open", CLIENT, "half_open",
              "nothing passes, then the connection is reset", _SHORT,
              quick=1),
     ]  # fmt: skip
-    between = []
-    for name, target in (("encode", ENCODE), ("pd", PD), ("processor", PROCESSOR)):
-        between += [
-            Kind(f"{name}-delay", target, "delay", "requests to it are late by 0.3 s", _SHORT),
-            Kind(f"{name}-slow", target, "slow", "requests to it pass at 16 kB/s", _SHORT),
-            Kind(f"{name}-cut", target, "cut", "connections to it are reset", quick=1),
-            Kind(f"{name}-half-open", target, "half_open",
-                 "requests to it vanish, then the connections are reset", _SHORT),
-            Kind(f"{name}-reorder", target, "reorder",
-                 "connections to it are reset, and made again in another order"),
-        ]  # fmt: skip
-    return of_client + between
+    targets = (("encode", ENCODE), ("pd", PD), ("processor", PROCESSOR))
+    between = [kind for name, target in targets for kind in _between(name, target, REQUEST_PLANE)]
+    local = [kind for name, target in targets for kind in _between(name, target, SOCKETS)]
+    return of_client + between + local
+
+
+def _between(name: str, target: str, plane: str) -> list[Kind]:
+    """What is done to the connections over which others call `target`."""
+    own = plane == SOCKETS
+    prefix = f"local-{name}" if own else name
+    calls = "local calls to it" if own else "requests to it"
+    connections = "local connections to it" if own else "connections to it"
+    return [
+        Kind(f"{prefix}-delay", target, "delay", f"{calls} are late by 0.3 s", _SHORT,
+             plane=plane),
+        Kind(f"{prefix}-slow", target, "slow", f"{calls} pass at 16 kB/s", _SHORT, plane=plane),
+        Kind(f"{prefix}-cut", target, "cut", f"{connections} are reset", quick=1, plane=plane),
+        Kind(f"{prefix}-half-open", target, "half_open",
+             f"{calls} vanish, then the connections are reset", _SHORT,
+             quick=int(own and target == PROCESSOR), plane=plane),
+        Kind(f"{prefix}-reorder", target, "reorder",
+             f"{connections} are reset, and made again in another order", plane=plane),
+    ]  # fmt: skip
 
 
 KINDS: dict[str, Kind] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from benchmarks.faults.kinds import CONTROL, KINDS, Kind
+from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, Kind
 
 LANES = 2  # sessions at a time, unless a run is asked for more
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
@@ -43,12 +43,15 @@ def planned(
 ) -> list[Fault]:
     """Return the faults of a run; the same arguments give the same list.
 
-    `only` are names of kinds; without it all are taken, with `quick` those that
-    need little time. `count` is how many faults there are; by default as many as the kinds say.
+    Those of the request plane come first, while calls take it. `only` are names of kinds;
+    without it all are taken, with `quick` those that need little time. `count` is how many faults
+    there are; by default as many as the kinds say.
     """
     dice = random.Random(seed)
     kinds = _kinds(quick, only, count)
     dice.shuffle(kinds)
+    of_plane = [kind for kind in kinds if kind.plane == REQUEST_PLANE]
+    others = [kind for kind in kinds if kind.plane != REQUEST_PLANE]
     audio = _QUICK_AUDIO if quick else _FULL_AUDIO
     return [
         Fault(
@@ -58,7 +61,7 @@ def planned(
             share=round(dice.uniform(_EARLIEST, _LATEST), 3),
             seconds=round(dice.uniform(*kind.seconds), 1) if kind.seconds else 0.0,
         )
-        for number, kind in enumerate(_apart(kinds))
+        for number, kind in enumerate([*_apart(of_plane), *_apart(others)])
     ]
 
 

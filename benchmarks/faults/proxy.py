@@ -1,4 +1,4 @@
-"""A TCP proxy that delays, slows down, stops, cuts and reorders the connections through it."""
+"""Proxies that delay, slow down, stop, cut and reorder the connections through them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from auricle.tasks import cancelled
 
@@ -35,16 +36,17 @@ class _Connection:
                 writer.transport.abort()
 
 
-class Proxy:
-    """Passes connections to (`host`, `port`) on. Use it on one event loop.
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Passing:
+    """Passes connections on. Use it on one event loop.
 
     `delay_seconds` and `bytes_per_second` (None: no limit) hold for both directions and may be
     set at any time. `bytes_passed` counts what clients have sent.
     """
 
-    def __init__(self, host: str, port: int) -> None:
-        self.host = host
-        self.port = port
+    def __init__(self) -> None:
         self.delay_seconds = 0.0
         self.bytes_per_second: float | None = None
         self.bytes_passed = 0
@@ -57,16 +59,14 @@ class Proxy:
         self._reordering = False
         self._another = asyncio.Event()  # set when another connection is made
 
-    def address(self) -> tuple[str, int]:
-        """Return where the next connection goes. Raises OSError if that is not known."""
-        return self.host, self.port
+    async def _to_server(self) -> _Streams:
+        """Connect to where the next connection goes. Raises OSError if nobody listens there."""
+        raise NotImplementedError
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[int]:
-        """Listen on a port of this machine until the block ends, and cut what is left then."""
-        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+    async def _until_left(self, server: asyncio.Server) -> AsyncIterator[None]:
         try:
-            yield int(server.sockets[0].getsockname()[1])
+            yield
         finally:
             server.close()
             self.go_on()
@@ -118,7 +118,7 @@ class Proxy:
 
     async def _serve(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            from_server, connection.server = await asyncio.open_connection(*self.address())
+            from_server, connection.server = await self._to_server()
         self.connections_made += 1
         self.connected_at = asyncio.get_running_loop().time()
         self._another.set()
@@ -163,6 +163,53 @@ class Proxy:
                 writer.write_eof()
         finally:
             await cancelled([reading])
+
+
+class Proxy(_Passing):
+    """Passes TCP connections on to (`host`, `port`)."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__()
+        self.host = host
+        self.port = port
+
+    def address(self) -> tuple[str, int]:
+        """Return where the next connection goes. Raises OSError if that is not known."""
+        return self.host, self.port
+
+    async def _to_server(self) -> _Streams:
+        return await asyncio.open_connection(*self.address())
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[int]:
+        """Listen on a port of this machine until the block ends, and cut what is left then."""
+        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        async with self._until_left(server):
+            yield int(server.sockets[0].getsockname()[1])
+
+
+class UnixProxy(_Passing):
+    """Passes connections on to the Unix socket `behind`. A cut is an end to their peers."""
+
+    def __init__(self, behind: Path) -> None:
+        super().__init__()
+        self.behind = behind
+
+    async def _to_server(self) -> _Streams:
+        return await asyncio.open_unix_connection(self.behind)
+
+    @contextlib.asynccontextmanager
+    async def listening(self, path: Path) -> AsyncIterator[None]:
+        """Listen at `path` until the block ends, and cut what is left then.
+
+        What was at `path` is replaced at once; nobody finds a socket there that does not listen.
+        """
+        draft = path.with_suffix(".proxy")
+        server = await asyncio.start_unix_server(self._accepted, draft)
+        async with self._until_left(server):
+            draft.chmod(0o600)
+            draft.rename(path)
+            yield
 
 
 def _linger_nothing(writer: asyncio.StreamWriter) -> None:

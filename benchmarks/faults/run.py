@@ -14,7 +14,7 @@ from benchmarks.faults.door import Door
 from benchmarks.faults.figures import Heard, Row, recovery_seconds
 from benchmarks.faults.graph import Graph
 from benchmarks.faults.inject import Injection, NotDone
-from benchmarks.faults.kinds import CONTROL
+from benchmarks.faults.kinds import CONTROL, REQUEST_PLANE
 from benchmarks.faults.plan import Fault, audios
 from benchmarks.faults.sessions import Session
 
@@ -47,14 +47,20 @@ class Run:
     _freed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def all(self, plan: Sequence[Fault]) -> None:
-        """Do all faults. Raises AssertionError if the graph does not become whole again."""
+        """Do all faults. Raises AssertionError if the graph does not become whole again.
+
+        Calls take the request plane for its faults, and for all others their sockets, as they do
+        on users' machines.
+        """
         doors = [await self.graph.door(number) for number in range(self.lanes)]
+        of_plane = [fault for fault in plan if fault.of.plane == REQUEST_PLANE]
+        others = [fault for fault in plan if fault not in of_plane]
         await self._undisturbed(audios(plan), doors)
-        todo = list(plan)
         try:
             async with asyncio.TaskGroup() as group:
-                for door in doors:
-                    group.create_task(self._lane(todo, group, door))
+                await self._lanes(of_plane, group, doors)
+                await self.graph.sockets.show()
+                await self._lanes(others, group, doors)
         except* AssertionError as failed:
             raise AssertionError(str(failed.exceptions[0])) from failed
 
@@ -93,6 +99,12 @@ class Run:
             self.finals += [e["text"] for e in session.events if e["type"] == "final"]
 
     # ── faults ──────────────────────────────────────────────────────────────
+
+    async def _lanes(
+        self, todo: list[Fault], group: asyncio.TaskGroup, doors: Sequence[Door]
+    ) -> None:
+        """Do these faults; what one has ended may still be started again afterwards."""
+        await asyncio.wait([group.create_task(self._lane(todo, group, door)) for door in doors])
 
     async def _lane(self, todo: list[Fault], group: asyncio.TaskGroup, door: Door) -> None:
         while (fault := await self._next(todo)) is not None:

@@ -52,6 +52,7 @@ class CommonSettings(BaseModel):
     internal_host: IPv4Address | None = Field(
         None, description="of the ports between processes; 127.0.0.1 with the file discovery"
     )
+    local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
     system_port: int = Field(
         0,
         ge=0,

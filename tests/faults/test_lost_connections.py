@@ -3,35 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from benchmarks.faults.proxy import Proxy
+from benchmarks.faults.proxy import Proxy, UnixProxy
 from benchmarks.faults.records import Records
+from benchmarks.faults.sockets import Sockets
 from tests.faults.sessions import check_words, heard, spoken, until
-from tests.server import Server, eventually
+from tests.server import Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
+Way = Callable[[Server, str], AbstractAsyncContextManager[Proxy | UnixProxy]]
 
 
-@pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
-async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
-    server: Server, undisturbed: str, component: str
-) -> None:
-    logged, records = len(server.log), Records(server.discovery)
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A graph in which nobody has called anybody yet, so that all calls pass the proxies."""
+    with serving("--Common.load_report_seconds=0.5") as running:
+        yield running
+
+
+@asynccontextmanager
+async def over_the_request_plane(server: Server, component: str) -> AsyncIterator[Proxy]:
+    """Calls as between machines, by a proxy, too."""
+    records = Records(server.discovery)
     # A worker that another test has killed is listed for some seconds more.
     await eventually(lambda: len(records.addresses(component)) == 1, seconds=60)
     ((instance, (host, port)),) = records.addresses(component).items()
     proxy = Proxy(host, port)
-    async with proxy.listening() as own:
+    async with Sockets(server.discovery).taken(), proxy.listening() as own:
         records.move(component, instance, own)
         try:
-            at_half = asyncio.Event()
-            session = asyncio.create_task(spoken(server, at_half, share=0.5))
-            await until(at_half, session)
-            assert proxy.bytes_passed > 0
-            proxy.cut()
-            check_words(undisturbed, heard(await session))
+            yield proxy
         finally:
             records.move(component, instance, port)
-    assert "answers: it is called again" in "\n".join(server.log[logged:])
+
+
+@asynccontextmanager
+async def over_its_socket(server: Server, component: str) -> AsyncIterator[UnixProxy]:
+    sockets, records = Sockets(server.discovery), Records(server.discovery)
+    async with sockets.taken():
+        await sockets.show()
+        (instance,) = records.addresses(component)
+        proxy = sockets.proxy(instance)
+        assert proxy is not None
+        yield proxy
+
+
+@pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
+@pytest.mark.parametrize("way", [over_the_request_plane, over_its_socket])
+async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
+    server: Server, undisturbed: str, component: str, way: Way
+) -> None:
+    logged = len(server.log)
+    async with way(server, component) as proxy:
+        at_half = asyncio.Event()
+        session = asyncio.create_task(spoken(server, at_half, share=0.5))
+        await until(at_half, session)
+        assert proxy.bytes_passed > 0
+        made = proxy.connections_made
+        proxy.cut()
+        check_words(undisturbed, heard(await session))
+        assert proxy.connections_made > made
+    # That a socket is lost is known before the next call, which may be the first to need another.
+    if way is over_the_request_plane:
+        assert "answers: it is called again" in "\n".join(server.log[logged:])

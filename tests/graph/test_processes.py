@@ -63,6 +63,19 @@ async def test_a_worker_reports_its_load(server: Server, component: str) -> None
         await cancelled([speaking])
 
 
+async def test_a_sessions_calls_take_the_sockets_of_the_machine(server: Server) -> None:
+    """A request on Dynamo's request plane costs several times as much."""
+    components = ("Processor", "EncodeWorker", "PdWorker")
+    names = ("auricle_internal_local_calls_total", "auricle_internal_local_connections")
+    before = [server.metrics(component, *names)[0] for component in components]
+    async for _ in stream_file(server.url, recordings.samples("hello"), live=False):
+        pass
+    for component, calls in zip(components, before, strict=True):
+        after, connected = server.metrics(component, *names)
+        assert after > calls, component
+        assert connected >= 1, component
+
+
 async def _speaks_on_and_on(server: Server) -> None:
     while True:
         async for _ in stream_file(server.url, recordings.samples("hello"), live=True):

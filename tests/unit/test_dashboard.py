@@ -16,6 +16,7 @@ from auricle.load.reporter import LoadGauges
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.planner.metrics import PlannerMetrics
 from auricle.processor.metrics import ProcessorMetrics
+from auricle.runtime.local.metrics import LocalMetrics
 from auricle.runtime.refusals import Refusals
 from auricle.settings import FrontendSettings
 from tests.server import ROOT
@@ -38,6 +39,7 @@ def exported() -> dict[str, set[str]]:
     LoadGauges("pd_worker", registry)
     PlannerMetrics(registry)
     Refusals(registry)
+    LocalMetrics(registry)
     names: dict[str, set[str]] = {}
     for collector in registry._collector_to_names:
         labels = set(getattr(collector, "_labelnames", ()))
@@ -73,6 +75,9 @@ def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
         "auricle_encode_worker_blocks_convolved_total",
         "auricle_encode_worker_slots_spoiled_total",
         "auricle_internal_messages_refused_total",
+        "auricle_internal_local_calls_total",
+        "auricle_internal_local_calls_in_flight",
+        "auricle_internal_local_connections",
         "auricle_pd_worker_prompt_tokens_total",
     }
     shown = set(re.findall(r"auricle_\w+", " ".join(_QUERIES))) | elsewhere

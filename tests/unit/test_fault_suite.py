@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +15,12 @@ from benchmarks.faults.compare import Compared, compared, events_compared, on_th
 from benchmarks.faults.door import listening_at
 from benchmarks.faults.figures import Row, figures, recovery_seconds
 from benchmarks.faults.inject import Injection
-from benchmarks.faults.kinds import CONTROL, KINDS
-from benchmarks.faults.plan import planned
+from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, SOCKETS
+from benchmarks.faults.plan import Fault, planned
 from benchmarks.faults.records import Records
 from benchmarks.faults.report import document
 from benchmarks.faults.results import Results
-from benchmarks.faults.run import Reference, _hits
+from benchmarks.faults.run import Reference, Run, _hits
 from benchmarks.faults.sessions import Session
 
 pytestmark = pytest.mark.unit
@@ -69,6 +71,49 @@ def test_no_target_comes_twice_in_a_row_while_there_are_others() -> None:
     targets = [fault.of.target for fault in planned(5, quick=True)]
     beginning = targets[: len(targets) // 2]
     assert all(a != b for a, b in pairwise(beginning))
+
+
+def test_every_network_fault_is_done_to_both_ways_that_calls_take() -> None:
+    ways = {
+        plane: {(kind.target, kind.action) for kind in KINDS.values() if kind.plane == plane}
+        for plane in (REQUEST_PLANE, SOCKETS)
+    }
+    assert ways[REQUEST_PLANE] == ways[SOCKETS]
+    assert len(ways[SOCKETS]) == 15
+    done = {fault.of.plane for fault in planned(1, quick=True)}
+    assert {REQUEST_PLANE, SOCKETS} < done
+
+
+class Said(Run):
+    """A run that only says what it would do."""
+
+    async def _undisturbed(self, names: Sequence[str], doors: Sequence[object]) -> None:
+        pass
+
+    async def _trial(self, fault: Fault, injection: Injection) -> Row:
+        return {"kind": fault.kind}
+
+    async def _free(self, fault: Fault, injection: Injection) -> None:
+        async with self._freed:
+            self._busy.discard(fault.of.target)
+            self._freed.notify_all()
+
+
+async def test_calls_take_sockets_once_the_request_plane_has_had_its_faults() -> None:
+    said: list[str] = []
+
+    async def show() -> None:
+        said.append("sockets")
+
+    async def door(_: int) -> None:
+        return None
+
+    graph = SimpleNamespace(door=door, sockets=SimpleNamespace(show=show))
+    run = Said(graph, 2, lambda row: said.append(row["kind"]))  # type: ignore[arg-type]
+    await run.all(planned(1, only=["local-pd-cut", "client-cut", "encode-cut", "pd-cut"]))
+    assert set(said[:2]) == {"encode-cut", "pd-cut"}
+    assert said[2] == "sockets"
+    assert set(said[3:]) == {"local-pd-cut", "client-cut"}
 
 
 @pytest.mark.parametrize("kind", [*KINDS.values(), CONTROL], ids=lambda kind: kind.name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import numpy as np
 import pytest
 
-from auricle.audio.pcm import to_int16
+from auricle.audio.pcm import Int16, to_int16
 from auricle.audio.voice_activity import (
     VAD_FRAME,
     Floats,
@@ -18,6 +18,13 @@ from auricle.audio.voice_activity import (
     VoiceState,
 )
 from auricle.errors import AuricleError
+from auricle.frontend.listening.endpointing import (
+    EndpointingOptions,
+    GateEvent,
+    Piece,
+    SpeechGate,
+    SpeechStarted,
+)
 from auricle.frontend.listening.voice import VoiceDetector
 from tests import recordings
 from tests.server import eventually
@@ -33,6 +40,13 @@ async def detector() -> AsyncIterator[VoiceDetector]:
     yield subject
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture(params=[0, 99], ids=["many", "few"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Many streams are heard together, few one after the other."""
+    monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", request.param)
+    return int(request.param)
 
 
 async def detect(detector: VoiceDetector, samples: np.ndarray, packet: int) -> list[float]:
@@ -53,6 +67,7 @@ async def test_speech_is_told_from_silence(detector: VoiceDetector) -> None:
     assert found[-edge // 2 :].max() < 0.2
 
 
+@pytest.mark.usefixtures("form")
 async def test_streams_side_by_side_are_heard_as_if_alone(detector: VoiceDetector) -> None:
     names = ("hello", "kitchen", "station")
     together = await asyncio.gather(
@@ -61,17 +76,20 @@ async def test_streams_side_by_side_are_heard_as_if_alone(detector: VoiceDetecto
             for i, name in enumerate(names)
         )
     )
-    model = VoiceActivityModel()
+    model = VoiceActivitySequence()
     for name, found in zip(names, together, strict=True):
         state = VoiceState()
         frames = state.frames(to_int16(recordings.samples(name)), last=True)
-        (alone,) = model.probabilities([(state, frames)])
+        alone = model.probabilities(state, frames)
         np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("block_seconds", [0.1, 1, 10])
-def test_a_recording_is_heard_as_a_live_session_is(block_seconds: float) -> None:
+def test_a_recording_is_heard_as_live_sessions_are(
+    block_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many frames in one call have the values that they have frame after frame."""
+    monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", 0)
     pcm, block = to_int16(recordings.samples("kitchen")), int(block_seconds * 16_000)
     live, recorded = VoiceState(), VoiceState()
     (expected,) = VoiceActivityModel().probabilities([(live, live.frames(pcm, last=True))])
@@ -83,8 +101,10 @@ def test_a_recording_is_heard_as_a_live_session_is(block_seconds: float) -> None
     np.testing.assert_allclose(recorded.recurrent, live.recurrent, atol=1e-4)
 
 
+@pytest.mark.usefixtures("form")
 def test_streams_of_different_lengths_are_heard_together_as_if_alone() -> None:
     model, names = VoiceActivityModel(), ("hello", "kitchen", "station")
+    of_one = VoiceActivitySequence()
     alone, together = [VoiceState() for _ in names], [VoiceState() for _ in names]
     pcm = [to_int16(recordings.samples(name)) for name in names]
     at = 0
@@ -93,11 +113,41 @@ def test_streams_of_different_lengths_are_heard_together_as_if_alone() -> None:
         at += max(sizes)
         found = model.probabilities([(s, s.frames(c)) for s, c in zip(together, cut, strict=True)])
         for state, audio, values in zip(alone, cut, found, strict=True):
-            (expected,) = model.probabilities([(state, state.frames(audio))])
+            expected = of_one.probabilities(state, state.frames(audio))
             np.testing.assert_allclose(values, expected, atol=1e-5)
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_allclose(one.recurrent, other.recurrent, atol=1e-4)
         np.testing.assert_array_equal(one.context, other.context)
+
+
+@pytest.mark.parametrize("name", ["hello", "kitchen", "station", "market", "evening"])
+def test_what_is_speech_does_not_depend_on_how_many_others_speak(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two forms of the network differ in the last bits; no decision does."""
+    noise = np.random.default_rng(0).normal(0, 0.01, len(recordings.samples(name)))
+    pcm = to_int16((recordings.samples(name) + noise).astype(np.float32))
+    found = []
+    for few in (0, 99):
+        monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", few)
+        found.append(list(decided(pcm)))
+    assert found[0] == found[1]
+    assert any(isinstance(event, SpeechStarted) for event in found[0])
+
+
+def decided(pcm: Int16) -> Iterator[object]:
+    """What is decided of a session's audio, 160 ms at a time; of pieces, where they lie."""
+    model, state = VoiceActivityModel(), VoiceState()
+    gate = SpeechGate(EndpointingOptions(threshold=0.5, min_silence_ms=300, pre_roll_ms=200))
+    events: list[GateEvent] = []
+    for at in range(0, len(pcm), 5 * VAD_FRAME):
+        heard = pcm[at : at + 5 * VAD_FRAME]
+        (values,) = model.probabilities([(state, state.frames(heard))])
+        events += gate.push(heard, values.tolist())
+    (values,) = model.probabilities([(state, state.frames(pcm[:0], last=True))])
+    for event in [*events, *gate.finish(values.tolist())]:
+        piece = isinstance(event, Piece)
+        yield (event.start, event.end, event.boundary) if piece else event
 
 
 class Watched:

@@ -174,13 +174,12 @@ def _server_config(
 
 async def _processors(runtime: Runtime) -> ProcessorEndpoints:
     """Return the processors' endpoints once there is a processor, or raise DeadlineExceeded."""
-    opening = runtime.client("processor", "open")
+    admit, withdraw, opening, push, end = (
+        runtime.client("processor", name, local=True)
+        for name in ("admit", "withdraw", "open", "push", "end")
+    )
     endpoints = ProcessorEndpoints(
-        runtime.client("processor", "admit"),
-        runtime.client("processor", "withdraw"),
-        opening,
-        runtime.client("processor", "push"),
-        runtime.client("processor", "end"),
+        *(admit, withdraw, opening, push, end),
         runtime.pulses("processor", opening, PROCESSOR_PULSE),
     )
     runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.heard)

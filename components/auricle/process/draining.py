@@ -6,6 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from auricle.process.status import report_status
+from auricle.tasks import unless
+
 log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 _CUT_SECONDS = 3.0
@@ -59,3 +62,15 @@ class Drain:
                 log.warning("still held after %g s: %d; stopping anyway", _CUT_SECONDS, left)
                 return
             await asyncio.sleep(_POLL_SECONDS)
+
+
+async def until_going(leave: asyncio.Event, stop: asyncio.Event, drain: Drain | None) -> None:
+    """Return after `leave` (SIGTERM) and the drain, or `stop` (SIGINT), when held work was cut."""
+    left = await unless(stop, leave.wait())
+    if drain is None:
+        return
+    if left is not None:
+        report_status("draining")
+        await unless(stop, drain.run())
+    if stop.is_set():
+        await drain.hurry()

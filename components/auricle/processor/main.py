@@ -84,9 +84,9 @@ async def run(settings: ProcessorSettings) -> None:
 
 async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePool, PdPool]:
     """Wait until both pools have a worker and subscribe to their load reports."""
-    encode = runtime.client("encode_worker", "generate")
+    encode = runtime.client("encode_worker", "generate", local=True)
     await encode.wait_for_instances(_WORKERS_SECONDS)
-    decode = runtime.client("pd_worker", "generate")
+    decode = runtime.client("pd_worker", "generate", local=True)
     await decode.wait_for_instances(_WORKERS_SECONDS)
     by_kv = settings.placement == "kv"
     kv_index = runtime.kv_index("pd_worker", "generate") if by_kv else None

@@ -56,6 +56,12 @@ class EventPublisher:
         except zmq.Again:
             log.debug("event %d dropped: the relay's queue is full", self._number)
 
+    async def run(self, event: Callable[[], msgspec.Struct], every_seconds: float) -> None:
+        """Publish the result of `event()` every `every_seconds`, until cancelled."""
+        while True:
+            await asyncio.sleep(every_seconds)
+            self.publish(event())
+
     def close(self) -> None:
         """Stop publishing."""
         self._relay.shutdown()

@@ -11,6 +11,10 @@ from auricle.settings import CommonSettings
 # Requests go point to point; NATS, where configured, carries events only.
 REQUEST_PLANE = "tcp"
 _LOOPBACK = "127.0.0.1"
+# Of the path of a Unix socket, in bytes, of which the last name takes 17 and a process id.
+_LONGEST_DIRECTORY = 80
+# Below the discovery directory.
+CALL_SOCKETS = ".calls"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,17 @@ def event_sockets(settings: CommonSettings) -> EventSockets | None:
         return None
     at = settings.discovery_path
     return EventSockets(at / ".events-in", at / ".events-out", at / ".events-lock")
+
+
+def call_sockets(settings: CommonSettings) -> Path | None:
+    """Return the directory of the sockets at which this machine's processes call each other.
+
+    None if calls take the request plane.
+    """
+    own = settings.discovery == "file" and internal_host(settings) == _LOOPBACK
+    at = settings.discovery_path / CALL_SOCKETS
+    too_long = len(os.fsencode(at)) > _LONGEST_DIRECTORY
+    return at if own and settings.local_calls and not too_long else None
 
 
 def internal_environment(settings: CommonSettings) -> dict[str, str]:

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.errors import ProcessFailed
 from auricle.messages import AskAlive, AskDescription
-from auricle.process.draining import Drain
+from auricle.process.draining import Drain, until_going
 from auricle.process.liveness import Liveness, beat
 from auricle.process.status import report_status
 from auricle.process.watchdog import Watchdog
@@ -24,7 +24,8 @@ from auricle.runtime.events import EventPublisher, EventSubscriber
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.kv_plane import KvIndex, publish_kv_events
 from auricle.runtime.listing import Listing
-from auricle.runtime.network import REQUEST_PLANE, event_sockets, set_environment
+from auricle.runtime.local.plane import LocalPlane
+from auricle.runtime.network import REQUEST_PLANE, call_sockets, event_sockets, set_environment
 from auricle.runtime.pulses import Pulses, PulseTimes
 from auricle.runtime.realtime import (
     REALTIME_ENDPOINT,
@@ -38,7 +39,7 @@ from auricle.runtime.seals import Opener, Sealer, clock_of
 from auricle.runtime.secrets import secrets_of
 from auricle.runtime.tokens import Tokens
 from auricle.settings import CommonSettings
-from auricle.tasks import TaskOwner, cancelled, unless, within
+from auricle.tasks import TaskOwner, cancelled, within
 
 log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
@@ -61,13 +62,15 @@ class Runtime:
         registry: CollectorRegistry | None = None,
     ) -> None:
         """Once the endpoint `healthy_with` is served, /health and /live report this process as
-        healthy; without one they never do. `registry` gets the count of messages refused.
+        healthy; without one they never do. `registry` gets the counts of messages refused and
+        of calls on this machine.
 
         Raises SettingsError if the deployment's secret cannot be read.
         """
         self._secrets = secrets_of(settings)
         self._clock = clock_of(settings)
-        self._refusals = Refusals(registry or CollectorRegistry())
+        registry = registry or CollectorRegistry()
+        self._refusals = Refusals(registry)
         set_environment(settings)
         self._healthy_with = healthy_with
         from dynamo.runtime import DistributedRuntime
@@ -78,6 +81,7 @@ class Runtime:
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
         self._asking: dict[str, RemoteEndpoint] = {}  # by component
+        self._local = LocalPlane(call_sockets(settings), registry)
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
         self._closing: list[Callable[[], None]] = []
@@ -111,13 +115,12 @@ class Runtime:
     def _path(self, component: str, name: str) -> str:
         return f"{self._namespace}.{component}.{name}"
 
-    def client(self, component: str, endpoint: str) -> RemoteEndpoint:
-        """Return a client of another component's endpoint."""
+    def client(self, component: str, endpoint: str, *, local: bool = False) -> RemoteEndpoint:
+        """Return a client of another component's endpoint; `local`: see `runtime/local/`."""
         alive = None if endpoint == _ALIVE else self.asking(component)
-        return RemoteEndpoint(
-            *(self._endpoint(component, endpoint), self._path(component, endpoint)),
-            *(self._sealer(), alive),
-        )
+        called, path = self._endpoint(component, endpoint), self._path(component, endpoint)
+        calls = self._local.calls if local else None
+        return RemoteEndpoint(called, path, self._sealer(), alive, calls)
 
     def _sealer(self) -> Sealer:
         return Sealer(self._secrets, self._clock)
@@ -137,7 +140,7 @@ class Runtime:
     def asking(self, component: str) -> RemoteEndpoint:
         """Return a client of the processes of a component, for questions about themselves."""
         if component not in self._asking:
-            self._asking[component] = self.client(component, _ALIVE)
+            self._asking[component] = self.client(component, _ALIVE, local=True)
         return self._asking[component]
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
@@ -156,13 +159,7 @@ class Runtime:
             self._endpoint(component, topic), self._path(component, topic), self._sealer()
         )
         self._closing.append(publisher.close)
-
-        async def publish() -> None:
-            while True:
-                await asyncio.sleep(every_seconds)
-                publisher.publish(event())
-
-        self._tasks.start(publish(), f"publishing {topic}")
+        self._tasks.start(publisher.run(event, every_seconds), f"publishing {topic}")
 
     def subscribe(
         self, component: str, topic: str, kind: type[E], heard: Callable[[E], None]
@@ -215,11 +212,17 @@ class Runtime:
         if routes or self._etcd:
             asked = AskAlive | AskDescription
             routes = [Route(_ALIVE, asked, unary=self.description.answer, brief=True), *routes]
+        handlers = {
+            route.name: handler(route, self._opener(component, route.name), self._refusals)
+            for route in routes
+        }
+        paths = {self._path(component, name): one for name, one in handlers.items()}
+        await self._local.serve(self.instance(component, _ALIVE), paths, self._tasks)
         for route in routes:
             endpoint = self._endpoint(component, route.name)
             self._endpoints.append(endpoint)
             work = endpoint.serve_endpoint(
-                handler(route, self._opener(component, route.name), self._refusals),
+                handlers[route.name],
                 graceful_shutdown=True,
                 health_check_payload=_HEALTH_REQUEST if route.name == self._healthy_with else None,
             )
@@ -240,7 +243,7 @@ class Runtime:
         self._tasks.start(self.liveness.run(), "liveness")
         self._tasks.start(beat(self.liveness, self._watchdog), "liveness")
         report_status("ready")
-        going = asyncio.create_task(self._until_going(drain))
+        going = asyncio.create_task(until_going(self._leave, self._stop, drain))
         watched = {going, *serving} if until is None else {going, *serving, until}
         done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         if not going.done():
@@ -252,21 +255,11 @@ class Runtime:
         if self._failure is not None:
             raise self._failure
 
-    async def _until_going(self, drain: Drain | None) -> None:
-        """Return after SIGTERM and the drain, or after SIGINT, when what is held has been cut."""
-        left = await unless(self._stop, self._leave.wait())
-        if drain is None:
-            return
-        if left is not None:
-            report_status("draining")
-            await unless(self._stop, drain.run())
-        if self._stop.is_set():
-            await drain.hurry()
-
     def close(self) -> None:
         """Leave the graph, in a process that only calls others (a test, a tool)."""
         for close in self._closing:
             close()
+        self._local.hang_up()
         self._dynamo.shutdown()
 
     async def _listing(self, component: str, name: str) -> asyncio.Task[None]:
@@ -287,11 +280,12 @@ class Runtime:
         from dynamo.common.utils.graceful_shutdown import graceful_shutdown_with_discovery
 
         await graceful_shutdown_with_discovery(self._dynamo, self._endpoints, grace_period_s=0.1)
-        if serving:
-            _, late = await asyncio.wait(serving, timeout=_DRAIN_SECONDS)
-            for task in late:
-                log.warning("requests still in flight after %g s are dropped", _DRAIN_SECONDS)
-                task.cancel()
+        ending = [*serving, asyncio.ensure_future(self._local.leave())]
+        _, late = await asyncio.wait(ending, timeout=_DRAIN_SECONDS)
+        for task in late:
+            log.warning("requests still in flight after %g s are dropped", _DRAIN_SECONDS)
+            task.cancel()
+        await self._local.close()
         await self._tasks.aclose()
         for close in self._closing:
             await asyncio.to_thread(close)

@@ -15,6 +15,8 @@ import msgspec
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.messages import Alive, AskAlive, Refusal
 from auricle.runtime.inotify import explained
+from auricle.runtime.local.connection import LocalCall, LocalCalls
+from auricle.runtime.plane import PlaneCall
 from auricle.runtime.quarantine import Quarantine
 from auricle.runtime.seals import Sealer
 from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
@@ -43,15 +45,22 @@ class RemoteEndpoint:
     """
 
     def __init__(
-        self, endpoint: Any, path: str, sealer: Sealer, alive: RemoteEndpoint | None = None
+        self,
+        endpoint: Any,
+        path: str,
+        sealer: Sealer,
+        alive: RemoteEndpoint | None = None,
+        local: LocalCalls | None = None,
     ) -> None:
         """`path` is the endpoint's name; `sealer` seals the requests. `alive` is the endpoint of
-        the same component that answers AskAlive."""
+        the same component that answers AskAlive. With `local`, instances on this machine are
+        called over their sockets."""
         self._endpoint = endpoint
         self._path = path
         self._sealer = sealer
         self._client: Any = None
         self._alive = alive
+        self._local = local
         self._quarantine = Quarantine()
         self._suspected: dict[int, float] = {}
 
@@ -177,17 +186,13 @@ class RemoteEndpoint:
         cancellation or time-out the other side is told to stop.
         """
         # Does not use `stream`: its generator would dominate the cost of a chunk.
-        from dynamo.runtime import Context
-
-        context = Context()
         received: Any = None
-        ended, replies = False, None
+        ended, call = False, None
         try:
             async with asyncio.timeout(seconds):
-                client = await self._connected()
-                replies = await _opened(client, self._sealed(message, instance), instance, context)
+                call = await self._begun(message, instance)
                 # Read to the end, because leaving earlier would tell the other side to stop.
-                async for data in replies:
+                async for data in call:
                     received = data
             ended = True
             if received is None:
@@ -206,8 +211,8 @@ class RemoteEndpoint:
         except Exception as error:
             raise self._unavailable(message, instance, error) from None
         finally:
-            if replies is not None and not ended:
-                context.stop_generating()
+            if call is not None and not ended:
+                call.stop()
 
     async def stream(
         self, message: msgspec.Struct, reply: Any, instance: int
@@ -219,14 +224,10 @@ class RemoteEndpoint:
         dies, and any AuricleError that the other side raised. Closing the iterator tells the
         other side to stop.
         """
-        from dynamo.runtime import Context
-
-        context = Context()
-        ended, replies = False, None
+        ended, call = False, None
         try:
-            client = await self._connected()
-            replies = await _opened(client, self._sealed(message, instance), instance, context)
-            async for data in replies:
+            call = await self._begun(message, instance)
+            async for data in call:
                 yield self._decoded(data, reply)
             ended = True
         except (AuricleError, asyncio.CancelledError, GeneratorExit):
@@ -234,12 +235,16 @@ class RemoteEndpoint:
         except Exception as error:
             raise self._unavailable(message, instance, error) from None
         finally:
-            if replies is not None and not ended:
-                context.stop_generating()
+            if call is not None and not ended:
+                call.stop()
 
-    def _sealed(self, message: msgspec.Struct, instance: int) -> dict[str, Any]:
+    async def _begun(self, message: msgspec.Struct, instance: int) -> LocalCall | PlaneCall:
+        """Send the request; return the call, whose replies follow."""
+        connection = None if self._local is None else await self._local.to(instance)
         sealed = self._sealer.seal(encoded(message), receiver(self._path, instance))
-        return sealed_to_wire(sealed)
+        if connection is not None:
+            return await connection.begin(self._path, sealed)
+        return await PlaneCall.begun(await self._connected(), sealed_to_wire(sealed), instance)
 
     def _decoded(self, data: Any, reply: Any) -> Any:
         """Decode a reply; raise the error if it is a refusal."""
@@ -271,23 +276,3 @@ class RemoteEndpoint:
 @lru_cache(maxsize=64)
 def _or_refusal(reply: Any) -> Any:
     return reply | Refusal
-
-
-async def _opened(client: Any, wire: dict[str, Any], instance: int, context: Any) -> Any:
-    """Open the stream of replies.
-
-    If the caller is cancelled while the request is being opened, opening continues and the
-    request is stopped then. If it were dropped midway, the other side would never learn that
-    its caller has gone.
-    """
-    opening = asyncio.ensure_future(client.direct(wire, instance, annotated=False, context=context))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: _stop(done, context))
-        raise
-
-
-def _stop(opened: asyncio.Future[Any], context: Any) -> None:
-    if not opened.cancelled() and opened.exception() is None:
-        context.stop_generating()

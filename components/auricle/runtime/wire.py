@@ -1,6 +1,7 @@
 """Converts messages for the request plane, which encodes what it is given as msgpack.
 
-Both cross as one value of bytes: requests sealed (see `seals.py`), replies as they are.
+Both cross as one value of bytes: requests sealed (see `seals.py`), replies as they are. Within one
+machine the bytes alone cross (see `local/`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ def sealed_from_wire(data: Any) -> bytes:
 def to_wire(message: msgspec.Struct) -> dict[str, Any]:
     """Return what the request plane carries of a reply: bytes, which it need not walk through."""
     return {_PACKED: _ENCODER.encode(message)}
+
+
+def packed_from_wire(reply: dict[str, Any]) -> bytes:
+    """Return the bytes of what `to_wire` returned."""
+    found: bytes = reply[_PACKED]
+    return found
+
+
+def packed_to_wire(packed: bytes) -> dict[str, Any]:
+    """Return what `to_wire` returned, from its bytes."""
+    return {_PACKED: packed}
 
 
 def from_wire(data: Any, kind: Any) -> Any:
