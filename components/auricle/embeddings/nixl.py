@@ -34,12 +34,12 @@ from auricle.errors import ProcessFailed, TransferFailed
 __all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region"]
 
 log = logging.getLogger(__name__)
-# Faster polling would not shorten the read of a window (about 0.5 ms) and would use a core.
-# Without RDMA hardware the owner of the memory must drive progress for its reader, so this
+# Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
+# Without RDMA hardware the owner of the memory must drive progress for its reader, so its
 # interval bounds the duration of a read.
-_POLL_SECONDS = 0.0002
+_POLL_SECONDS = 0.0001
 _NOTIFICATION_POLL_SECONDS = 0.0005
-# A read's second step moves 64 bytes per window. At the intervals above it would take as long as
+# A read's second step moves 64 bytes per window. At the intervals above it could take as long as
 # the first, so both sides poll faster until it is over: the owner from the reader's word that a
 # read has begun until its notice, or until _SERVING_SECONDS later if that does not come.
 _STEP_POLL_SECONDS = 0.00005

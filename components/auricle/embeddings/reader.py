@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from auricle.embeddings.reads import READING, Message, PendingRead, Region, settle
@@ -24,6 +25,7 @@ class Reader:
         self.had_failures = False
         self._send = send
         self._peers: dict[str, bytes] = {}
+        self._driven: set[str] = set()  # peers that have a part in being read
         self._active: list[PendingRead] = []
         self._late: list[PendingRead] = []  # timed out, still in progress
 
@@ -56,16 +58,24 @@ class Reader:
         """Have the agent added to NIXL again before the next read, after a failure."""
         self.had_failures = True
         self._peers.pop(agent, None)
+        self._driven.discard(agent)
 
     def start(self, read: PendingRead) -> None:
         """Begin a read's first step; if that fails, the read has failed."""
+        agent = read.request.agent
         try:
-            self._begin_step(read)
+            self._prepare_step(read)
+            if agent in self._driven and not read.in_last_step:
+                self.agent.send_notif(agent, READING)
+            self.agent.transfer(read.handles[0])
         except Exception as error:  # NIXL raises its own types; each means that this read failed
             self._fail(read, str(error) or type(error).__name__)
             return
         read.deadline = time.monotonic() + read.request.deadline_seconds
         self._active.append(read)
+        with suppress(Exception):  # it would be raised again when the step is due
+            while len(read.handles) < len(read.request.steps):
+                self._prepare_step(read)
 
     def poll(self) -> None:
         """Begin the next steps of reads that are due for one, and end those that are over."""
@@ -78,19 +88,18 @@ class Reader:
         for read in self._active:
             settle(read.outcome, TransferFailed(why))
 
-    def _begin_step(self, read: PendingRead) -> None:
-        request, step = read.request, read.request.steps[read.step]
-        peer = self.peer(request.agent, request.agent_metadata)
-        read.handle = self.agent.initialize_xfer(
+    def _prepare_step(self, read: PendingRead) -> None:
+        """Prepare the next step, so that it can begin as soon as the one before has finished."""
+        request, number = read.request, len(read.handles)
+        step, is_last = request.steps[number], number == len(request.steps) - 1
+        handle = self.agent.initialize_xfer(
             "READ",
             self._descriptors(step.local),
             self._descriptors(step.remote),
-            peer,
-            request.notice if read.in_last_step else b"",
+            self.peer(request.agent, request.agent_metadata),
+            request.notice if is_last else b"",
         )
-        if read.step == 0 and not read.in_last_step:
-            self.agent.send_notif(peer, READING)
-        self.agent.transfer(read.handle)
+        read.handles.append(handle)
 
     def _descriptors(self, regions: tuple[Region, ...]) -> Any:
         rows = [(r.address, r.size, r.device) for r in regions]
@@ -117,13 +126,18 @@ class Reader:
 
     def _next_step(self, read: PendingRead) -> bool:
         """Begin the step that follows one that is done; return False if that failed."""
-        self._release(read)
         read.step += 1
         try:
-            self._begin_step(read)
+            if read.step == len(read.handles):
+                self._prepare_step(read)
+            self.agent.transfer(read.handles[read.step])
         except Exception as error:
             self._fail(read, str(error) or type(error).__name__)
             return False
+        # Where processes share memory a header is there at once. Elsewhere its owner must drive
+        # progress, and does so more often when it knows of a read.
+        if self._state(read) == "PROC":
+            self._driven.add(read.request.agent)
         return True
 
     def _ends_late(self, read: PendingRead) -> bool:
@@ -140,7 +154,7 @@ class Reader:
 
     def _state(self, read: PendingRead) -> str:
         try:
-            return str(self.agent.check_xfer_state(read.handle))
+            return str(self.agent.check_xfer_state(read.handles[read.step]))
         except Exception as error:  # e.g. the peer disconnected
             return f"ERR ({error})"
 
@@ -155,10 +169,8 @@ class Reader:
         settle(read.outcome, error)
 
     def _release(self, read: PendingRead) -> None:
-        if read.handle is None:
-            return
-        try:
-            self.agent.release_xfer_handle(read.handle)
-        except Exception as error:
-            log.warning("releasing a transfer handle failed: %s", error)
-        read.handle = None
+        for handle in read.handles:
+            try:
+                self.agent.release_xfer_handle(handle)
+            except Exception as error:
+                log.warning("releasing a transfer handle failed: %s", error)

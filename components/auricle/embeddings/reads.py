@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-# Sent to the owner of the memory when a read of several steps begins.
+# Sent to an owner whose memory cannot be read without it, when a read of several steps begins.
 READING = b"reading"
 
 
@@ -94,7 +94,7 @@ class PendingRead:
         self.outcome: Future[None] = Future()
         self.ended: Future[None] = Future()
         self.step = 0  # the number of the one in progress
-        self.handle: Any = None
+        self.handles: list[Any] = []  # NIXL's, of the steps in their order
         self.deadline = 0.0
 
     @property
