@@ -107,12 +107,12 @@ class Bench:
     def _put(self, slot: int, key: str, frames: int) -> PlacedWindow:
         length, layout = self._geometry.embeddings(frames), self._slab.layout
         generation = self._generations.get(slot, 0)
-        if layout.matches(self._slab.slot(slot), key, generation, length) is not None:
+        if self._slab.mismatch(slot, key, generation, length) is not None:
             generation += 1
             self._generations[slot] = generation
             values = self._noise.standard_normal((length, layout.width)).astype(np.float32)
             payload = values.view(np.uint8).reshape(-1)
-            layout.write(self._slab.slot(slot), key, generation, payload)
+            self._slab.write(slot, key, generation, payload)
         return PlacedWindow(key, slot, generation, length)
 
 

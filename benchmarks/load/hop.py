@@ -3,7 +3,7 @@
     python -m benchmarks.load.hop [--reads 300]
 
 A window of the 0.6B geometry (104 × 1024, bfloat16). The owner polls as the encode worker
-does; the reader is the PD worker's `NixlEndpoint`, layout and verification.
+does; the reader is the PD worker's `NixlEndpoint`, its two steps and its verification.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
 
 _LENGTH, _WIDTH, _ITEM_BYTES = 104, 1024, 2
 _KEY = "ab" * 24
@@ -34,14 +35,14 @@ def own() -> None:
     layout = _layout()
     slab = HostSlab.private(layout, 1)
     payload = (np.arange(_LENGTH * layout.row_bytes) % 251).astype(np.uint8)
-    layout.write(slab.slot(0), _KEY, 1, payload)
+    slab.write(0, _KEY, 1, payload)
     # As the encode worker while leases are open: it makes progress for its readers.
-    endpoint = NixlEndpoint("hop-owner", slab.region, lambda _notice: None, lambda: True)
+    endpoint = NixlEndpoint("hop-owner", slab.regions, lambda _notice: None, lambda: True)
     try:
         metadata = endpoint.start()
-        region = slab.slot_region(0, _LENGTH)
-        place = [region.address, region.size, region.device, region.memory]
-        print(json.dumps({"metadata": metadata.hex(), "region": place}), flush=True)
+        place = slab.place(0, _LENGTH)
+        regions = [[r.address, r.size] for r in (place.payload, place.header)]
+        print(json.dumps({"metadata": metadata.hex(), "regions": regions}), flush=True)
         sys.stdin.read()
     finally:
         endpoint.close()
@@ -57,9 +58,9 @@ async def measure(reads: int) -> list[float]:
     while not (line := await process.stdout.readline()).startswith(b"{"):
         pass  # NIXL's own lines
     told = json.loads(line)
-    layout = _layout()
-    slab = HostSlab.private(layout, 1)
-    endpoint = NixlEndpoint("hop-reader", slab.region)
+    remote = Place(*(Region(*region) for region in told["regions"]))
+    slab = HostSlab.private(_layout(), 1)
+    endpoint = NixlEndpoint("hop-reader", slab.regions)
     endpoint.start()
     took: list[float] = []
     try:
@@ -68,13 +69,12 @@ async def measure(reads: int) -> list[float]:
             request = ReadRequest(
                 agent="hop-owner",
                 agent_metadata=bytes.fromhex(told["metadata"]),
-                remote=(Region(*told["region"]),),
-                local=(slab.slot_region(0, _LENGTH),),
+                steps=in_two_steps([remote], [slab.place(0, _LENGTH)]),
                 notice=b"read",
                 deadline_seconds=5.0,
             )
             await asyncio.wrap_future(endpoint.begin(request).outcome)
-            layout.verify(slab.slot(0), _KEY, 1, _LENGTH)
+            slab.verify(0, _KEY, 1, _LENGTH)
             took.append(time.monotonic() - began)
             await asyncio.sleep(0.005)
     finally:

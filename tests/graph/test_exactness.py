@@ -14,7 +14,7 @@ import torch
 from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.layout import HEADER_BYTES, ITEM_BYTES, SlabLayout
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import (
@@ -318,8 +318,8 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
         wait_for_room=True,
     )
     for ref in encoded.windows:
-        offset = 0 if what == "header" else HEADER_BYTES
-        await asyncio.to_thread(overwrite, ref, offset)
+        address = ref.header if what == "header" else ref.address
+        await asyncio.to_thread(overwrite, ref, address)
     prompt = processor.view.prompt
     recognizer = processor.recognizer("spoiled", tenant)
     task = DecodeTask(prompt.head("peter hat"), prompt.tail(None), 200, final=True)
@@ -329,8 +329,8 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
     assert server.metric("EncodeWorker", name) - before == len(encoded.windows)
 
 
-def overwrite(ref: WindowRef, offset: int) -> None:
-    """Write zeros over 64 bytes of a slot, as anybody who has its ref can."""
+def overwrite(ref: WindowRef, address: int) -> None:
+    """Write zeros over 64 bytes at `address`, as anybody who has a window's ref can."""
     from nixl_cu12._api import nixl_agent, nixl_agent_config
 
     agent = nixl_agent(f"vandal-{ref.key}", nixl_agent_config(enable_prog_thread=True))
@@ -341,7 +341,7 @@ def overwrite(ref: WindowRef, offset: int) -> None:
     handle = agent.initialize_xfer(
         "WRITE",
         agent.get_xfer_descs([at], "DRAM"),
-        agent.get_xfer_descs([(ref.address + offset, zeros.nbytes, 0)], "DRAM"),
+        agent.get_xfer_descs([(address, zeros.nbytes, 0)], "DRAM"),
         peer.decode() if isinstance(peer, bytes) else peer,
     )
     agent.transfer(handle)

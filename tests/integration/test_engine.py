@@ -15,7 +15,7 @@ from auricle.audio.pcm import to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import KEY_BYTES
-from auricle.embeddings.layout import HEADER_BYTES, ITEM_BYTES, SlabLayout
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import BadRequest
@@ -91,14 +91,14 @@ async def bench() -> AsyncIterator[Bench]:
         for window in audio.windows(len(pcm)):
             (embeddings,) = encoder.encode([MelWindow(window.frames, window.floor)])
             payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
-            layout.write(slab.slot(slot), window.key, 1, payload)
+            slab.write(slot, window.key, 1, payload)
             placed.append(PlacedWindow(window.key, slot, 1, window.embeddings))
             slot += 1
         windows[name] = tuple(placed)
     first = windows["kitchen"][0]
-    payload = slab.slot(first.slot)[HEADER_BYTES : layout.content_bytes(first.length)].copy()
+    payload = slab.payload(first.slot, first.length).copy()
     copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
-    layout.write(slab.slot(slot), copy.key, 1, payload)
+    slab.write(slot, copy.key, 1, payload)
     windows["twice"], windows["copied"] = (first, first), (first, copy)
     yield Bench(engine, prompt, windows)
     await engine.close()

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import multiprocessing
 import os
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.sharedctypes import Synchronized
 
 import numpy as np
 import pytest
 
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.reads import READING, Place, ReadRequest, Region, in_two_steps
 from auricle.errors import TransferFailed
 from tests.server import eventually
 
 pytestmark = pytest.mark.integration
 LAYOUT = SlabLayout(width=192, item_bytes=4, max_length=104)
 KEY = "ab" * 24
+STILL, CHANGING = 3, 5  # slots
 
 
 @dataclass(frozen=True)
@@ -30,21 +36,44 @@ class Address:
 
     agent: str
     metadata: bytes
-    region: Region
+    still: Place
+    changing: Place
 
 
-def own_a_slab(pipe: Connection) -> None:
-    """The encode worker's side: one window in slot 3; answers `notices` until told to end."""
+def own_a_slab(pipe: Connection, generation: Synchronized[int]) -> None:
+    """The encode worker's side: a window that stays, and a slot that gets new content all the time.
+
+    `generation` is that of the latest content of the slot. Answers `notices` until told to end.
+    """
     slab = HostSlab.private(LAYOUT, 8)
     notices: list[bytes] = []
-    endpoint = NixlEndpoint(f"owner-{os.getpid()}", slab.region, notices.append, lambda: True)
+    endpoint = NixlEndpoint(f"owner-{os.getpid()}", slab.regions, notices.append, lambda: True)
     metadata = endpoint.start()
     payload = np.random.default_rng(0).integers(0, 255, 104 * 768, dtype=np.uint8)
-    LAYOUT.write(slab.slot(3), KEY, 7, payload)
-    pipe.send(Address(endpoint.name, metadata, slab.slot_region(3, 104)))
+    slab.write(STILL, KEY, 7, payload)
+    over = threading.Event()
+    writer = threading.Thread(target=rewrite, args=(slab, generation, over))
+    writer.start()
+    pipe.send(Address(endpoint.name, metadata, slab.place(STILL, 104), slab.place(CHANGING, 104)))
     while pipe.recv() == "notices":
         pipe.send(list(notices))
+    over.set()
+    writer.join()
     endpoint.close()
+
+
+def rewrite(slab: HostSlab, generation: Synchronized[int], over: threading.Event) -> None:
+    """Give a slot ever new content, all bytes of which are alike; half of the time it is torn."""
+    half, pauses = 52 * LAYOUT.row_bytes, np.random.default_rng(1)
+    for number in itertools.count(1):
+        slab.invalidate(CHANGING)
+        slab.payload(CHANGING, 104)[:half] = number % 251
+        time.sleep(pauses.uniform(0, 0.003))
+        slab.payload(CHANGING, 104)[half:] = number % 251
+        slab.seal(CHANGING, KEY, number, 104)
+        generation.value = number
+        if over.wait(pauses.uniform(0, 0.006)):
+            return
 
 
 @dataclass
@@ -56,19 +85,29 @@ class Bench:
     address: Address
     owner: BaseProcess
     pipe: Connection
+    generation: Synchronized[int]
 
-    async def read(self, deadline: float = 30.0, **changed: object) -> None:
-        remote = changed.get("region", self.address.region)
-        assert isinstance(remote, Region)
+    async def read(
+        self,
+        place: Place | None = None,
+        *,
+        agent: str | None = None,
+        metadata: bytes | None = None,
+        deadline: float = 30.0,
+    ) -> None:
+        """Read a window into slot 1."""
+        self.slab.invalidate(1)
         request = ReadRequest(
-            agent=str(changed.get("agent", self.address.agent)),
-            agent_metadata=bytes(changed.get("metadata", self.address.metadata)),  # type: ignore[arg-type]
-            remote=(remote,),
-            local=(self.slab.slot_region(1, 104),),
+            agent=self.address.agent if agent is None else agent,
+            agent_metadata=self.address.metadata if metadata is None else metadata,
+            steps=in_two_steps([place or self.address.still], [self.slab.place(1, 104)]),
             notice=b"41,42",
             deadline_seconds=deadline,
         )
         await asyncio.wrap_future(self.endpoint.begin(request).outcome)
+
+    def verify(self) -> None:
+        self.slab.verify(1, KEY, 7, 104)
 
     def notices(self) -> list[bytes]:
         """All that the owner was told."""
@@ -80,15 +119,17 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
+    processes = multiprocessing.get_context("spawn")
     mine, theirs = multiprocessing.Pipe()
-    owner = multiprocessing.get_context("spawn").Process(target=own_a_slab, args=(theirs,))
+    generation: Synchronized[int] = processes.Value("Q", 0)
+    owner = processes.Process(target=own_a_slab, args=(theirs, generation))
     owner.start()
     slab = HostSlab.private(LAYOUT, 4)
-    endpoint = NixlEndpoint(f"reader-{os.getpid()}", slab.region)
+    endpoint = NixlEndpoint(f"reader-{os.getpid()}", slab.regions)
     endpoint.start()
     try:
         assert mine.poll(60), "the owner did not start"
-        yield Bench(slab, endpoint, mine.recv(), owner, mine)
+        yield Bench(slab, endpoint, mine.recv(), owner, mine, generation)
     finally:
         endpoint.close()
         if owner.is_alive():
@@ -98,12 +139,29 @@ def bench() -> Iterator[Bench]:
             owner.kill()
 
 
-async def test_a_window_arrives_whole_and_its_owner_is_told(bench: Bench) -> None:
+async def test_a_window_arrives_whole_and_its_owner_is_told_once(bench: Bench) -> None:
     for _ in range(20):
-        bench.slab.slot(1)[:] = 0
+        bench.slab.payload(1, 104)[:] = 0
         await bench.read()
-        LAYOUT.verify(bench.slab.slot(1), KEY, 7, 104)
+        bench.verify()
     await eventually(lambda: bench.notices() == [b"41,42"] * 20, seconds=60)
+    assert READING not in bench.notices()
+
+
+async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
+    bench: Bench,
+) -> None:
+    """Without a look at the checksum: a header that is as expected proves all bytes before it."""
+    whole = refused = 0
+    async with asyncio.timeout(60):
+        while min(whole, refused) < 20:
+            expected = bench.generation.value
+            await bench.read(bench.address.changing)
+            if bench.slab.mismatch(1, KEY, expected, 104) is None:
+                assert set(bench.slab.payload(1, 104).tolist()) == {expected % 251}
+                whole += 1
+            else:
+                refused += 1
 
 
 async def test_an_owner_is_told_without_a_read(bench: Bench) -> None:
@@ -112,22 +170,22 @@ async def test_an_owner_is_told_without_a_read(bench: Bench) -> None:
     await eventually(lambda: bench.notices() == [b"7"], seconds=60)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"agent": "nobody"},
-        {"metadata": b"junk", "agent": "somebody"},
-        {"region": Region(4096, LAYOUT.content_bytes(104))},
-    ],
-    ids=["unknown agent", "bad metadata", "bad pointer"],
-)
-async def test_a_wrong_location_fails_that_read_alone(
-    bench: Bench, changed: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("what", ["agent", "metadata", "embeddings", "header"])
+async def test_a_wrong_location_fails_that_read_alone(bench: Bench, what: str) -> None:
+    elsewhere = Region(4096, LAYOUT.payload_bytes(104))
+    still = bench.address.still
     with pytest.raises(TransferFailed, match="reading from"):
-        await bench.read(**changed)
+        match what:
+            case "agent":
+                await bench.read(agent="nobody")
+            case "metadata":
+                await bench.read(agent="somebody", metadata=b"junk")
+            case "embeddings":
+                await bench.read(replace(still, payload=elsewhere))
+            case "header":
+                await bench.read(replace(still, header=replace(elsewhere, size=64)))
     await bench.read()
-    LAYOUT.verify(bench.slab.slot(1), KEY, 7, 104)
+    bench.verify()
 
 
 async def test_a_killed_owner_is_noticed(bench: Bench) -> None:
@@ -141,3 +199,4 @@ async def test_a_killed_owner_is_noticed(bench: Bench) -> None:
 
 async def test_many_reads_at_once_all_complete(bench: Bench) -> None:
     await asyncio.gather(*(bench.read() for _ in range(50)))
+    bench.verify()

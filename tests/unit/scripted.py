@@ -62,7 +62,7 @@ class ScriptedWorkers:
             self.encodes.append(message)
             self.asked_to_encode.set()
             refs = tuple(
-                WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "DRAM", 0, 1, 1)
+                WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "DRAM", 0, 0, 1, 1)
                 for w in message.windows
             )
             return EncodeReply(refs, len(refs))

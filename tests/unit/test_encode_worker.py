@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
+from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder, MelBlock
@@ -53,9 +53,7 @@ class Running:
     store: EmbeddingStore
 
     def embeddings(self, ref: WindowRef) -> np.ndarray:
-        memory = self.slab.slot(ref.slot)
-        end = self.slab.layout.content_bytes(ref.length)
-        return memory[HEADER_BYTES:end].view(np.float32).copy()
+        return self.slab.payload(ref.slot, ref.length).view(np.float32).copy()
 
 
 @pytest.fixture
@@ -131,6 +129,7 @@ async def test_a_job_that_fails_fails_alone(
         patched.setattr(Encoder, "convolve", convolve)
         with pytest.raises(RuntimeError, match="unlucky"):
             await running.worker.encode(request("11", block(FIRST, 60, final=False)))
+    assert running.store.slots_in_use() == 0
     assert running.worker._encoder.encode == encode
     await running.worker.encode(request("22", block(FIRST, 60, final=False)))
     assert not running.loop.done()
@@ -174,11 +173,9 @@ async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Run
     asked = request("11", block(FIRST, 60, final=False))
     (right,) = (await running.worker.encode(asked)).windows
     expected = running.embeddings(right)
-    running.slab.slot(right.slot)[:] = 0
+    running.slab.header(right.slot)[:] = 0
     (again,) = (await running.worker.encode(asked)).windows
-    running.slab.layout.verify(
-        running.slab.slot(again.slot), again.key, again.generation, again.length
-    )
+    running.slab.verify(again.slot, again.key, again.generation, again.length)
     np.testing.assert_array_equal(running.embeddings(again), expected)
 
 
@@ -187,7 +184,7 @@ async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -
     asked = request("11", block(FIRST, 60, final=False))
     (right,) = (await running.worker.encode(asked)).windows
     expected = running.embeddings(right)
-    running.slab.slot(right.slot)[HEADER_BYTES + 5] ^= 1
+    running.slab.payload(right.slot, right.length)[5] ^= 1
     (cached,) = (await running.worker.encode(asked)).windows
     assert cached.slot == right.slot
     of_another = SpoiledSlot("another agent", right.slot, right.generation)
@@ -220,6 +217,53 @@ async def test_leases_granted_before_the_slab_was_full_are_given_back(running: R
     with pytest.raises(Overloaded):
         await running.worker.encode(EncodeRequest("s", "t", few))
     assert running.store.open_leases() == 0
+
+
+async def test_a_window_without_a_slot_disturbs_no_other_of_its_batch(running: Running) -> None:
+    names = [f"{i:02}" for i in range(8)]
+    eight = tuple(window(name, block(key(name), 60, final=False)) for name in names)
+    all_slots = asyncio.create_task(running.worker.encode(EncodeRequest("s", "t", eight)))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="all 8 slots"):
+        await running.worker.encode(request("99", block(key("99"), 60, final=False)))
+    assert {ref.key for ref in (await all_slots).windows} == {key(name) for name in names}
+    assert running.store.slots_in_use() == running.store.open_leases() == 8
+
+
+async def test_windows_of_one_batch_are_what_each_is_alone(running: Running) -> None:
+    """They are checked, copied and published together."""
+    asked = [
+        request(name, block(key(name), frames, final=False))
+        for name, frames in (("11", 60), ("22", 80), ("33", 24))
+    ]
+    together = await asyncio.gather(*(running.worker.encode(one) for one in asked))
+    for one, reply in zip(asked, together, strict=True):
+        (ref,) = reply.windows
+        running.slab.verify(ref.slot, ref.key, ref.generation, ref.length)
+        embeddings = running.embeddings(ref)
+        running.store.evict([SpoiledSlot("agent", ref.slot, ref.generation)], "agent")
+        (alone,) = (await running.worker.encode(one)).windows
+        np.testing.assert_allclose(embeddings, running.embeddings(alone), atol=1e-5)
+
+
+async def test_only_leases_keep_a_slot_once_all_who_waited_have_theirs(running: Running) -> None:
+    asked = request("11", block(FIRST, 60, final=False))
+    replies = await asyncio.gather(*(running.worker.encode(asked) for _ in range(2)))
+    leases = {reply.windows[0].lease for reply in replies}
+    assert len(leases) == 2 and running.store.slots_in_use() == running.store.slots_leased() == 1
+    running.store.release(b",".join(str(lease).encode() for lease in leases))
+    assert running.store.slots_leased() == 0
+
+
+async def test_a_window_whose_caller_has_left_is_kept_by_nobody(running: Running) -> None:
+    leaving = asyncio.create_task(
+        running.worker.encode(request("11", block(FIRST, 60, final=False)))
+    )
+    await asyncio.sleep(0)
+    await cancelled([leaving])
+    reply = await running.worker.encode(request("22", block(SECOND, 60, final=False)))
+    running.store.release(str(reply.windows[0].lease).encode())
+    assert (running.store.slots_in_use(), running.store.slots_leased()) == (2, 0)
 
 
 async def test_leases_are_given_back_if_the_caller_leaves(running: Running) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import PendingRead, ReadRequest
 from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
@@ -20,7 +21,10 @@ A, B, C = "aa" * 24, "bb" * 24, "cc" * 24
 
 
 class CopyEndpoint:
-    """Copies between slabs of this process; can fail, hold back, or end late."""
+    """Copies between slabs of this process; can fail, hold back, or end late.
+
+    `between` is called after each step of a read, and may change what the next one finds.
+    """
 
     def __init__(self, remote: HostSlab, local: HostSlab) -> None:
         self.remote, self.local = remote, local
@@ -29,6 +33,7 @@ class CopyEndpoint:
         self.fail: str | None = None
         self.held: list[PendingRead] | None = None
         self.begun = asyncio.Event()
+        self.between: Callable[[], None] = lambda: None
 
     def begin(self, request: ReadRequest) -> PendingRead:
         read = PendingRead(request)
@@ -47,12 +52,14 @@ class CopyEndpoint:
         self.notices.append((agent, notice))
 
     def finish(self, read: PendingRead) -> None:
-        for source, target in zip(read.request.remote, read.request.local, strict=True):
-            at = target.address - self.local.region.address
-            start = source.address - self.remote.region.address
-            self.local._memory[at : at + target.size] = self.remote._memory[
-                start : start + source.size
-            ]
+        for step in read.request.steps:
+            for source, target in zip(step.remote, step.local, strict=True):
+                at = target.address - self.local._memory.ctypes.data
+                start = source.address - self.remote._memory.ctypes.data
+                self.local._memory[at : at + target.size] = self.remote._memory[
+                    start : start + source.size
+                ]
+            self.between()
         read.ended.set_result(None)
         read.outcome.set_result(None)
 
@@ -74,12 +81,13 @@ class Bench:
 
     def window(self, name: str, slot: int = 0, **changed: object) -> DecodeWindow:
         payload = np.arange(3 * 16, dtype=np.uint8)
-        LAYOUT.write(self.remote.slot(slot), name, 5, payload)
-        region = self.remote.slot_region(slot, 3)
+        self.remote.write(slot, name, 5, payload)
+        place = self.remote.place(slot, 3)
         fields: dict[str, object] = {
             **{"key": name, "fingerprint": "f", "dtype": "float32", "length": 3, "agent": "enc"},
-            **{"agent_metadata": b"", "address": region.address, "size": region.size},
-            **{"device": 0, "memory": "DRAM", "slot": slot, "generation": 5, "lease": slot + 70},
+            **{"agent_metadata": b"", "address": place.payload.address, "size": place.payload.size},
+            **{"device": 0, "memory": "DRAM", "header": place.header.address},
+            **{"slot": slot, "generation": 5, "lease": slot + 70},
         }
         return DecodeWindow(name, 3, False, WindowRef(**(fields | changed)))  # type: ignore[arg-type]
 
@@ -93,8 +101,7 @@ async def test_windows_of_one_worker_are_read_at_once_and_their_leases_released(
         assert [w.key for w in fetched.windows] == [A, B]
         assert fetched.bytes_read == 2 * LAYOUT.content_bytes(3)
         for window in fetched.windows:
-            memory = bench.local.slot(window.slot)
-            LAYOUT.verify(memory, window.key, window.generation, 3)
+            bench.local.verify(window.slot, window.key, window.generation, 3)
         assert bench.fetcher.table.pinned == 2
     assert bench.fetcher.table.pinned == 0
     assert [r.notice for r in bench.endpoint.requests] == [b"70,71"]
@@ -153,7 +160,7 @@ async def test_what_is_not_the_window_asked_for_is_refused(
 async def test_torn_content_is_refused_and_can_be_read_again() -> None:
     bench = Bench()
     window = bench.window(A)
-    bench.remote.slot(0)[70] ^= 1
+    bench.remote.payload(0, 3)[6] ^= 1
     with pytest.raises(WindowsMissing, match="checksum"):
         async with bench.fetcher.pinned([window]):
             pass
@@ -161,10 +168,52 @@ async def test_torn_content_is_refused_and_can_be_read_again() -> None:
         assert fetched.bytes_read
 
 
+@pytest.mark.parametrize("begun_only", [True, False], ids=["being written", "written"])
+async def test_a_slot_that_got_other_content_while_it_was_read_is_refused(begun_only: bool) -> None:
+    """As after a lease that ended in mid-read. Its embeddings were read whole: the headers, which
+    are read after them, tell."""
+    bench = Bench()
+    windows = [bench.window(A, 0), bench.window(B, 1)]
+
+    def reused() -> None:
+        bench.remote.invalidate(1)
+        if not begun_only:
+            bench.remote.write(1, B, 6, np.zeros(3 * 16, np.uint8))
+
+    bench.endpoint.between = reused
+    with pytest.raises(WindowsSpoiled) as caught:
+        await entered(bench, windows)
+    assert caught.value.keys == (B,)
+    assert bench.fetcher.table.find(A) is not None
+    assert bench.fetcher.table.find(B) is None
+
+
+async def test_no_header_is_read_before_the_embeddings_of_all_windows() -> None:
+    bench = Bench()
+    windows = [bench.window(A, 0), bench.window(B, 1)]
+    await entered(bench, windows)
+    (request,) = bench.endpoint.requests
+    sizes = [[region.size for region in step.remote] for step in request.steps]
+    assert sizes == [[LAYOUT.payload_bytes(3)] * 2, [HEADER_BYTES] * 2]
+
+
+async def test_a_slot_that_is_being_read_into_has_no_header() -> None:
+    """vLLM's processes map it: what was there before must not pass for what is to come."""
+    bench = Bench(slots=1)
+    await entered(bench, [bench.window(A)])
+    bench.endpoint.held = []
+    reading = asyncio.create_task(entered(bench, [bench.window(B, 1)]))
+    await bench.endpoint.begun.wait()
+    assert not bench.local.header(0).any()
+    bench.endpoint.finish(bench.endpoint.held[0])
+    await reading
+    assert bench.local.header(0).any()
+
+
 async def test_spoiled_windows_are_told_apart_from_the_others() -> None:
     bench = Bench()
     good, bad = bench.window(A, 0), bench.window(B, 1)
-    bench.remote.slot(1)[:4] = 0
+    bench.remote.invalidate(1)
     with pytest.raises(WindowsSpoiled, match="magic 00000000") as caught:
         await entered(bench, [good, bad])
     assert caught.value.keys == (B,)
@@ -177,7 +226,7 @@ async def test_a_landing_slot_that_vllm_refuses_is_read_again() -> None:
     bench = Bench()
     with pytest.raises(WindowsMissing):
         async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]) as fetched:
-            bench.local.slot(fetched.windows[0].slot)[:4] = 0
+            bench.local.invalidate(fetched.windows[0].slot)
             raise WindowsMissing((A, B), "refused at admission")
     assert bench.fetcher.table.find(A) is None
     assert bench.fetcher.table.find(B) is not None

@@ -10,11 +10,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
+from auricle.embeddings.reads import READING, Step
 from auricle.errors import ProcessFailed, TransferFailed
 
 pytestmark = pytest.mark.unit
 REGION = Region(4096, 64)
-REQUEST = ReadRequest("other", b"m", (REGION,), (REGION,), b"1", deadline_seconds=60.0)
+STEP = Step((REGION,), (REGION,))
+REQUEST = ReadRequest("other", b"m", (STEP,), b"1", deadline_seconds=60.0)
 
 
 class Agent:
@@ -51,7 +53,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
         if notice == b"junk":
             raise ValueError("not a lease")
 
-    subject = NixlEndpoint("me", REGION, on_notice, lambda: True)
+    subject = NixlEndpoint("me", (REGION,), on_notice, lambda: True)
     subject.start()
     subject.heard = heard  # type: ignore[attr-defined]
     return subject
@@ -76,3 +78,20 @@ async def test_what_another_process_sends_does_not_end_it(endpoint: NixlEndpoint
     assert endpoint.heard == [b"junk", b"7"]  # type: ignore[attr-defined]
     endpoint.close()
     await endpoint.watch()  # an end that was asked for is no failure
+
+
+async def test_the_owner_looks_more_often_while_it_is_read(
+    endpoint: NixlEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read's second step would else wait a whole interval for its owner."""
+    monkeypatch.setattr("auricle.embeddings.nixl._SERVING_SECONDS", 60.0)
+    usual = endpoint._pause()
+    assert usual is not None
+    endpoint._heard(READING)
+    faster = endpoint._pause()
+    assert faster is not None and faster < usual
+    endpoint._heard(b"7")  # the read's notice
+    assert endpoint._pause() == usual
+    assert endpoint.heard[-1] == b"7"  # type: ignore[attr-defined]
+    assert READING not in endpoint.heard  # type: ignore[attr-defined]
+    endpoint.close()

@@ -44,6 +44,7 @@ _REF = WindowRef(
     size=1 << 12,
     device=0,
     memory="DRAM",
+    header=1 << 41,
     slot=0,
     generation=1,
     lease=1,

@@ -41,7 +41,7 @@ class EncodeWorker:
         refs = tuple(
             WindowRef(
                 key=window.key, fingerprint="", dtype="float32", length=1, agent="none",
-                agent_metadata=b"", address=0, size=0, device=0, memory="DRAM", slot=0,
+                agent_metadata=b"", address=0, size=0, device=0, memory="DRAM", header=0, slot=0,
                 generation=0, lease=0,
             )
             for window in request.windows

@@ -1,7 +1,10 @@
-"""The layout of a slot: a header that identifies its content, then the embeddings.
+"""The layout of a slab: embeddings in one region, the headers that identify them in another.
 
-NIXL does not detect stale memory (reads of reused or deregistered memory report success),
-so a reader relies on key, generation and checksum alone.
+NIXL does not detect stale memory (reads of reused or deregistered memory report success), so a
+reader relies on the header: key, generation and checksum. A writer clears a slot's header before
+it touches the embeddings and writes it after them. A reader reads the embeddings first and the
+header when these have arrived: a header that still has the expected generation proves that
+nobody had begun to replace them. Headers are in host memory even where embeddings are not.
 
 Header, 64 bytes, little-endian: magic 4s · version u32 · key 24s · generation
 u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · 8 bytes zero.
@@ -10,19 +13,18 @@ u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · 8 bytes zero.
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from auricle.embeddings.keys import KEY_BYTES
-from auricle.errors import TransferFailed
 
 _HEADER = struct.Struct(f"<4sI{KEY_BYTES}sQIIII8x")
 HEADER_BYTES = _HEADER.size
-_MAGIC, _VERSION = b"AURI", 2
+_MAGIC, _VERSION = b"AURI", 3
 _GENERATION_AT = struct.calcsize(f"<4sI{KEY_BYTES}s")
+_ALIGNMENT = 64
 Bytes = npt.NDArray[np.uint8]
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -36,43 +38,48 @@ class SlabLayout:
     max_length: int
 
     @property
-    def slot_bytes(self) -> int:
-        """Size of a slot in bytes, a multiple of 64."""
-        return HEADER_BYTES + -(-self.max_length * self.row_bytes // 64) * 64
-
-    @property
     def row_bytes(self) -> int:
         """Size of one embedding in bytes."""
         return self.width * self.item_bytes
 
+    @property
+    def payload_stride(self) -> int:
+        """Distance in bytes between the embeddings of two slots, a multiple of 64."""
+        return -(-self.max_length * self.row_bytes // _ALIGNMENT) * _ALIGNMENT
+
+    @property
+    def slot_bytes(self) -> int:
+        """Memory that a slot takes in both regions together, in bytes."""
+        return self.payload_stride + HEADER_BYTES
+
+    def payload_bytes(self, length: int) -> int:
+        """Size of `length` embeddings in bytes."""
+        return length * self.row_bytes
+
     def content_bytes(self, length: int) -> int:
-        """Size of the header and `length` embeddings in bytes."""
-        return HEADER_BYTES + length * self.row_bytes
+        """Size of `length` embeddings and their header in bytes: what a reader transfers."""
+        return self.payload_bytes(length) + HEADER_BYTES
 
-    def write(self, memory: Bytes, key: str, generation: int, payload: Bytes) -> None:
-        """Write header and payload into the slot `memory`.
-
-        The payload is written first and the header last, so a torn slot never verifies. `key`
-        is one of `keys.py`. Raises ValueError unless it has the size of those, and `payload` is
-        1 to `max_length` embeddings.
-        """
-        length, rest = divmod(len(payload), self.row_bytes)
+    def check_payload(self, size: int) -> None:
+        """Raise ValueError unless `size` bytes are 1 to `max_length` embeddings."""
+        length, rest = divmod(size, self.row_bytes)
         if rest or not 0 < length <= self.max_length:
-            raise ValueError(f"{len(payload)} bytes are not 1 to {self.max_length} embeddings")
+            raise ValueError(f"{size} bytes are not 1 to {self.max_length} embeddings")
+
+    def header(self, key: str, generation: int, length: int, checksum: int) -> Bytes:
+        """Return the header of a slot. Raises ValueError unless `key` has the size of a key."""
         key_bytes = bytes.fromhex(key)
         if len(key_bytes) != KEY_BYTES:  # struct would pad it, and no reader would find it
             raise ValueError(f"a key of {len(key_bytes)} bytes is not one of {KEY_BYTES}")
-        memory[:HEADER_BYTES] = 0
-        memory[HEADER_BYTES : HEADER_BYTES + len(payload)] = payload
-        header = _HEADER.pack(
+        packed = _HEADER.pack(
             _MAGIC, _VERSION, key_bytes, generation,
-            length, self.width, self.item_bytes, zlib.crc32(payload.data),
+            length, self.width, self.item_bytes, checksum,
         )  # fmt: skip
-        memory[:HEADER_BYTES] = np.frombuffer(header, np.uint8)
+        return np.frombuffer(packed, np.uint8)
 
-    def matches(self, memory: Bytes, key: str, generation: int, length: int) -> str | None:
+    def mismatch(self, header: Bytes, key: str, generation: int, length: int) -> str | None:
         """Return None if the header has these values, else a description of the mismatch."""
-        found = _HEADER.unpack(memory[:HEADER_BYTES].tobytes())
+        found = _HEADER.unpack(header.tobytes())
         expected = (
             _MAGIC, _VERSION, bytes.fromhex(key), generation, length, self.width, self.item_bytes,
         )  # fmt: skip
@@ -87,16 +94,13 @@ class SlabLayout:
                 return "slot header has {} {}, expected {}".format(name, *shown)
         return None
 
-    def verify(self, memory: Bytes, key: str, generation: int, length: int) -> None:
-        """Raise TransferFailed unless the header has these values and the checksum matches."""
-        if (wrong := self.matches(memory, key, generation, length)) is not None:
-            raise TransferFailed(wrong)
-        checksum = _HEADER.unpack(memory[:HEADER_BYTES].tobytes())[-1]
-        if zlib.crc32(memory[HEADER_BYTES : self.content_bytes(length)].data) != checksum:
-            raise TransferFailed(f"embeddings of {key} do not match their checksum")
+    def checksum(self, header: Bytes) -> int:
+        """Return the crc32 of the embeddings that the header is of."""
+        checksum: int = _HEADER.unpack(header.tobytes())[-1]
+        return checksum
 
-    def restamp(self, memory: Bytes, generation: int) -> None:
-        """Replace the generation in the header, which the checksum does not cover."""
-        memory[_GENERATION_AT : _GENERATION_AT + 8] = np.frombuffer(
+    def restamp(self, header: Bytes, generation: int) -> None:
+        """Replace the generation in the header."""
+        header[_GENERATION_AT : _GENERATION_AT + 8] = np.frombuffer(
             struct.pack("<Q", generation), np.uint8
         )

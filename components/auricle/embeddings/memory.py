@@ -1,25 +1,32 @@
-"""The memory of a slab: one preallocated block."""
+"""The memory of a slab: one preallocated block, first the embeddings of all slots, then headers."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from pathlib import Path
 
 import numpy as np
 
-from auricle.embeddings.layout import Bytes, SlabLayout
-from auricle.embeddings.nixl import Region
+from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
+from auricle.embeddings.reads import Place, Region
+from auricle.errors import TransferFailed
 
 
 class HostSlab:
-    """`count` slots in host memory; other processes can map a slab that has a `name`."""
+    """`count` slots in host memory; other processes can map a slab that has a `name`.
+
+    A slot is written in this order: `invalidate`, `fill`, `seal`. It is for one writer at a time;
+    any number may read.
+    """
 
     def __init__(self, layout: SlabLayout, count: int, memory: Bytes, name: str | None) -> None:
         self.layout = layout
         self.count = count
         self.name = name
         self._memory = memory
+        self._headers_at = count * layout.payload_stride
         self._descriptor: int | None = None
 
     @classmethod
@@ -56,20 +63,79 @@ class HostSlab:
             os.close(self._descriptor)
             self._descriptor = None
 
+    # ── for transfers ───────────────────────────────────────────────────────
+
     @property
-    def region(self) -> Region:
-        """The whole slab, for registration with NIXL."""
-        return Region(self._memory.ctypes.data, self._memory.nbytes)
+    def regions(self) -> tuple[Region, Region]:
+        """All embeddings and all headers, for registration with NIXL."""
+        start = self._memory.ctypes.data
+        headers_size = self.count * HEADER_BYTES
+        return Region(start, self._headers_at), Region(start + self._headers_at, headers_size)
 
-    def slot(self, index: int) -> Bytes:
-        """Return the bytes of one slot, shape (slot_bytes,), as a view."""
-        start = index * self.layout.slot_bytes
-        return self._memory[start : start + self.layout.slot_bytes]
+    def place(self, index: int, length: int) -> Place:
+        """Return where a slot's first `length` embeddings and its header are."""
+        payload, headers = self.regions
+        return Place(
+            Region(
+                payload.address + index * self.layout.payload_stride,
+                self.layout.payload_bytes(length),
+            ),
+            Region(headers.address + index * HEADER_BYTES, HEADER_BYTES),
+        )
 
-    def slot_region(self, index: int, length: int) -> Region:
-        """Return the region of one slot's header and `length` embeddings, for a transfer."""
-        start = self._memory.ctypes.data + index * self.layout.slot_bytes
-        return Region(start, self.layout.content_bytes(length))
+    # ── for writers ─────────────────────────────────────────────────────────
+
+    def invalidate(self, index: int) -> None:
+        """Clear a slot's header, so that nobody takes what is written next for what was there."""
+        self.header(index)[:] = 0
+
+    def fill(self, index: int, payload: Bytes) -> None:
+        """Write embeddings into an invalidated slot; `payload` is whole rows, shape (bytes,).
+
+        Raises ValueError unless they are 1 to `max_length` embeddings.
+        """
+        self.layout.check_payload(payload.nbytes)
+        start = index * self.layout.payload_stride
+        self._memory[start : start + payload.nbytes] = payload
+
+    def seal(self, index: int, key: str, generation: int, length: int) -> None:
+        """Write the header of a filled slot, after which its content verifies."""
+        checksum = zlib.crc32(self.payload(index, length).data)
+        self.header(index)[:] = self.layout.header(key, generation, length, checksum)
+
+    def write(self, index: int, key: str, generation: int, payload: Bytes) -> None:
+        """Replace a slot's content. Raises ValueError as `fill` does, and for a malformed key."""
+        self.invalidate(index)
+        self.fill(index, payload)
+        self.seal(index, key, generation, payload.nbytes // self.layout.row_bytes)
+
+    def restamp(self, index: int, generation: int) -> None:
+        """Replace the generation in a slot's header."""
+        self.layout.restamp(self.header(index), generation)
+
+    # ── for readers ─────────────────────────────────────────────────────────
+
+    def header(self, index: int) -> Bytes:
+        """Return a slot's header as a view, shape (HEADER_BYTES,)."""
+        start = self._headers_at + index * HEADER_BYTES
+        return self._memory[start : start + HEADER_BYTES]
+
+    def payload(self, index: int, length: int) -> Bytes:
+        """Return a slot's first `length` embeddings as a view, shape (bytes,)."""
+        start = index * self.layout.payload_stride
+        return self._memory[start : start + self.layout.payload_bytes(length)]
+
+    def mismatch(self, index: int, key: str, generation: int, length: int) -> str | None:
+        """Return None if the slot's header has these values, else how it differs."""
+        return self.layout.mismatch(self.header(index), key, generation, length)
+
+    def verify(self, index: int, key: str, generation: int, length: int) -> None:
+        """Raise TransferFailed unless the header has these values and the checksum matches."""
+        if (wrong := self.mismatch(index, key, generation, length)) is not None:
+            raise TransferFailed(wrong)
+        checksum = self.layout.checksum(self.header(index))
+        if zlib.crc32(self.payload(index, length).data) != checksum:
+            raise TransferFailed(f"embeddings of {key} do not match their checksum")
 
 
 def _map(descriptor: int, size: int) -> Bytes:

@@ -13,12 +13,14 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from auricle.embeddings.reader import Reader
 from auricle.embeddings.reads import (
+    READING,
     Asked,
     Message,
     PendingRead,
@@ -32,18 +34,23 @@ from auricle.errors import ProcessFailed, TransferFailed
 __all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region"]
 
 log = logging.getLogger(__name__)
-# Faster polling would not shorten a read of a window (about 0.5 ms) and would use a core.
-# Without RDMA hardware the owner of the memory must drive progress for its reader, so this
+# Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
+# Without RDMA hardware the owner of the memory must drive progress for its reader, so its
 # interval bounds the duration of a read.
-_POLL_SECONDS = 0.0002
+_POLL_SECONDS = 0.0001
 _NOTIFICATION_POLL_SECONDS = 0.0005
+# A read's second step moves 64 bytes per window. At the intervals above it could take as long as
+# the first, so both sides poll faster until it is over: the owner from the reader's word that a
+# read has begun until its notice, or until _SERVING_SECONDS later if that does not come.
+_STEP_POLL_SECONDS = 0.00005
+_SERVING_SECONDS = 0.002
 # NIXL does not report when a notification without a read has left; connecting takes up to 40 ms.
 _SENDING_SECONDS = 0.2
 _FAILED_POLLS = 100
 
 
 class NixlEndpoint:
-    """A NIXL agent over one registered memory region, and the thread that drives it.
+    """A NIXL agent over registered memory regions, and the thread that drives it.
 
     All public methods may be called from any thread. `on_notice` is called in the agent's
     thread with each notification's bytes. `awaiting_notices` is called there too: while it
@@ -53,22 +60,21 @@ class NixlEndpoint:
     def __init__(
         self,
         name: str,
-        region: Region,
+        regions: Sequence[Region],
         on_notice: Callable[[bytes], None] | None = None,
         awaiting_notices: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
-        self._region = region
+        self._regions = tuple(regions)
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
         self._inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
-        self._active: list[PendingRead] = []
-        self._late: list[PendingRead] = []  # timed out, still in progress
-        self._sending_until = 0.0
-        self._peers: dict[str, bytes] = {}
+        self._reader = Reader(self._send)
+        self._sending_until = self._serving_until = 0.0
+        self._serving = 0  # reads that have begun and whose notice has not come
         self._started: Future[bytes] = Future()
         self._thread = threading.Thread(target=self._run, name=f"nixl-{name}", daemon=True)
-        self._stopping = self._had_failures = False
+        self._stopping = False
         self._failed_polls = 0  # in a row
         self._death: Future[None] = Future()
 
@@ -86,7 +92,7 @@ class NixlEndpoint:
         self._stopping = True
         self._inbox.put(None)
         self._thread.join(5.0)
-        if self._had_failures or self._late:
+        if self._reader.had_failures or self._reader.has_late:
             # UCX aborts the process when an agent that lost a peer is destroyed
             # (arbiter assertion, NIXL 1.4). The process is about to exit, so leak the agent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._agent))
@@ -136,9 +142,7 @@ class NixlEndpoint:
         finally:
             settle(self._death, death)
             why = "the NIXL endpoint was closed" if death is None else "the NIXL thread has ended"
-            # `ended` of these stays open, because NIXL may still write to their memory.
-            for read in self._active:
-                settle(read.outcome, TransferFailed(why))
+            self._reader.fail_all(why)
             self._fail_queued(why)
 
     def _fail_queued(self, why: str) -> None:
@@ -154,25 +158,22 @@ class NixlEndpoint:
         from nixl_cu12._api import nixl_agent, nixl_agent_config
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))
-        region = self._region
-        descriptors = self._agent.get_reg_descs(
-            [(region.address, region.size, region.device, "")], region.memory
-        )
-        self._registration = self._agent.register_memory(descriptors)
+        self._reader.agent = self._agent
+        kinds = sorted({region.memory for region in self._regions})
+        self._registrations = [self._registered(memory) for memory in kinds]
         self.backends = tuple(self._agent.backends)
         self._started.set_result(self._agent.get_agent_metadata())
 
+    def _registered(self, memory: str) -> Any:
+        rows = [(r.address, r.size, r.device, "") for r in self._regions if r.memory == memory]
+        return self._agent.register_memory(self._agent.get_reg_descs(rows, memory))
+
     def _take_requests(self) -> None:
-        wait: float | None = None
-        if self._active or self._late:
-            wait = _POLL_SECONDS
-        elif self._sends() or (self._on_notice is not None and self._awaiting_notices()):
-            wait = _NOTIFICATION_POLL_SECONDS
         try:
-            item = self._inbox.get(timeout=wait)
+            item = self._inbox.get(timeout=self._pause())
             while True:
                 if isinstance(item, PendingRead):
-                    self._start_read(item)
+                    self._reader.start(item)
                 elif isinstance(item, Question):
                     settle(item.answer, None)
                 elif item is not None:
@@ -181,100 +182,35 @@ class NixlEndpoint:
         except queue.Empty:
             pass
 
+    def _pause(self) -> float | None:
+        """Return the seconds until the next look at NIXL; None if there is nothing to expect."""
+        if self._reader.in_later_step or self._serves():
+            return _STEP_POLL_SECONDS
+        if self._reader.busy:
+            return _POLL_SECONDS
+        if self._sends() or (self._on_notice is not None and self._awaiting_notices()):
+            return _NOTIFICATION_POLL_SECONDS
+        return None
+
     def _send(self, message: Message) -> None:
         try:
-            peer = self._peer(message.agent, message.agent_metadata)
+            peer = self._reader.peer(message.agent, message.agent_metadata)
             self._agent.send_notif(peer, message.notice)
             self._sending_until = time.monotonic() + _SENDING_SECONDS
         except Exception as error:  # NIXL raises its own types
-            self._forget_peer(message.agent)
+            self._reader.forget_peer(message.agent)
             log.info("notifying %s failed: %s", message.agent, error or type(error).__name__)
 
     def _sends(self) -> bool:
         """Return whether a notification sent lately may still need progress."""
         return time.monotonic() < self._sending_until
 
-    def _start_read(self, read: PendingRead) -> None:
-        request = read.request
-        try:
-            read.handle = self._agent.initialize_xfer(
-                "READ",
-                self._descriptors(request.local),
-                self._descriptors(request.remote),
-                self._peer(request.agent, request.agent_metadata),
-                request.notice,
-            )
-            self._agent.transfer(read.handle)
-        except Exception as error:  # NIXL raises its own types; each means that this read failed
-            self._forget_peer(request.agent)
-            if read.handle is not None:
-                self._release(read)
-            settle(read.ended, None)
-            what = f"reading from {request.agent} failed: {error or type(error).__name__}"
-            settle(read.outcome, TransferFailed(what))
-            return
-        read.deadline = time.monotonic() + request.deadline_seconds
-        self._active.append(read)
-
-    def _peer(self, agent: str, metadata: bytes) -> str:
-        """Return the agent's name, after adding it to NIXL if its metadata is new."""
-        if self._peers.get(agent) != metadata:
-            name = self._agent.add_remote_agent(metadata)
-            name = name.decode() if isinstance(name, bytes) else name
-            if name != agent:
-                raise TransferFailed(f"the metadata belongs to agent {name}, not {agent}")
-            self._peers[agent] = metadata
-        return agent
-
-    def _forget_peer(self, agent: str) -> None:
-        """Have the agent added to NIXL again before the next read, after a failure."""
-        self._had_failures = True
-        self._peers.pop(agent, None)
-
-    def _descriptors(self, regions: tuple[Region, ...]) -> Any:
-        rows = [(r.address, r.size, r.device) for r in regions]
-        return self._agent.get_xfer_descs(rows, regions[0].memory)
+    def _serves(self) -> bool:
+        """Return whether another process is reading this one's memory, as far as it has said."""
+        return self._serving > 0 and time.monotonic() < self._serving_until
 
     def _poll_transfers(self) -> None:
-        now = time.monotonic()
-        for read in list(self._active):
-            state = self._state(read)
-            if state == "PROC" and now < read.deadline and not read.outcome.cancelled():
-                continue
-            self._active.remove(read)
-            agent = read.request.agent
-            if state == "DONE":
-                self._end(read, None)
-            elif state == "PROC":
-                self._late.append(read)
-                seconds = read.request.deadline_seconds
-                what = f"reading from {agent} took longer than {seconds:g} s"
-                settle(read.outcome, TransferFailed(what))
-            else:
-                self._forget_peer(agent)
-                self._end(read, TransferFailed(f"reading from {agent} failed: {state}"))
-        for read in list(self._late):
-            if self._state(read) != "PROC":
-                self._late.remove(read)
-                self._release(read)
-                settle(read.ended, None)
-
-    def _state(self, read: PendingRead) -> str:
-        try:
-            return str(self._agent.check_xfer_state(read.handle))
-        except Exception as error:  # e.g. the peer disconnected
-            return f"ERR ({error})"
-
-    def _end(self, read: PendingRead, error: TransferFailed | None) -> None:
-        self._release(read)
-        settle(read.ended, None)
-        settle(read.outcome, error)
-
-    def _release(self, read: PendingRead) -> None:
-        try:
-            self._agent.release_xfer_handle(read.handle)
-        except Exception as error:
-            log.warning("releasing a transfer handle failed: %s", error)
+        self._reader.poll()
 
     def _poll_notices(self) -> None:
         if self._on_notice is None and not self._sends():
@@ -293,6 +229,11 @@ class NixlEndpoint:
                 self._heard(notice)
 
     def _heard(self, notice: bytes) -> None:
+        if notice == READING:
+            self._serving = self._serving + 1 if self._serves() else 1
+            self._serving_until = time.monotonic() + _SERVING_SECONDS
+            return
+        self._serving = max(0, self._serving - 1)
         try:
             if self._on_notice is not None:
                 self._on_notice(notice)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+
+# Sent to an owner whose memory cannot be read without it, when a read of several steps begins.
+READING = b"reading"
 
 
 @dataclass(frozen=True)
@@ -18,16 +22,46 @@ class Region:
 
 
 @dataclass(frozen=True)
-class ReadRequest:
-    """A read of one agent's `remote` regions into the `local` ones, pairwise.
+class Step:
+    """One transfer of a read: `remote` regions into the `local` ones, pairwise.
 
-    NIXL delivers `notice` to that agent when the read has finished.
+    The regions of a side are of one kind of memory.
+    """
+
+    remote: tuple[Region, ...]
+    local: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a window is: its embeddings, and the header that identifies them."""
+
+    payload: Region
+    header: Region
+
+
+def in_two_steps(remote: Sequence[Place], local: Sequence[Place]) -> tuple[Step, Step]:
+    """Return the steps that read windows, pairwise: all embeddings, then all headers.
+
+    As a header is when it is read, so were its embeddings when they were read (layout.py).
+    """
+    return (
+        Step(tuple(p.payload for p in remote), tuple(p.payload for p in local)),
+        Step(tuple(p.header for p in remote), tuple(p.header for p in local)),
+    )
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """A read of one agent's memory, in steps: each begins when the one before has finished.
+
+    NIXL delivers `notice` to that agent when the last step has finished. If a step ends after
+    the deadline, the rest is left out and the notice sent alone.
     """
 
     agent: str
     agent_metadata: bytes
-    remote: tuple[Region, ...]
-    local: tuple[Region, ...]
+    steps: tuple[Step, ...]
     notice: bytes
     deadline_seconds: float
 
@@ -59,8 +93,14 @@ class PendingRead:
         self.request = request
         self.outcome: Future[None] = Future()
         self.ended: Future[None] = Future()
-        self.handle: Any = None
+        self.step = 0  # the number of the one in progress
+        self.handles: list[Any] = []  # NIXL's, of the steps in their order
         self.deadline = 0.0
+
+    @property
+    def in_last_step(self) -> bool:
+        """Whether nothing is left to begin."""
+        return self.step == len(self.request.steps) - 1
 
 
 Asked = PendingRead | Message | Question | None  # None wakes the thread

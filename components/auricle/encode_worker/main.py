@@ -50,7 +50,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     endpoint = NixlEndpoint(
         # A restarted process is a new agent, so stale metadata cannot address its memory.
         f"encode-{os.getpid()}-{uuid.uuid4().hex[:8]}",
-        slab.region,
+        slab.regions,
         on_notice=store.release,
         awaiting_notices=lambda: store.open_leases() > 0,
     )

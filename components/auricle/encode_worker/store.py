@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from auricle.embeddings.layout import Bytes
@@ -26,11 +26,22 @@ class Identity:
     dtype: str
 
 
+@dataclass(frozen=True)
+class Reservation:
+    """A pinned slot for the window `key`, until it is abandoned, or published and let go."""
+
+    key: str
+    slot: Slot
+
+
 class EmbeddingStore:
     """Stores embeddings in slots and grants leases on them.
 
-    Thread-safe: the event loop stores and grants, the NIXL thread releases leases. `now` is
-    monotonic seconds.
+    A window that is being encoded has a reservation. Either it is published, and `let_go` once
+    all who waited for it have leases; or it is abandoned.
+
+    Thread-safe: the encoder's thread reserves and publishes, the event loop grants leases, the
+    NIXL thread releases them. `now` is monotonic seconds.
     """
 
     def __init__(self, slab: HostSlab, lease_seconds: float) -> None:
@@ -51,12 +62,12 @@ class EmbeddingStore:
             slot = self._table.find(key)
             if slot is None:
                 return None
-            memory, layout = self._slab.slot(slot.index), self._slab.layout
-            if (wrong := layout.matches(memory, key, slot.generation, slot.length)) is not None:
+            wrong = self._slab.mismatch(slot.index, key, slot.generation, slot.length)
+            if wrong is not None:
                 log.error("slot %d was overwritten: %s", slot.index, wrong)
                 self._condemn(slot.index, slot.generation)
                 return None
-            return self._lease(slot, identity, now)
+            return self._lease(key, slot, identity, now)
 
     def evict(self, slots: Iterable[SpoiledSlot], agent: str) -> None:
         """Evict the content that readers found to be wrong, of those slots that are `agent`'s."""
@@ -71,46 +82,75 @@ class EmbeddingStore:
             self.on_spoiled()
         return condemned
 
-    def put(
-        self,
-        key: str,
-        payload: Bytes,
-        length: int,
-        *,
-        partial: bool,
-        identity: Identity,
-        now: float,
-    ) -> WindowRef:
-        """Write `length` embeddings into a slot and lease it.
+    def reserve(
+        self, key: str, length: int, *, partial: bool, supersedes: str | None, now: float
+    ) -> Reservation:
+        """Take a slot for a window of `length` embeddings and clear its header.
 
-        `key` is one of `embeddings/keys.py`; `payload` is `length` rows of `layout.row_bytes`
-        bytes, shape (bytes,); a `partial` window is evicted before finished ones. Raises
-        Overloaded if all slots are leased, ValueError if `key` is stored already or the
-        payload's size is wrong.
+        `key` is one of `embeddings/keys.py`; a `partial` window is evicted before finished ones,
+        and what it `supersedes`, an earlier state of the same window, before all others. Raises
+        Overloaded if all slots are leased or reserved, ValueError if `key` has a slot already.
         """
         with self._lock:
             self._leases.expire(now)
+            if supersedes is not None:
+                self._table.supersede(supersedes)
             slot = self._table.allocate(key, length, partial=partial)
-            self._slab.layout.write(self._slab.slot(slot.index), key, slot.generation, payload)
-            self._table.fill(slot)
-            ref = self._lease(slot, identity, now)
-            self._table.unpin(slot)  # the lease has its own pin
-            return ref
+            self._slab.invalidate(slot.index)
+            return Reservation(key, slot)
 
-    def _lease(self, slot: Slot, identity: Identity, now: float) -> WindowRef:
+    def publish(self, windows: Sequence[tuple[Reservation, Bytes]]) -> None:
+        """Write the embeddings of reserved slots, then their headers; they are found from then on.
+
+        Embeddings are rows of `layout.row_bytes` bytes, shape (bytes,). Raises ValueError if one's
+        size is not that of its reservation; none has been published then.
+        """
+        for reservation, payload in windows:
+            expected = self._slab.layout.payload_bytes(reservation.slot.length)
+            if payload.nbytes != expected:
+                raise ValueError(f"{reservation.key} has {payload.nbytes} bytes, not {expected}")
+        # Without the lock, as the slots are nobody else's yet.
+        for reservation, payload in windows:
+            self._slab.fill(reservation.slot.index, payload)
+        for reservation, _ in windows:
+            slot = reservation.slot
+            self._slab.seal(slot.index, reservation.key, slot.generation, slot.length)
+        with self._lock:
+            for reservation, _ in windows:
+                self._table.fill(reservation.slot)
+
+    def abandon(self, reservations: Iterable[Reservation]) -> None:
+        """Free reserved slots whose windows could not be encoded."""
+        with self._lock:
+            for reservation in reservations:
+                self._table.abandon(reservation.slot)
+
+    def lease(self, reservation: Reservation, identity: Identity, now: float) -> WindowRef:
+        """Lease a window that was published and not let go yet."""
+        with self._lock:
+            self._leases.expire(now)
+            return self._lease(reservation.key, reservation.slot, identity, now)
+
+    def let_go(self, reservation: Reservation) -> None:
+        """End the reservation of a published window: only leases keep it from eviction now."""
+        with self._lock:
+            self._table.unpin(reservation.slot)
+
+    def _lease(self, key: str, slot: Slot, identity: Identity, now: float) -> WindowRef:
         lease = self._leases.grant(slot, now)
-        region = self._slab.slot_region(slot.index, slot.length)
+        place = self._slab.place(slot.index, slot.length)
         return WindowRef(
-            key=slot.key or "",
+            key=key,
             fingerprint=identity.fingerprint,
             dtype=identity.dtype,
             length=slot.length,
             agent=identity.agent,
             agent_metadata=identity.agent_metadata,
-            address=region.address,
-            size=region.size,
-            device=region.device,
-            memory=region.memory,
+            address=place.payload.address,
+            size=place.payload.size,
+            device=place.payload.device,
+            memory=place.payload.memory,
+            header=place.header.address,
             slot=slot.index,
             generation=slot.generation,
             lease=lease.number,
@@ -136,11 +176,6 @@ class EmbeddingStore:
         """End leases whose deadline has passed."""
         with self._lock:
             self._leases.expire(now)
-
-    def supersede(self, key: str) -> None:
-        """Evict `key` first: it is an earlier state of a window that has grown since."""
-        with self._lock:
-            self._table.supersede(key)
 
     def open_leases(self) -> int:
         """Return the number of leases neither released nor expired."""

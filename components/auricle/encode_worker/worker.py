@@ -7,24 +7,21 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-import torch
-
-from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.keys import check_keys
-from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.batcher import Batcher
-from auricle.encode_worker.canary import check_finite, encode_silence
+from auricle.encode_worker.canary import encode_silence
 from auricle.encode_worker.checks import check_window
 from auricle.encode_worker.conv_cache import ConvCache
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder, MelBlock
+from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
-from auricle.encode_worker.store import EmbeddingStore, Identity
-from auricle.errors import BadRequest, FeaturesMissing, ProcessFailed
+from auricle.encode_worker.passes import EncoderPass, Job, Stored
+from auricle.encode_worker.shared import SharedEncodings
+from auricle.encode_worker.store import EmbeddingStore, Identity, Reservation
+from auricle.errors import BadRequest, FeaturesMissing, Overloaded, ProcessFailed
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import (
     EncodeReply,
@@ -36,21 +33,6 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.settings import EncodeWorkerSettings
 
 log = logging.getLogger(__name__)
-_NOTHING = np.zeros(0, np.uint8)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A window and the cached conv output, or None, of each of its blocks.
-
-    A job with `attends` False runs the conv stack only.
-    """
-
-    window: WindowFeatures
-    outputs: list[torch.Tensor | None]
-    attends: bool = True
-    trace: str = ""
-    submitted: float = 0.0  # monotonic seconds
 
 
 class EncodeWorker:
@@ -83,13 +65,13 @@ class EncodeWorker:
         self._device_thread = ThreadPoolExecutor(1, "encoder")
         self._cost = cost
         self._conv_cache = ConvCache(settings.conv_blocks)
-        self._batcher: Batcher[_Job, Bytes] = Batcher(
+        self._pass = EncoderPass(encoder, store, geometry)
+        self._batcher: Batcher[Job, Stored] = Batcher(
             self._encode_batch,
             max_batch=settings.max_batch_windows,
             max_queued=settings.max_queued_windows,
         )
-        # Concurrent requests for the same window share one encoding.
-        self._encoding: dict[str, asyncio.Future[Bytes]] = {}
+        self._encodings = SharedEncodings(store.let_go)
 
     async def run(self) -> None:
         """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
@@ -160,10 +142,15 @@ class EncodeWorker:
         self._metrics.received(request.windows)
         jobs = self._jobs(todo, trace)
         convolved = sum(output is None for job in jobs for output in job.outputs)
-        futures = [self._submit(job, background=request.background) for job in jobs]
-        for window, future in zip(todo, futures, strict=True):
-            # Shielded, because another request may await the same encoding.
-            leased[window.key] = self._keep(window, await asyncio.shield(future))
+
+        def submit(job: Job) -> asyncio.Future[Stored]:
+            return self._batcher.submit(job, background=request.background)
+
+        with self._encodings.joined(jobs, submit) as futures:
+            for window, future in zip(todo, futures, strict=True):
+                # Shielded, because another request may await the same encoding.
+                stored = _reserved(await asyncio.shield(future))
+                leased[window.key] = self._store.lease(stored, self._identity, time.monotonic())
         return len(todo), convolved
 
     async def _convolve_ahead(self, windows: Sequence[WindowFeatures]) -> EncodeReply:
@@ -176,12 +163,12 @@ class EncodeWorker:
         await asyncio.gather(*(self._batcher.submit(job, background=True) for job in jobs))
         return EncodeReply((), encoded=0, convolved=convolved)
 
-    def _jobs(self, windows: Sequence[WindowFeatures], trace: str = "") -> list[_Job]:
+    def _jobs(self, windows: Sequence[WindowFeatures], trace: str = "") -> list[Job]:
         """Pair windows with their cached conv outputs. Raises FeaturesMissing."""
         found = ([self._conv_cache.find(block.key) for block in w.blocks] for w in windows)
         now = time.monotonic()
         jobs = [
-            _Job(window, outputs, trace=trace, submitted=now)
+            Job(window, outputs, trace=trace, submitted=now)
             for window, outputs in zip(windows, found, strict=True)
         ]
         missing = tuple(
@@ -194,37 +181,11 @@ class EncodeWorker:
             raise FeaturesMissing(missing)
         return jobs
 
-    def _submit(self, job: _Job, *, background: bool) -> asyncio.Future[Bytes]:
-        key = job.window.key
-        if (running := self._encoding.get(key)) is not None:
-            return running
-        future = self._batcher.submit(job, background=background)
-        self._encoding[key] = future
-        future.add_done_callback(lambda _: self._encoding.pop(key, None))
-        return future
-
-    def _keep(self, window: WindowFeatures, payload: Bytes) -> WindowRef:
-        now = time.monotonic()
-        if window.supersedes is not None:
-            self._store.supersede(window.supersedes)
-        # Another waiter of the same encoding may have stored it first.
-        ref = self._store.reuse(window.key, self._identity, now)
-        if ref is not None:
-            return ref
-        return self._store.put(
-            window.key,
-            payload,
-            self._geometry.embeddings(window.frames),
-            partial=window.partial,
-            identity=self._identity,
-            now=now,
-        )
-
-    async def _encode_batch(self, jobs: Sequence[_Job]) -> Sequence[Bytes]:
+    async def _encode_batch(self, jobs: Sequence[Job]) -> Sequence[Stored]:
         loop, began = asyncio.get_running_loop(), time.monotonic()
-        forward = loop.run_in_executor(self._device_thread, self._forward, jobs)
+        running = loop.run_in_executor(self._device_thread, self._pass.run, jobs)
         try:
-            payloads, convolved = await forward
+            passed = await running
         except Exception as error:
             await self._check_device(error)
             raise
@@ -235,14 +196,18 @@ class EncodeWorker:
             self._tracer.record("encode_pass", job.trace, began, ended)
         frames = {b.key: b.frames for job in jobs for b in job.window.blocks}
         final = {b.key for job in jobs for b in job.window.blocks if b.final}
-        self._conv_cache.keep((key, out) for key, out in convolved.items() if key in final)
-        windows = [job.window for job in jobs if job.attends]
-        flops = self._cost.convs([frames[key] for key in convolved]) + sum(
+        self._conv_cache.keep((key, out) for key, out in passed.convolved.items() if key in final)
+        windows = [
+            job.window
+            for job, stored in zip(jobs, passed.stored, strict=True)
+            if isinstance(stored, Reservation)
+        ]
+        flops = self._cost.convs([frames[key] for key in passed.convolved]) + sum(
             self._cost.window(self._geometry.embeddings(w.frames)) for w in windows
         )
-        self._metrics.batch(windows, convolved=len(convolved), flops=flops)
+        self._metrics.batch(windows, convolved=len(passed.convolved), flops=flops)
         self.meter.did(windows=len(windows), gflops=flops / 1e9)
-        return payloads
+        return passed.stored
 
     async def _check_device(self, error: Exception) -> None:
         """After a failed pass, encode silence: if that fails too, the cause is not the job.
@@ -258,33 +223,9 @@ class EncodeWorker:
             log.error("a pass failed: %s", error)
             raise ProcessFailed(f"the encoder fails on silence too: {again}") from error
 
-    def _forward(self, jobs: Sequence[_Job]) -> tuple[list[Bytes], dict[str, torch.Tensor]]:
-        """Convolve each new block once, then encode all windows in one pass (encoder's thread)."""
-        new = {
-            block.key: MelBlock(
-                np.frombuffer(block.log_mel, np.float32).reshape(block.frames, BINS),
-                job.window.floor,
-            )
-            for job in jobs
-            for block, output in zip(job.window.blocks, job.outputs, strict=True)
-            if output is None and block.log_mel is not None
-        }
-        convolved: dict[str, torch.Tensor] = {}
-        if new:
-            convolved = dict(zip(new, self._encoder.convolve(list(new.values())), strict=True))
-        windows = [
-            [
-                convolved[block.key] if output is None else output
-                for block, output in zip(job.window.blocks, job.outputs, strict=True)
-            ]
-            for job in jobs
-            if job.attends
-        ]
-        attended = iter(self._encoder.attend(windows) if windows else ())
-        return [_payload(next(attended)) if j.attends else _NOTHING for j in jobs], convolved
 
-
-def _payload(embeddings: torch.Tensor) -> Bytes:
-    check_finite(embeddings)
-    flat: Bytes = embeddings.contiguous().cpu().view(torch.uint8).numpy().reshape(-1)
-    return flat
+def _reserved(stored: Stored) -> Reservation:
+    """Return the slot of a window that was encoded. Raises Overloaded if there was none for it."""
+    if isinstance(stored, Reservation):
+        return stored
+    raise Overloaded(str(stored))

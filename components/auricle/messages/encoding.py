@@ -76,8 +76,9 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
 class WindowRef(msgspec.Struct, frozen=True):
     """Where a window's `length` embeddings can be read until its lease expires.
 
-    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` (bytes), `device`
-    and `memory` the slot with its header; `generation` the slot's content.
+    `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` (bytes), `device` and
+    `memory` say where the embeddings are, `header` is the address of their header, which is in host
+    memory; `slot` and `generation` are its content's.
     """
 
     key: str
@@ -90,6 +91,7 @@ class WindowRef(msgspec.Struct, frozen=True):
     size: int
     device: int
     memory: str
+    header: int
     slot: int
     generation: int
     lease: int

@@ -13,8 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
+from auricle.embeddings.layout import HEADER_BYTES
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
@@ -92,8 +94,7 @@ class WindowFetcher:
     def _condemn_wrong(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
         """Evict those of a request's slots whose header is not as it was when they landed."""
         for key, slot in slots.items():
-            memory, length = self._slab.slot(slot.index), wanted[key].length
-            wrong = self._slab.layout.matches(memory, key, slot.generation, length)
+            wrong = self._slab.mismatch(slot.index, key, slot.generation, wanted[key].length)
             if wrong is not None:
                 log.error("landing slot %d was evicted: %s", slot.index, wrong)
                 self.table.condemn(slot.index, slot.generation)
@@ -164,6 +165,7 @@ class WindowFetcher:
                     window.key, window.length, partial=window.partial
                 )
                 self._landing[window.key] = landed
+                self._slab.invalidate(taken[window.key].index)
             # No `await` until here: of several requests for a window, one reads it.
             yield taken
         finally:
@@ -188,7 +190,7 @@ class WindowFetcher:
                     f"this PD worker runs {self._fingerprint} as {self._dtype}"
                 )
                 raise WindowsMissing((window.key,), what)
-            expected = self._slab.layout.content_bytes(window.length)
+            expected = self._slab.layout.payload_bytes(window.length)
             if (ref.key, ref.length, ref.size) != (window.key, window.length, expected):
                 raise WindowsMissing((window.key,), "its ref is of another window or size")
         return refs
@@ -200,7 +202,7 @@ class WindowFetcher:
         reserved: dict[str, Slot],
         slots: dict[str, Slot],
     ) -> int:
-        """Read all windows of one encode worker in one transfer, into their reserved slots."""
+        """Read all windows of one encode worker at once, into their reserved slots."""
         began = time.monotonic()
         try:
             await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
@@ -218,7 +220,7 @@ class WindowFetcher:
         self._on_read(time.monotonic() - began)
         if spoiled:
             raise WindowsSpoiled(tuple(spoiled), "; ".join(spoiled.values()))
-        return sum(ref.size for ref in refs)
+        return sum(self._slab.layout.content_bytes(ref.length) for ref in refs)
 
     async def _transfer(
         self, refs: list[WindowRef], slots: list[Slot], reserved: dict[str, Slot]
@@ -226,9 +228,9 @@ class WindowFetcher:
         request = ReadRequest(
             agent=refs[0].agent,
             agent_metadata=refs[0].agent_metadata,
-            remote=tuple(Region(r.address, r.size, r.device, r.memory) for r in refs),
-            local=tuple(
-                self._slab.slot_region(s.index, r.length) for s, r in zip(slots, refs, strict=True)
+            steps=in_two_steps(
+                [_place(ref) for ref in refs],
+                [self._slab.place(s.index, r.length) for s, r in zip(slots, refs, strict=True)],
             ),
             notice=_notice(refs),
             deadline_seconds=self._deadline_seconds,
@@ -259,10 +261,8 @@ class WindowFetcher:
 
     def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
         """Verify a slot's content, then replace the generation by that of this slab."""
-        memory = self._slab.slot(slot.index)
-        layout = self._slab.layout
-        layout.verify(memory, window.key, ref.generation, window.length)
-        layout.restamp(memory, slot.generation)
+        self._slab.verify(slot.index, window.key, ref.generation, window.length)
+        self._slab.restamp(slot.index, slot.generation)
         self.table.fill(slot)
 
 
@@ -283,3 +283,9 @@ def _leases(windows: Sequence[DecodeWindow]) -> dict[tuple[str, int], WindowRef]
 def _notice(refs: Sequence[WindowRef]) -> bytes:
     """Return the notification that ends the leases of `refs`."""
     return ",".join(str(ref.lease) for ref in refs).encode()
+
+
+def _place(ref: WindowRef) -> Place:
+    return Place(
+        Region(ref.address, ref.size, ref.device, ref.memory), Region(ref.header, HEADER_BYTES)
+    )

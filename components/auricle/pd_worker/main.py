@@ -10,6 +10,8 @@ import uuid
 from contextlib import suppress
 from functools import partial
 
+import numpy as np
+
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
@@ -52,7 +54,7 @@ async def run(settings: PdWorkerSettings) -> None:
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
     slab = HostSlab.create_shared(layout, settings.landing_slots)
-    endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.region)
+    endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions)
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
     engine = kv_directory = None
@@ -155,8 +157,8 @@ async def _warm_up(
     """Decode a window of zeros, through the connector and all else that requests use."""
     key = uuid.uuid4().hex + tenant_mark("warm-up")
     slot = fetcher.table.allocate(key, length, partial=True)
-    payload = slab.slot(slot.index)[: length * slab.layout.row_bytes] * 0
-    slab.layout.write(slab.slot(slot.index), key, slot.generation, payload)
+    payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
+    slab.write(slot.index, key, slot.generation, payload)
     window = PlacedWindow(key, slot.index, slot.generation, length)
     await engine.generate(
         "warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8,

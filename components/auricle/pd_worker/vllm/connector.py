@@ -26,7 +26,7 @@ from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
-from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
+from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.pd_worker.vllm.listeners import refuse_connections
 
@@ -94,8 +94,7 @@ class LandingSlabConnector(ECConnectorBase):
     def _check(self, key: str, location: Location, length: int) -> str | None:
         if not 0 <= location.slot < self._slab.count:
             return f"slot {location.slot} is outside the slab"
-        memory = self._slab.slot(location.slot)
-        return self._slab.layout.matches(memory, key, location.generation, length)
+        return self._slab.mismatch(location.slot, key, location.generation, length)
 
     def take_unavailable_requests(self) -> set[str]:
         """Return the requests that vLLM must fail, each of them once."""
@@ -135,12 +134,9 @@ class LandingSlabConnector(ECConnectorBase):
                 encoder_cache[key] = self._read(location)
 
     def _read(self, location: Location) -> torch.Tensor:
-        layout = self._slab.layout
-        memory = self._slab.slot(location.slot)[
-            HEADER_BYTES : layout.content_bytes(location.length)
-        ]
-        values = torch.from_numpy(memory.copy()).view(self._dtype)
-        return values.view(location.length, layout.width).to(self._device)
+        memory = self._slab.payload(location.slot, location.length).copy()
+        values = torch.from_numpy(memory).view(self._dtype)
+        return values.view(location.length, self._slab.layout.width).to(self._device)
 
     def save_caches(
         self, encoder_cache: dict[str, torch.Tensor], mm_hash: str, **kwargs: Any

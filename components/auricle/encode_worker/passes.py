@@ -1,0 +1,124 @@
+"""One pass of the encoder: from the features of a batch to embeddings in published slots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from auricle.audio.constants import BINS
+from auricle.checkpoint.geometry import Geometry
+from auricle.embeddings.layout import Bytes
+from auricle.encode_worker.canary import check_finite
+from auricle.encode_worker.encoder import Encoder, MelBlock
+from auricle.encode_worker.store import EmbeddingStore, Reservation
+from auricle.errors import Overloaded
+from auricle.messages import WindowFeatures
+
+
+@dataclass(frozen=True)
+class Job:
+    """A window and the cached conv output, or None, of each of its blocks.
+
+    A job with `attends` False runs the conv stack only.
+    """
+
+    window: WindowFeatures
+    outputs: list[torch.Tensor | None]
+    attends: bool = True
+    trace: str = ""
+    submitted: float = 0.0  # monotonic seconds
+
+
+# What became of a job: its window's slot, why there was none for it, or None if it had no need.
+Stored = Reservation | Overloaded | None
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a pass did: what became of each job, and the new conv outputs by block key."""
+
+    stored: list[Stored]
+    convolved: dict[str, torch.Tensor]
+
+
+class EncoderPass:
+    """Runs batches of jobs; for the encoder's thread only."""
+
+    def __init__(self, encoder: Encoder, store: EmbeddingStore, geometry: Geometry) -> None:
+        self._encoder = encoder
+        self._store = store
+        self._geometry = geometry
+
+    def run(self, jobs: Sequence[Job]) -> Passed:
+        """Convolve each new block once, then encode all windows at once and publish them.
+
+        A window for which there is no slot is not encoded, and disturbs no other. Raises whatever
+        the device raises; no slot is reserved then.
+        """
+        stored: list[Stored] = []
+        try:
+            for job in jobs:
+                stored.append(self._reserved(job))
+            convolved = self._convolve(jobs)
+            self._attend(jobs, stored, convolved)
+        except BaseException:
+            self._store.abandon(one for one in stored if isinstance(one, Reservation))
+            raise
+        return Passed(stored, convolved)
+
+    def _reserved(self, job: Job) -> Stored:
+        if not job.attends:
+            return None
+        window = job.window
+        try:
+            return self._store.reserve(
+                window.key,
+                self._geometry.embeddings(window.frames),
+                partial=window.partial,
+                supersedes=window.supersedes,
+                now=time.monotonic(),
+            )
+        except Overloaded as error:
+            return error
+
+    def _convolve(self, jobs: Sequence[Job]) -> dict[str, torch.Tensor]:
+        new = {
+            block.key: MelBlock(
+                np.frombuffer(block.log_mel, np.float32).reshape(block.frames, BINS),
+                job.window.floor,
+            )
+            for job in jobs
+            for block, output in zip(job.window.blocks, job.outputs, strict=True)
+            if output is None and block.log_mel is not None
+        }
+        if not new:
+            return {}
+        return dict(zip(new, self._encoder.convolve(list(new.values())), strict=True))
+
+    def _attend(
+        self, jobs: Sequence[Job], stored: Sequence[Stored], convolved: dict[str, torch.Tensor]
+    ) -> None:
+        reserved: list[Reservation] = []
+        windows: list[list[torch.Tensor]] = []
+        for job, one in zip(jobs, stored, strict=True):
+            if not isinstance(one, Reservation):
+                continue
+            reserved.append(one)
+            blocks = zip(job.window.blocks, job.outputs, strict=True)
+            windows.append([convolved[b.key] if out is None else out for b, out in blocks])
+        if reserved:
+            payloads = _payloads(self._encoder.attend(windows))
+            self._store.publish(list(zip(reserved, payloads, strict=True)))
+
+
+def _payloads(embeddings: Sequence[torch.Tensor]) -> list[Bytes]:
+    """Return the bytes of each window's embeddings, on the host: one check and copy for all."""
+    together = torch.cat(list(embeddings))
+    check_finite(together)
+    flat: Bytes = together.cpu().view(torch.uint8).numpy().reshape(-1)
+    sizes = [one.numel() * one.element_size() for one in embeddings]
+    return np.split(flat, np.cumsum(sizes)[:-1])
