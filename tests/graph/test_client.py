@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
+import json
 import re
 import sys
 import threading
@@ -12,10 +13,14 @@ import time
 import types
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, redirect_stdout
+from pathlib import Path
 from typing import Any
 
+import jiwer
+import jsonschema
 import numpy as np
 import pytest
+import websockets
 
 from auricle.audio.pcm import to_int16
 from auricle.client import (
@@ -30,7 +35,7 @@ from auricle.client import (
     StreamEvent,
     SyncClient,
 )
-from tests import recordings
+from tests import browser, recordings
 from tests.server import ROOT, Server
 
 pytestmark = pytest.mark.end_to_end
@@ -147,6 +152,34 @@ def test_leaving_early_leaves_no_thread(server: Server) -> None:
         if thread.name.startswith("auricle-client"):
             thread.join(DEADLINE_SECONDS)
     assert threading.active_count() <= before
+
+
+async def test_every_message_on_the_wire_is_as_published(server: Server) -> None:
+    document = json.loads((ROOT / "docs/asyncapi.json").read_text())
+    schemas = document["components"]["schemas"]
+    told = [one["$ref"].rsplit("/", 1)[1] for one in document["operations"]["tell"]["messages"]]
+    kinds = {schemas[name]["properties"]["type"]["const"]: schemas[name] for name in told}
+    url = server.url.replace("http", "ws") + document["channels"]["stream"]["address"]
+    seen = set()
+    for start in ({"sample_rate": 16_000, "chunk_ms": 320}, {"sample_rate": 16_000, "mood": 1}):
+        async with asyncio.timeout(DEADLINE_SECONDS), websockets.connect(url) as socket:
+            await socket.send(json.dumps({"type": "start", **start}))
+            await socket.send(HELLO.astype("<i2").tobytes())
+            await socket.send('{"type": "end"}')
+            async for text in socket:
+                message = json.loads(text)
+                seen.add(message["type"])
+                schema = kinds[message["type"]] | {"components": {"schemas": schemas}}
+                jsonschema.Draft202012Validator(schema).validate(message)
+                assert message.keys() <= schema["properties"].keys()
+    assert {"ready", "speech_started", "final", "done", "error"} <= seen
+
+
+@browser.needs_node
+async def test_a_browser_gets_the_words(server: Server, tmp_path: Path) -> None:
+    events = await browser.transcribed(server.url, HELLO.astype("<i2").tobytes(), tmp_path)
+    assert [events[0]["type"], events[-1]["type"]] == ["ready", "done"]
+    assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
 
 
 def a_sound_card() -> types.ModuleType:
