@@ -12,7 +12,7 @@ import threading
 import time
 import types
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, redirect_stdout
+from contextlib import aclosing, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,17 +161,20 @@ async def test_every_message_on_the_wire_is_as_published(server: Server) -> None
     kinds = {schemas[name]["properties"]["type"]["const"]: schemas[name] for name in told}
     url = server.url.replace("http", "ws") + document["channels"]["stream"]["address"]
     seen = set()
-    for start in ({"sample_rate": 16_000, "chunk_ms": 320}, {"sample_rate": 16_000, "mood": 1}):
+    for field in ({"chunk_ms": 320}, {"mood": "good"}):
         async with asyncio.timeout(DEADLINE_SECONDS), websockets.connect(url) as socket:
-            await socket.send(json.dumps({"type": "start", **start}))
-            await socket.send(HELLO.astype("<i2").tobytes())
-            await socket.send('{"type": "end"}')
-            async for text in socket:
-                message = json.loads(text)
-                seen.add(message["type"])
-                schema = kinds[message["type"]] | {"components": {"schemas": schemas}}
-                jsonschema.Draft202012Validator(schema).validate(message)
-                assert message.keys() <= schema["properties"].keys()
+            # A session that is refused is closed before its client is heard out.
+            with suppress(websockets.ConnectionClosedError):
+                await socket.send(json.dumps({"type": "start", "sample_rate": 16_000, **field}))
+                await socket.send(HELLO.astype("<i2").tobytes())
+                await socket.send('{"type": "end"}')
+            with suppress(websockets.ConnectionClosedError):
+                async for line in socket:
+                    message = json.loads(line)
+                    seen.add(message["type"])
+                    schema = kinds[message["type"]] | {"components": {"schemas": schemas}}
+                    jsonschema.Draft202012Validator(schema).validate(message)
+                    assert message.keys() <= schema["properties"].keys()
     assert {"ready", "speech_started", "final", "done", "error"} <= seen
 
 

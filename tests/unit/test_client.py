@@ -21,6 +21,7 @@ import pytest
 
 import auricle.client
 from auricle.client import (
+    AuricleError,
     BadRequest,
     Client,
     ConnectionLost,
@@ -347,3 +348,42 @@ async def test_the_synchronous_client_works_beside_an_event_loop() -> None:
 
         await asyncio.to_thread(leave)
     assert not [t for t in threading.enumerate() if t.name == "auricle-client-loop"]
+
+
+class Ends(BaseException):
+    """What no handler of errors expects."""
+
+
+async def test_a_source_that_ends_in_another_way_does_not_leave_its_session_waiting() -> None:
+    def interrupted() -> Iterator[bytes]:
+        yield bytes(2)
+        raise Ends
+
+    async def cancelled() -> AsyncIterator[bytes]:
+        yield bytes(2)
+        raise asyncio.CancelledError
+
+    async def session(connection: Connection) -> None:
+        await connection.start()
+        await connection.ready(0)
+        await connection.socket.wait_closed()
+
+    async with serving(session, session) as url, asyncio.timeout(30):
+        with pytest.raises(RuntimeError, match="ended with Ends"):
+            async for _ in Client(url).stream(interrupted()):
+                pass
+        with pytest.raises(RuntimeError, match="source of the audio was cancelled"):
+            async for _ in Client(url).stream(cancelled()):
+                pass
+
+
+@pytest.mark.parametrize("said", ["[1]", "{nonsense", '{"type": 7}', '{"type": "ready"}'])
+async def test_a_server_of_another_kind_is_an_error_of_ours(said: str) -> None:
+    async def session(connection: Connection) -> None:
+        await connection.start()
+        await connection.socket.send(said)
+        await connection.socket.wait_closed()
+
+    async with serving(session) as url:
+        with pytest.raises(AuricleError, match="the server sent"):
+            await anext(Client(url).stream(BYTES))

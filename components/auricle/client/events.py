@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from auricle.errors import AuricleError
+
 
 class Usage(msgspec.Struct, frozen=True):
     """What the session has cost, counted on its last connection, but for `audio_ms`."""
@@ -77,11 +79,15 @@ _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 def typed(message: Mapping[str, Any]) -> StreamEvent | None:
     """Return a server's message as an event; None for a kind that a newer server may send.
 
-    Fields that this version does not know are left out.
+    Fields that this version does not know are left out. Raises AuricleError if one that it knows is
+    missing or of another type.
     """
     if message.get("type") not in _KINDS:
         return None
-    event: StreamEvent = msgspec.convert(message, StreamEvent)
+    try:
+        event: StreamEvent = msgspec.convert(message, StreamEvent)
+    except msgspec.ValidationError as error:
+        raise AuricleError(f"the server sent a message of another form: {error}") from None
     return event
 
 

@@ -151,7 +151,7 @@ class ReconnectingSession:
         try:
             await socket.send(json.dumps(self._first()))
             while True:
-                event = json.loads(await _receive(socket, sending))
+                event = _message(await _receive(socket, sending))
                 kind = event["type"]
                 if kind == "error":
                     after = event.get("retry_after_seconds", 0.0)
@@ -236,6 +236,18 @@ class ReconnectingSession:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _message(text: str) -> Message:
+    """Return a message of the server. Raises AuricleError if it is none of our protocol."""
+    try:
+        message: Message = json.loads(text)
+        kind = message["type"]
+    except (ValueError, TypeError, KeyError):
+        kind = None
+    if not isinstance(kind, str):
+        raise AuricleError("the server sent something that is no message of auricle's protocol")
+    return message
 
 
 async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:

@@ -175,10 +175,17 @@ def _answer(
             if iterator is None:
                 iterator = iter(items)
             item = next(iterator, item)
-        except Exception as error:  # the caller's own; told where the events are read
-            failed = error
+        except BaseException as error:  # the caller's own; told where the events are read
+            failed = _passable(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(tell, answer, item, failed)
     close = getattr(iterator, "close", None)
     if close is not None:
         close()
+
+
+def _passable(error: BaseException) -> Exception:
+    """Return an error that can be raised on an event loop, where some would mean something else."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"the source of the audio ended with {error!r}")

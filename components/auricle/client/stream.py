@@ -123,6 +123,10 @@ async def _feed(kept: KeptAudio, audio: Audio, *, live: bool) -> None:
                         spoken = began + position / audio.rate
                         await asyncio.sleep(max(0.0, spoken - loop.time()))
                     await kept.put(part)
+    except asyncio.CancelledError:
+        # The session is over; or the source was cancelled, and the session would wait for it.
+        kept.fail(RuntimeError("the source of the audio was cancelled"))
+        raise
     except Exception as error:  # it is the caller's, who hears of it where the events are read
         kept.fail(error)
     else:

@@ -72,13 +72,13 @@ async def _close(events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock) 
 class _LoopThread:
     """An event loop in a thread of its own, for as long as the block lasts."""
 
-    def __init__(self) -> None:
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="auricle-client-loop", daemon=True)
-
     def __enter__(self) -> _LoopThread:
+        # Made here, where an error is heard: the thread could only die of it.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._serve, name="auricle-client-loop", daemon=True)
         self._thread.start()
-        self._started.wait()
         return self
 
     def __exit__(
@@ -99,9 +99,5 @@ class _LoopThread:
             running.cancel()
 
     def _serve(self) -> None:
-        asyncio.run(self._until_over())
-
-    async def _until_over(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        self._started.set()
-        await self._over.wait()
+        with self._runner:
+            self._runner.run(self._over.wait())
