@@ -1,4 +1,4 @@
-"""Writes what other languages need of `/v1/audio/stream`: `make interfaces`."""
+"""Writes what is published of the ways in, and generated from their code: `make interfaces`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from auricle.frontend.stream.asyncapi import asyncapi, names, schemas
 from auricle.rendering.typescript import declarations
+from auricle.rendering.ways import ways_page
 
 _HEADER = "// Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.\n\n"
 
@@ -16,6 +17,7 @@ def interfaces() -> dict[Path, str]:
     client, server = names()
     unions = {"ClientMessage": client, "StreamEvent": server}
     return {
+        Path("docs/ways_in.md"): ways_page(),
         Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
         Path("examples/browser/messages.d.ts"): _HEADER + declarations(schemas(), unions),
     }
