@@ -36,6 +36,12 @@ def listened(**options: str) -> ListenOptions:
     return parse_options(urlencode({"encoding": "linear16", "sample_rate": "16000", **options}))
 
 
+def heeded(option: str, value: str) -> bool:
+    """Whether an option of `/v1/listen` has an effect, and not only a warning."""
+    options = listened(**{option: value})
+    return options != listened() and not options.warnings
+
+
 def realtime_input(**fields: object) -> SessionConfig:
     return SessionConfig().updated({"audio": {"input": fields}})
 
@@ -66,12 +72,12 @@ PROOFS: dict[tuple[str, str], Callable[[str], object]] = {
     ("/v1/realtime", "keywords"): lambda word: (
         realtime_input(transcription={word: "Ada"}).audio.input.transcription.prompt == "Ada"
     ),
-    ("/v1/listen", "partials"): lambda word: listened(**{word: "true"}).interim_results,
+    ("/v1/listen", "partials"): lambda word: heeded(word, "true"),
     ("/v1/listen", "turns"): lambda word: Replies("request", "demo").results(
         "", 0, 1, is_final=True, speech_final=True
     )[word],
-    ("/v1/listen", "language"): lambda word: listened(**{word: "en"}).language == "en",
-    ("/v1/listen", "keywords"): lambda word: listened(**{word: "Ada"}).context == "Ada",
+    ("/v1/listen", "language"): lambda word: heeded(word, "en"),
+    ("/v1/listen", "keywords"): lambda word: heeded(word, "Ada"),
     ("/v1/audio/transcriptions", "committed"): lambda word: form(word, "true").stream,
     ("/v1/audio/transcriptions", "language"): lambda word: form(word, "en").language == "en",
     ("/v1/audio/transcriptions", "keywords"): lambda word: form(word, "Ada").prompt == "Ada",
