@@ -10,7 +10,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 
@@ -74,6 +74,10 @@ lint: setup-dev
 audit: setup-dev
 	$(BIN)/python requirements/audit.py $(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
+
+# docs/asyncapi.json and the TypeScript types of examples/browser, from the code.
+interfaces: setup
+	$(BIN)/python -m auricle.rendering.interfaces
 
 # About 90 minutes on two idle cores; resumes from build/demo when interrupted.
 train-demo: setup-dev

@@ -22,31 +22,47 @@ def test_a_start_with_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "param"),
     [
-        (None, "send a JSON start first"),
-        ("{nonsense", "first message must be a JSON start"),
-        ('{"type": "end"}', "first message must be a JSON start"),
-        ('{"type": "start"}', "sample_rate"),
-        (start(sample_rate="fast"), "sample_rate"),
-        (start(sample_rate=1), "sample_rate 1 is outside 4000 to 192000 Hz"),
-        (start(sample_rate=10**9), "outside 4000 to 192000 Hz"),
+        (None, "send a JSON start first", None),
+        ("{nonsense", "first message must be a JSON start", None),
+        ('{"type": "end"}', "first message must be a JSON start", "type"),
+        ('{"type": "start"}', "sample_rate", "sample_rate"),
+        (start(sample_rate="fast"), "sample_rate", "sample_rate"),
+        (start(sample_rate=1), "sample_rate 1 is outside 4000 to 192000 Hz", "sample_rate"),
+        (start(sample_rate=10**9), "outside 4000 to 192000 Hz", "sample_rate"),
         (
             start(encoding="opus"),
             "unknown encoding 'opus'; supported: pcm_s16le, pcm_mulaw, pcm_alaw",
+            "encoding",
         ),
-        (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000"),
-        (start(sampel_rate=8000), "sampel_rate"),
-        (start(context="x" * 2001), "at most 2000"),
-        (start(endpointing={"threshold": 2}), "endpointing.threshold 2 is outside 0.05 to 0.95"),
-        (start(endpointing={"min_silence_ms": 1}), "min_silence_ms 1 is outside 100 to 10000"),
-        (start(endpointing={"pre_roll_ms": -1}), "pre_roll_ms -1 is outside 0 to 2000"),
-        (start(endpointing={"silence": 1}), "silence"),
+        (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000", "chunk_ms"),
+        (start(sampel_rate=8000), "sampel_rate", "sampel_rate"),
+        (start(context="x" * 2001), "at most 2000", "context"),
+        (
+            start(endpointing={"threshold": 2}),
+            "endpointing.threshold 2 is outside 0.05 to 0.95",
+            "endpointing.threshold",
+        ),
+        (
+            start(endpointing={"min_silence_ms": 1}),
+            "min_silence_ms 1 is outside 100 to 10000",
+            "endpointing.min_silence_ms",
+        ),
+        (
+            start(endpointing={"pre_roll_ms": -1}),
+            "pre_roll_ms -1 is outside 0 to 2000",
+            "endpointing.pre_roll_ms",
+        ),
+        (start(endpointing={"silence": 1}), "silence", "endpointing.silence"),
     ],
 )
-def test_a_wrong_first_message_is_told_what_would_be_right(text: str | None, said: str) -> None:
-    with pytest.raises(ProtocolError, match=said):
+def test_a_wrong_first_message_is_told_what_would_be_right(
+    text: str | None, said: str, param: str | None
+) -> None:
+    with pytest.raises(ProtocolError, match=said) as refused:
         protocol.parse_start(text)
+    assert refused.value.param == param
 
 
 def test_a_session_sets_its_own_endpointing_and_inherits_the_rest() -> None:

@@ -3,90 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 import pytest
-import websockets
-from websockets.asyncio.server import Server, ServerConnection, serve
 
+from auricle.client import ConnectionLost
 from auricle.client.kept_audio import KeptAudio
 from auricle.client.stream import Event, stream_file
-from auricle.errors import AuricleError, BadRequest, Overloaded, WorkerUnavailable
+from auricle.errors import BadRequest, Overloaded
+from tests.unit.stream_server import Connection, final, serving
 
 pytestmark = pytest.mark.unit
 SAMPLES = np.arange(40_000, dtype=np.float32) / 40_000
 PCM = np.round(SAMPLES * 32768).astype("<i2").tobytes()
-READY: Event = {"type": "ready", "session": "s", "model": "demo", "chunk_ms": 640}
-Script = Callable[["Connection"], Awaitable[None]]
-
-
-class Connection:
-    """A server's side of one connection, which does what a test says."""
-
-    def __init__(self, socket: ServerConnection) -> None:
-        self.socket = socket
-        assert socket.request is not None
-        self.path = socket.request.path
-
-    async def start(self) -> Event:
-        return dict(json.loads(await self.socket.recv()))
-
-    async def say(self, kind: str, token: int | None = None, **fields: Any) -> None:
-        resume = {} if token is None else {"resume": {"token": f"t{token}", "from_sample": token}}
-        await self.socket.send(json.dumps({"type": kind, **fields, **resume}))
-
-    async def ready(self, token: int | None = None) -> None:
-        await self.say("ready", token, **{k: v for k, v in READY.items() if k != "type"})
-
-    async def audio(self) -> bytes:
-        """All audio up to the end message."""
-        found = b""
-        while isinstance(message := await self.socket.recv(), bytes):
-            found += message
-        assert json.loads(message) == {"type": "end"}
-        return found
-
-    def cut(self) -> None:
-        self.socket.transport.abort()
-
-
-@asynccontextmanager
-async def serving(*scripts: Script, refuse: list[HTTPStatus] | None = None) -> AsyncIterator[str]:
-    """A server that runs one script per connection, after refusing some handshakes."""
-    left, refusals, failed = list(scripts), [] if refuse is None else refuse, []
-
-    async def handle(socket: ServerConnection) -> None:
-        try:
-            await left.pop(0)(Connection(socket))
-        except websockets.ConnectionClosed:
-            pass
-        except Exception as error:
-            failed.append(error)
-            raise
-
-    def door(socket: ServerConnection, _request: object) -> Any:
-        return socket.respond(refusals.pop(0), "full") if refusals else None
-
-    server: Server
-    async with serve(handle, "127.0.0.1", 0, process_request=door) as server:
-        host, port = next(iter(server.sockets)).getsockname()[:2]
-        yield f"http://{host}:{port}"
-    assert not failed
-    assert not left, "a connection that was expected did not come"
 
 
 async def streamed(url: str | list[str], **options: Any) -> list[Event]:
     async with asyncio.timeout(30):
         return [e async for e in stream_file(url, SAMPLES, live=False, **options)]
-
-
-def final(segment: int, text: str) -> dict[str, Any]:
-    return {"segment": segment, "text": text, "start_ms": 0, "end_ms": 1, "language": "English"}
 
 
 async def test_it_sends_again_what_the_last_message_says_and_tells_nobody_twice() -> None:
@@ -206,8 +142,9 @@ async def test_it_gives_up_in_time() -> None:
         await cut_after_ready(connection)
 
     async with serving(first, refuse=refuse) as url:
-        with pytest.raises(Overloaded, match="refused"):
+        with pytest.raises(ConnectionLost, match="not resumed within 2 s: ") as lost:
             await streamed(url, resume_seconds=2.0)
+    assert isinstance(lost.value.__cause__, Overloaded)
     assert len(refuse) < 99  # it has tried more than once
 
 
@@ -217,8 +154,9 @@ async def test_a_refused_token_is_the_end() -> None:
         await connection.say("error", code="resume_expired", message="too late")
 
     async with serving(cut_after_ready, refusing) as url:
-        with pytest.raises(AuricleError, match="too late"):
+        with pytest.raises(ConnectionLost, match="too late") as lost:
             await streamed(url)
+    assert lost.value.code == "resume_expired"
 
 
 async def test_addresses_are_checked() -> None:
@@ -245,7 +183,7 @@ async def test_what_was_sent_is_forgotten_beyond_a_limit_and_that_is_said() -> N
     packet = await kept.packet(200)
     assert packet is not None
     assert np.frombuffer(packet, "<i2").tolist() == [n for n in range(20, 30) for _ in range(10)]
-    with pytest.raises(WorkerUnavailable, match="from sample 50 is needed again"):
+    with pytest.raises(ConnectionLost, match="from sample 50 is needed again"):
         await kept.packet(50)
     kept.finish()
     assert await kept.packet(300) is None

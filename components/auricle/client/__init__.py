@@ -1,1 +1,57 @@
-"""The client of `auricle transcribe`: streaming and display."""
+"""The client library: live transcription, which outlives its connections, and recordings.
+
+See docs/client.md. It imports no part of a server.
+"""
+
+from auricle.client.client import Client
+from auricle.client.errors import ConnectionLost, ServerUnreachable
+from auricle.client.events import (
+    Done,
+    Final,
+    Partial,
+    Ready,
+    SpeechStarted,
+    SpeechStopped,
+    StreamEvent,
+    Usage,
+)
+from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
+from auricle.client.recordings import Segment, Transcript
+from auricle.client.sources import Pcm, Source
+from auricle.client.sync import SyncClient
+from auricle.errors import (
+    AuricleError,
+    BadRequest,
+    Forbidden,
+    Overloaded,
+    RateLimited,
+    Unauthorized,
+)
+
+__all__ = [
+    "AuricleError",
+    "BadRequest",
+    "Client",
+    "ConnectionLost",
+    "Done",
+    "Endpointing",
+    "Final",
+    "Forbidden",
+    "Overloaded",
+    "Partial",
+    "Pcm",
+    "RateLimited",
+    "Ready",
+    "Segment",
+    "ServerUnreachable",
+    "Source",
+    "SpeechStarted",
+    "SpeechStopped",
+    "StreamEvent",
+    "StreamOptions",
+    "SyncClient",
+    "TranscribeOptions",
+    "Transcript",
+    "Unauthorized",
+    "Usage",
+]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import websockets
 
-from auricle.errors import (
-    AuricleError,
-    BadRequest,
-    Overloaded,
-    RateLimited,
-    WorkerUnavailable,
-)
+from auricle.client.addresses import socket_address
+from auricle.client.errors import ServerUnreachable, refusal
 
 _OPEN_SECONDS = 10.0
 _PONG_SECONDS = 20.0
-_BUSY = {503: Overloaded, 429: RateLimited}
+_PATH = "/v1/audio/stream"
 
 
 async def connect(
@@ -26,10 +19,10 @@ async def connect(
 
     A `live` client notices a server that has vanished; another may get its pongs late. `resumes`
     asks to be let in as a session that was admitted before. Raises BadRequest for an address of
-    another form, WorkerUnavailable if the server cannot be reached, Overloaded or RateLimited if
-    it has no room now, and another AuricleError if it refuses.
+    another form, ServerUnreachable if nobody answers, Overloaded or RateLimited if the server has
+    no room now, and another AuricleError if it refuses.
     """
-    address = _socket_address(url) + ("?resume=true" if resumes else "")
+    address = socket_address(url, _PATH + ("?resume=true" if resumes else ""))
     try:
         return await websockets.connect(
             address,
@@ -41,26 +34,8 @@ async def connect(
             ping_timeout=_PONG_SECONDS if live else None,
         )
     except websockets.InvalidStatus as error:
-        kind = _BUSY.get(error.response.status_code, AuricleError)
-        raise kind(f"the server at {url} refused: {_reason(error)}") from None
+        response = error.response
+        after = response.headers.get("Retry-After")
+        raise refusal(url, response.status_code, bytes(response.body or b""), after) from None
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
-        raise WorkerUnavailable(f"no auricle server at {url}: {error}") from None
-
-
-def _socket_address(url: str) -> str:
-    """Return the WebSocket's URL. Raises BadRequest unless `url` is of HTTP or WebSocket."""
-    for begin, protocol in (("http", "ws"), ("https", "wss"), ("ws", "ws"), ("wss", "wss")):
-        if url.lower().startswith(f"{begin}://"):
-            return f"{protocol}://{url[len(begin) + 3 :].rstrip('/')}/v1/audio/stream"
-    raise BadRequest(
-        f"{url} is not the address of a server; "
-        "it must begin with http://, https://, ws:// or wss://"
-    )
-
-
-def _reason(error: websockets.InvalidStatus) -> str:
-    """Return the message of an error response, or its status."""
-    try:
-        return str(json.loads(error.response.body or b"")["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP status {error.response.status_code}"
+        raise ServerUnreachable(f"no auricle server at {url}: {error}") from None

@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from auricle.client.stream import Event
+from auricle.client.events import Final, Partial, StreamEvent
 
 
 class LiveText:
@@ -44,19 +44,19 @@ class LiveText:
         """Update the progress: `seconds` of audio have been sent."""
         self._progress.update(self._task, completed=seconds)
 
-    def event(self, event: Event) -> None:
+    def event(self, event: StreamEvent) -> None:
         """Show the text of an event; events without text are ignored."""
-        if event["type"] == "partial":
-            self._committed, self._partial = event["committed"], event["partial"]
-        elif event["type"] == "final":
-            self._finals.append(event["text"])
+        if isinstance(event, Partial):
+            self._committed, self._partial = event.committed, event.partial
+            self._print(event.audio_ms)
+        elif isinstance(event, Final):
+            self._finals.append(event.text)
             self._committed = self._partial = ""
-        if not self._console.is_terminal and event["type"] in ("partial", "final"):
-            self._console.print(self._line(event))
+            self._print(event.end_ms)
 
-    def _line(self, event: Event) -> Text:
-        at = event["audio_ms" if event["type"] == "partial" else "end_ms"] / 1000
-        return Text(f"{at:6.2f} s  ") + self._text()
+    def _print(self, at_ms: int) -> None:
+        if not self._console.is_terminal:
+            self._console.print(Text(f"{at_ms / 1000:6.2f} s  ") + self._text())
 
     def _text(self) -> Text:
         parts = [t for t in (*self._finals, self._committed.strip()) if t]

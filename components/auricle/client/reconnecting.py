@@ -14,17 +14,17 @@ import websockets
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.client.connection import connect
+from auricle.client.errors import ConnectionLost, reported
 from auricle.client.kept_audio import KeptAudio
 from auricle.errors import (
     AuricleError,
     Overloaded,
     RateLimited,
     WorkerUnavailable,
-    from_code,
 )
 from auricle.tasks import cancelled
 
-Event = dict[str, Any]
+Message = dict[str, Any]
 _EVENT_SECONDS = 120.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 3.0
 _TIMES = ("at_ms", "start_ms", "end_ms", "audio_ms")
@@ -44,7 +44,8 @@ class _Progress:
     """
 
     context: str
-    resume: Event | None = None
+    rate: int = SAMPLE_RATE
+    resume: Message | None = None
     offset: int = 0
     segments: int = 0
     texts: list[str] = field(default_factory=list)
@@ -56,7 +57,7 @@ class _Progress:
         """Where the audio that the server needs next begins."""
         return self.offset + (self.resume["from_sample"] if self.resume else 0)
 
-    def heard(self, event: Event) -> Event | None:
+    def heard(self, event: Message) -> Message | None:
         """Take an event; return it as the caller sees it, None if it is not for the caller."""
         self.resume = event.pop("resume", self.resume)
         kind = event["type"]
@@ -69,11 +70,11 @@ class _Progress:
             return None
         return self._shown(event)
 
-    def _shown(self, event: Event) -> Event:
+    def _shown(self, event: Message) -> Message:
         """Return the event with times and segment numbers counted from the first session."""
         for name in _TIMES:
             if name in event:
-                event[name] += self.offset * 1000 // SAMPLE_RATE
+                event[name] += self.offset * 1000 // self.rate
         if "segment" in event:
             event["segment"] += self.segments
         if event["type"] == "final":
@@ -84,10 +85,10 @@ class _Progress:
             event["text"] = " ".join(self.texts)
         return event
 
-    def _follow(self, left: Event) -> None:
+    def _follow(self, left: Message) -> None:
         """The server gives no tokens: go on in a new session."""
         self.context = left["context"]
-        self.offset += left["resume_ms"] * SAMPLE_RATE // 1000
+        self.offset += left["resume_ms"] * self.rate // 1000
         self.segments += self._finals
         self._finals = 0
 
@@ -98,7 +99,7 @@ class ReconnectingSession:
     def __init__(
         self,
         urls: Sequence[str],
-        start: Event,
+        start: Message,
         kept: KeptAudio,
         *,
         live: bool,
@@ -117,15 +118,16 @@ class ReconnectingSession:
         self._resume_seconds = resume_seconds
         self._on_sent = on_sent
         self._on_lost = on_lost
-        self._progress = _Progress(start.get("context", ""))
+        self._progress = _Progress(start.get("context", ""), start["sample_rate"])
         self._give_up: float | None = None  # on the loop's clock, while the session is not served
         self._pause = 0.0
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[Message, None]:
         """Yield the session's events, each once; the first is `ready`, the last `done`.
 
-        Raises WorkerUnavailable if no server can be reached, or none serves the session in time,
-        and another AuricleError if one refuses or fails, or sends nothing for 120 s.
+        Raises ServerUnreachable if nobody answers, ConnectionLost if a session that had begun was
+        not served again in time, SourceFailed, and another AuricleError if a server refuses or
+        fails, or sends nothing for 120 s.
         """
         while True:
             try:
@@ -136,25 +138,24 @@ class ReconnectingSession:
             except _Lost as lost:
                 self._on_lost(f"{lost}; resuming")
             except _LATER as error:
-                if self._give_up is None or self._now() > self._give_up:
+                if self._give_up is None:
                     raise
+                if self._now() > self._give_up:
+                    raise self._beyond(error) from error
                 await self._wait(error)
 
-    async def _of(self, socket: websockets.ClientConnection) -> AsyncGenerator[Event, None]:
+    async def _of(self, socket: websockets.ClientConnection) -> AsyncGenerator[Message, None]:
         """Yield one connection's events, until `done`. Raises _Lost if the session can go on."""
         progress = self._progress
         sending: asyncio.Task[None] | None = None
         try:
             await socket.send(json.dumps(self._first()))
             while True:
-                event = json.loads(await _receive(socket, sending))
+                event = _message(await _receive(socket, sending))
                 kind = event["type"]
                 if kind == "error":
-                    raise from_code(
-                        event["code"],
-                        event["message"],
-                        retry_after_seconds=event.get("retry_after_seconds", 0.0),
-                    )
+                    after = event.get("retry_after_seconds", 0.0)
+                    raise reported(event, event["message"], after)
                 shown = progress.heard(event)
                 if kind == "ready":
                     sending = asyncio.create_task(self._send(socket, progress.position))
@@ -169,7 +170,7 @@ class ReconnectingSession:
                     return
         except websockets.ConnectionClosed as error:
             if progress.resume is None:
-                raise WorkerUnavailable(f"the server closed the connection: {error}") from None
+                raise ConnectionLost(f"the server closed the connection: {error}") from None
             self._lost(f"the connection was lost ({error})")
         except TimeoutError:
             raise AuricleError(f"the server sent nothing for {_EVENT_SECONDS:g} s") from None
@@ -177,7 +178,7 @@ class ReconnectingSession:
             if sending is not None:
                 await cancelled([sending])
 
-    def _first(self) -> Event:
+    def _first(self) -> Message:
         start = self._start | {"context": self._progress.context}
         resume = self._progress.resume
         return start if resume is None else start | {"resume": resume}
@@ -206,6 +207,14 @@ class ReconnectingSession:
                     raise
         raise AssertionError("there is no server to connect to")
 
+    def _beyond(self, error: AuricleError) -> ConnectionLost:
+        """The session is given up, as the last attempt failed with `error`."""
+        lost = ConnectionLost(
+            f"the session was not resumed within {self._resume_seconds:g} s: {error}"
+        )
+        lost.retry_after_seconds = error.retry_after_seconds
+        return lost
+
     async def _wait(self, error: AuricleError) -> None:
         """Wait before the next attempt: longer each time, or as long as the server asks for."""
         longer = max(_FIRST_PAUSE_SECONDS, 2 * self._pause)
@@ -222,11 +231,23 @@ class ReconnectingSession:
             await socket.send(packet)
             position += len(packet) // 2
             self._kept.sent(position)
-            self._on_sent(position / SAMPLE_RATE)
+            self._on_sent(position / self._progress.rate)
         await socket.send(json.dumps({"type": "end"}))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _message(text: str) -> Message:
+    """Return a message of the server. Raises AuricleError if it is none of our protocol."""
+    try:
+        message: Message = json.loads(text)
+        kind = message["type"]
+    except (ValueError, TypeError, KeyError):
+        kind = None
+    if not isinstance(kind, str):
+        raise AuricleError("the server sent something that is no message of auricle's protocol")
+    return message
 
 
 async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:

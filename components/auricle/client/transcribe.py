@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -13,19 +12,18 @@ from typing import Any
 
 import httpx
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.audio.pcm import to_float
-from auricle.audio.recording import RecordingLimits, read_recording
+from auricle.audio.pcm import Int16
+from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
-from auricle.client.stream import Event, stream_file
-from auricle.errors import AuricleError, BadRequest
+from auricle.client.events import Done, plain
+from auricle.client.sources import file_blocks
+from auricle.errors import AuricleError
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 _DEFAULT_GRAPH = "graphs.e_pd:Frontend"
 _DEFAULT_CONFIG = Path("configs/demo.yaml")
 
@@ -50,40 +48,34 @@ async def transcribe(
     # With JSON, standard output has only events; everything else goes to standard error.
     console = Console(stderr=as_json)
     async with _server(url, console, quiet=as_json) as server:
+        client = Client(
+            [one.strip() for one in server.split(",")],
+            api_key=api_key,
+            on_lost=lambda line: print(f"auricle: {line}", file=sys.stderr),
+        )
+        text = ""
         with LiveText(console, len(samples) / SAMPLE_RATE) as display:
-            last: Event = {}
-            async for event in stream_file(
-                [one.strip() for one in server.split(",")],
+            async for event in client.stream(
                 samples,
                 live=live,
+                partials=live,
                 language=language,
                 context=context,
-                api_key=api_key,
                 on_sent=display.sent,
-                on_lost=lambda line: print(f"auricle: {line}", file=sys.stderr),
             ):
-                last = event
+                if isinstance(event, Done):
+                    text = event.text
                 if as_json:
-                    print(json.dumps(event), flush=True)
+                    print(json.dumps(plain(event)), flush=True)
                 elif live:
                     display.event(event)
         if not as_json and not (live and console.is_terminal):
-            console.print(last.get("text", ""), style="bold", highlight=False)
+            console.print(text, style="bold", highlight=False)
 
 
-def _samples(file: Path) -> npt.NDArray[np.float32]:
-    """Return the 16 kHz mono samples of a file in any format that the server accepts.
-
-    Raises BadRequest if the file does not exist or cannot be read or decoded.
-    """
-    if not file.is_file():
-        raise BadRequest(f"no such audio file: {file}")
-    try:
-        with file.open("rb") as opened:
-            blocks = read_recording(opened, file.name, RecordingLimits(seconds=math.inf))
-            return to_float(np.concatenate(list(blocks)))
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
+def _samples(file: Path) -> Int16:
+    """Return the 16 kHz mono samples of a file. Raises BadRequest if it cannot be used."""
+    return np.concatenate(list(file_blocks(file)))
 
 
 @contextlib.asynccontextmanager

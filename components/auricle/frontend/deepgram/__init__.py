@@ -1,1 +1,13 @@
 """Deepgram's protocols: `/v1/listen`, live and for recordings, and `/v2/listen` for turns."""
+
+from auricle.frontend.doors.capabilities import Capabilities
+
+CAPABILITIES = Capabilities(
+    way="WS /v1/listen",
+    page="deepgram.md",
+    partials="interim_results",
+    turns="speech_final",
+    language="language",
+    keywords="keyterm",
+    channels="multichannel",
+)

@@ -43,6 +43,17 @@ def json_fault(error: msgspec.DecodeError | RecursionError) -> str:
     return "it has a value that cannot be used"
 
 
+def json_field(error: msgspec.DecodeError | RecursionError) -> str | None:
+    """Return the path of the field that msgspec refused a JSON message for, if it was one."""
+    if not isinstance(error, msgspec.ValidationError):
+        return None
+    matched = _PATH.fullmatch(str(error))
+    said, path = (matched[1], matched["path"]) if matched else ("", None)
+    found = re.fullmatch(_JSON[0][0], said, re.DOTALL)
+    name = ".".join(part for part in (path, found and found[1]) if part)
+    return escaped(name) if name else None
+
+
 def _field_fault(said: str, path: str | None, found: str, words: str) -> str:
     if not words:
         field = escaped(f"{path}.{found}" if path else found)
@@ -119,4 +130,6 @@ def bounded(field: str, most: int) -> Callable[[str], str]:
 def check_text(field: str, text: str | None, most: int, kind: type[AuricleError]) -> None:
     """Raise `kind`, naming the field, if its text cannot be taken."""
     if text is not None and (wrong := fault(field, text, most)) is not None:
-        raise kind(wrong)
+        error = kind(wrong)
+        error.param = field
+        raise error

@@ -1,1 +1,14 @@
 """OpenAI's realtime transcription sessions, on `WS /v1/realtime` and behind Dynamo's frontend."""
+
+from auricle.frontend.doors.capabilities import Capabilities
+
+CAPABILITIES = Capabilities(
+    way="WS /v1/realtime",
+    page="realtime.md",
+    partials="auricle.transcription.partial",
+    committed="conversation.item.input_audio_transcription.delta",
+    turns="turn_detection",
+    language="language",
+    keywords="keywords",
+    confidence="item.input_audio_transcription.logprobs",
+)

@@ -1,1 +1,15 @@
 """`WS /v1/audio/stream`: auricle's own protocol, with committed and partial text."""
+
+from auricle.frontend.doors.capabilities import Capabilities
+
+CAPABILITIES = Capabilities(
+    way="WS /v1/audio/stream",
+    page="websocket.md",
+    partials="partial",
+    committed="committed",
+    turns="speech_stopped",
+    language="language",
+    keywords="context",
+    resume="resume",
+    features="log_mel",
+)

@@ -14,7 +14,7 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
-from auricle.frontend.doors.field_errors import check_text, json_fault
+from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
 from auricle.quoting import quoted
@@ -154,12 +154,14 @@ class GoingAwayReply(msgspec.Struct, frozen=True, tag="going_away", omit_default
 class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
     """The last message of a session that failed; `code` is an `AuricleError.code`.
 
-    `retry_after_seconds` is given if a retry may succeed after that time.
+    `retry_after_seconds` is given if a retry may succeed after that time, and `param` if a field
+    of `start` is wrong: its name.
     """
 
     code: str
     message: str
     retry_after_seconds: float = 0.0
+    param: str | None = None
 
 
 # What a client can resume the session after.
@@ -185,40 +187,54 @@ def parse_start(text: str | None) -> Start:
     try:
         start = _FIRST.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ProtocolError(
+        raise _wrong(
+            json_field(error),
             f"the first message must be a JSON start such as "
-            f'{{"type": "start", "sample_rate": 16000}}: {json_fault(error)}'
+            f'{{"type": "start", "sample_rate": 16000}}: {json_fault(error)}',
         ) from None
     check_text("context", start.context, CONTEXT, ProtocolError)
     check_text("language", start.language, LANGUAGE, ProtocolError)
     if start.encoding not in (*ENCODINGS, LOG_MEL):
         known = ", ".join((*ENCODINGS, LOG_MEL))
-        raise ProtocolError(f"unknown encoding {quoted(start.encoding)}; supported: {known}")
+        raise _wrong("encoding", f"unknown encoding {quoted(start.encoding)}; supported: {known}")
     if start.encoding == LOG_MEL:
         _check_features(start)
     if not MIN_RATE <= start.sample_rate <= MAX_RATE:
-        raise ProtocolError(
-            f"sample_rate {quoted(start.sample_rate)} is outside {MIN_RATE} to {MAX_RATE} Hz"
+        raise _wrong(
+            "sample_rate",
+            f"sample_rate {quoted(start.sample_rate)} is outside {MIN_RATE} to {MAX_RATE} Hz",
         )
     if start.chunk_ms is not None and not MIN_CHUNK_MS <= start.chunk_ms <= MAX_CHUNK_MS:
-        raise ProtocolError(
-            f"chunk_ms {quoted(start.chunk_ms)} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}"
+        raise _wrong(
+            "chunk_ms",
+            f"chunk_ms {quoted(start.chunk_ms)} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}",
         )
     _check_endpointing(start.endpointing)
     return start
 
 
+def _wrong(param: str | None, message: str) -> ProtocolError:
+    """Return the error of a field of `start`."""
+    error = ProtocolError(message)
+    error.param = param
+    return error
+
+
 def _check_features(start: Start) -> None:
     if start.sample_rate != SAMPLE_RATE:
-        raise ProtocolError(
-            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {quoted(start.sample_rate)}"
+        raise _wrong(
+            "sample_rate",
+            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {quoted(start.sample_rate)}",
         )
     if start.feature_dtype not in DTYPES:
-        raise ProtocolError(
-            f"unknown feature_dtype {quoted(start.feature_dtype)}; supported: {', '.join(DTYPES)}"
+        raise _wrong(
+            "feature_dtype",
+            f"unknown feature_dtype {quoted(start.feature_dtype)}; supported: {', '.join(DTYPES)}",
         )
     if start.endpointing != Endpointing():
-        raise ProtocolError(f"endpointing has no effect with {LOG_MEL}: the client marks speech")
+        raise _wrong(
+            "endpointing", f"endpointing has no effect with {LOG_MEL}: the client marks speech"
+        )
 
 
 def _check_endpointing(wanted: Endpointing) -> None:
@@ -229,7 +245,8 @@ def _check_endpointing(wanted: Endpointing) -> None:
     )
     for name, value, low, high in limits:
         if value is not None and not low <= value <= high:
-            raise ProtocolError(f"endpointing.{name} {value:g} is outside {low:g} to {high:g}")
+            field = f"endpointing.{name}"
+            raise _wrong(field, f"{field} {value:g} is outside {low:g} to {high:g}")
 
 
 def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:

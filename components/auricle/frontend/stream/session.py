@@ -53,8 +53,8 @@ class StreamProtocol:
     @staticmethod
     def error(error: AuricleError) -> str:
         """Return the last message of a session that failed."""
-        after = error.retry_after_seconds
-        return protocol.encode(protocol.ErrorReply(error.code, error.for_client, after))
+        after, param = error.retry_after_seconds, error.param
+        return protocol.encode(protocol.ErrorReply(error.code, error.for_client, after, param))
 
 
 class _Session:

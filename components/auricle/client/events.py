@@ -1,0 +1,97 @@
+"""What a live session tells a program. The messages are those of docs/websocket.md, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What the session has cost, counted on its last connection, but for `audio_ms`."""
+
+    audio_ms: int = 0
+    decodes: int = 0
+    decodes_skipped: int = 0
+    windows_encoded: int = 0
+    blocks_convolved: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    decode_steps: int = 0
+    embedding_bytes_read: int = 0
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The session has begun. It comes once, however many connections the session takes."""
+
+    session: str
+    model: str
+    chunk_ms: int
+
+
+class SpeechStarted(msgspec.Struct, frozen=True, tag="speech_started"):
+    """Speech began at `at_ms`."""
+
+    at_ms: int
+
+
+class SpeechStopped(msgspec.Struct, frozen=True, tag="speech_stopped"):
+    """Speech ended at `at_ms`."""
+
+    at_ms: int
+
+
+class Partial(msgspec.Struct, frozen=True, tag="partial"):
+    """The text of the open segment: `committed` only grows, `partial` follows it and may change."""
+
+    segment: int
+    committed: str
+    partial: str
+    audio_ms: int
+    language: str
+
+
+class Final(msgspec.Struct, frozen=True, tag="final"):
+    """The final text of one segment, which begins with what was committed of it."""
+
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    language: str
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The session's last event: the texts of all segments, joined by spaces."""
+
+    text: str
+    usage: Usage
+
+
+StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Done
+_KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
+
+
+def typed(message: Mapping[str, Any]) -> StreamEvent | None:
+    """Return a server's message as an event; None for a kind that a newer server may send.
+
+    Fields that this version does not know are left out. Raises AuricleError if one that it knows is
+    missing or of another type.
+    """
+    if message.get("type") not in _KINDS:
+        return None
+    try:
+        event: StreamEvent = msgspec.convert(message, StreamEvent)
+    except msgspec.ValidationError as error:
+        raise AuricleError(f"the server sent a message of another form: {error}") from None
+    return event
+
+
+def plain(event: StreamEvent) -> dict[str, Any]:
+    """Return an event as JSON has it, with its `type`."""
+    found: dict[str, Any] = msgspec.to_builtins(event)
+    return found

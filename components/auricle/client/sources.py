@@ -1,0 +1,191 @@
+"""Where a session's audio comes from: files, arrays, and iterators of either kind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import queue
+import threading
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import Int16, to_int16
+from auricle.errors import BadRequest
+
+# Little-endian int16 as bytes, or samples: int16, or floats in [-1, 1]. One channel.
+Pcm = bytes | bytearray | memoryview | npt.NDArray[Any]
+Source = str | os.PathLike[str] | Pcm | Iterable[Pcm] | AsyncIterable[Pcm]
+T = TypeVar("T")
+_SAMPLE_BYTES = 2
+
+
+@dataclass(frozen=True)
+class Audio:
+    """A session's audio: packets of int16 of any size, of `rate` samples per second.
+
+    `at_hand`: it is all there, and does not come in real time by itself; `live`: it does.
+    """
+
+    packets: AsyncGenerator[Int16, None]
+    rate: int
+    at_hand: bool
+    live: bool
+
+
+def open_source(source: Source, sample_rate: int | None) -> Audio:
+    """Return the audio of `source`; iterators that may block are read in a thread of their own.
+
+    Raises BadRequest for what is no source, for a file that is not there, or one with a
+    `sample_rate`. Its `packets` raise BadRequest for audio of another form, and what the source
+    itself raises.
+    """
+    rate: int = sample_rate if sample_rate is not None else _rate_of(source)
+    if isinstance(source, str | os.PathLike):
+        if sample_rate is not None:
+            raise BadRequest("sample_rate is for samples; a file says its own")
+        return Audio(from_thread(file_blocks(Path(source))), SAMPLE_RATE, at_hand=True, live=False)
+    if isinstance(source, bytes | bytearray | memoryview | np.ndarray):
+        return Audio(_samples(_once(source)), rate, at_hand=True, live=False)
+    live = bool(getattr(source, "live", False))
+    if isinstance(source, AsyncIterable):
+        return Audio(_samples(source), rate, at_hand=False, live=live)
+    if isinstance(source, Iterable):
+        return Audio(_samples(from_thread(source)), rate, at_hand=False, live=live)
+    raise BadRequest(
+        f"a {type(source).__name__} is no source of audio; it must be a path, bytes, an array, "
+        "or an iterator of bytes or arrays"
+    )
+
+
+def _rate_of(source: object) -> int:
+    """The rate that a source states itself, as a microphone does."""
+    return int(getattr(source, "sample_rate", SAMPLE_RATE))
+
+
+def file_blocks(file: Path) -> Iterator[Int16]:
+    """Return the 16 kHz mono blocks of a file in any format that the server accepts; they block.
+
+    Raises BadRequest if the file does not exist; the blocks do if it cannot be read or decoded.
+    """
+    if not file.is_file():
+        raise BadRequest(f"no such audio file: {file}")
+    return _decoded(file)
+
+
+def _decoded(file: Path) -> Iterator[Int16]:
+    # PyAV takes a while to import, and only files need it.
+    from auricle.audio.recording import RecordingLimits, read_recording
+
+    try:
+        with file.open("rb") as opened:
+            yield from read_recording(opened, file.name, RecordingLimits(seconds=math.inf))
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
+
+
+async def _once(pcm: Pcm) -> AsyncGenerator[Pcm, None]:
+    yield pcm
+
+
+async def _samples(packets: AsyncIterable[Pcm]) -> AsyncGenerator[Int16, None]:
+    """Yield packets as samples; one of bytes may end within a sample."""
+    half = b""
+    async with contextlib.AsyncExitStack() as stack:
+        if isinstance(packets, AsyncGenerator):
+            await stack.enter_async_context(contextlib.aclosing(packets))
+        async for packet in packets:
+            if isinstance(packet, np.ndarray):
+                yield _int16(packet)
+                continue
+            if not isinstance(packet, bytes | bytearray | memoryview):
+                raise BadRequest(
+                    f"the source gave a {type(packet).__name__}; it must give bytes or arrays"
+                )
+            data = half + bytes(packet)
+            whole = len(data) - len(data) % _SAMPLE_BYTES
+            half = data[whole:]
+            yield np.frombuffer(data[:whole], "<i2")
+    if half:
+        raise BadRequest("the source ended within a sample; its bytes must be of 16-bit samples")
+
+
+def _int16(samples: npt.NDArray[Any]) -> Int16:
+    if samples.ndim != 1:
+        raise BadRequest(f"audio must have one channel, of shape (samples,), not {samples.shape}")
+    if samples.dtype == np.int16:
+        return samples
+    if samples.dtype.kind != "f":
+        raise BadRequest(f"samples must be int16 or floats in [-1, 1], not {samples.dtype}")
+    return to_int16(samples.astype(np.float32))
+
+
+async def from_thread(items: Iterable[T]) -> AsyncGenerator[T, None]:
+    """Yield what a blocking iterator gives. It is asked for one item at a time, in one thread.
+
+    When this is closed, the thread ends with the item it waits for, and closes the iterator.
+    """
+    loop = asyncio.get_running_loop()
+    asked: queue.SimpleQueue[asyncio.Future[T | _End] | None] = queue.SimpleQueue()
+    # A daemon: an iterator that never gives another item must not keep the program from ending.
+    threading.Thread(
+        target=_answer, args=(items, asked, loop), name="auricle-client-source", daemon=True
+    ).start()
+    try:
+        while True:
+            answer: asyncio.Future[T | _End] = loop.create_future()
+            asked.put(answer)
+            item = await answer
+            if isinstance(item, _End):
+                return
+            yield item
+    finally:
+        asked.put(None)
+
+
+class _End:
+    """There are no more items."""
+
+
+def _answer(
+    items: Iterable[T],
+    asked: queue.SimpleQueue[asyncio.Future[T | _End] | None],
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    def tell(answer: asyncio.Future[T | _End], item: T | _End, error: Exception | None) -> None:
+        if answer.done():  # cancelled: nobody waits for it
+            return
+        if error is None:
+            answer.set_result(item)
+        else:
+            answer.set_exception(error)
+
+    iterator: Iterator[T] | None = None
+    while (answer := asked.get()) is not None:
+        item: T | _End = _End()
+        failed: Exception | None = None
+        try:
+            if iterator is None:
+                iterator = iter(items)
+            item = next(iterator, item)
+        except BaseException as error:  # the caller's own; told where the events are read
+            failed = _passable(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, answer, item, failed)
+    close = getattr(iterator, "close", None)
+    if close is not None:
+        close()
+
+
+def _passable(error: BaseException) -> Exception:
+    """Return an error that can be raised on an event loop, where some would mean something else."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"the source of the audio ended with {error!r}")

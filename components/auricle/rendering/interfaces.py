@@ -1,0 +1,30 @@
+"""Writes what is published of the ways in, and generated from their code: `make interfaces`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from auricle.frontend.stream.asyncapi import asyncapi, names, schemas
+from auricle.rendering.typescript import declarations
+from auricle.rendering.ways import ways_page
+
+_HEADER = "// Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.\n\n"
+
+
+def interfaces() -> dict[Path, str]:
+    """Return the files' contents, by their paths from the repository's root."""
+    client, server = names()
+    unions = {"ClientMessage": client, "StreamEvent": server}
+    return {
+        Path("docs/ways_in.md"): ways_page(),
+        Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
+        Path("examples/browser/messages.d.ts"): _HEADER + declarations(schemas(), unions),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in interfaces().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(path)

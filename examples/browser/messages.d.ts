@@ -1,0 +1,176 @@
+// Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.
+
+/**
+ * Nothing new but `resume`; sent if nothing else was, for 10 s of audio.
+ */
+export interface CheckpointEvent {
+  type: "checkpoint";
+  resume?: Resume;
+}
+
+/**
+ * The last message of a session that succeeded: this connection's finals, joined by spaces.
+ */
+export interface DoneEvent {
+  type: "done";
+  text: string;
+  usage: Usage;
+}
+
+/**
+ * The client's last message: the audio has ended.
+ */
+export interface EndMessage {
+  type: "end";
+}
+
+/**
+ * The session's endpointing; null stands for the server's default.
+ *
+ * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
+ */
+export interface Endpointing {
+  enabled?: boolean | null;
+  threshold?: number | null;
+  min_silence_ms?: number | null;
+  pre_roll_ms?: number | null;
+}
+
+/**
+ * The last message of a session that failed; `code` is an `AuricleError.code`.
+ *
+ * `retry_after_seconds` is given if a retry may succeed after that time, and `param` if a field
+ * of `start` is wrong: its name.
+ */
+export interface ErrorEvent {
+  type: "error";
+  code: string;
+  message: string;
+  retry_after_seconds?: number;
+  param?: string;
+}
+
+/**
+ * The final text of one segment, which starts with the text committed before.
+ */
+export interface FinalEvent {
+  type: "final";
+  segment: number;
+  text: string;
+  start_ms: number;
+  end_ms: number;
+  language: string;
+  resume?: Resume;
+}
+
+/**
+ * The server is shutting down and ends the session before its audio has ended.
+ *
+ * The client can resume it, or continue in a new session, on any server, with `context` and the
+ * audio from `resume_ms`. The text of all audio before that is final.
+ */
+export interface GoingAwayEvent {
+  type: "going_away";
+  resume_ms: number;
+  context: string;
+  resume?: Resume;
+}
+
+/**
+ * The text of the open segment. `committed` is append-only; `partial` may change.
+ */
+export interface PartialEvent {
+  type: "partial";
+  segment: number;
+  committed: string;
+  partial: string;
+  audio_ms: number;
+  language: string;
+  resume?: Resume;
+}
+
+/**
+ * The session is open; audio may be sent.
+ */
+export interface ReadyEvent {
+  type: "ready";
+  session: string;
+  model: string;
+  chunk_ms: number;
+  resume?: Resume;
+}
+
+/**
+ * How a session is resumed: the server sends it with its messages, and the client sends back
+ * the last one, unchanged.
+ *
+ * `token` is opaque. `from_sample` is the sample, counted at the client's sample rate from the
+ * session's begin, from which audio must be kept, and sent again after `start`.
+ */
+export interface Resume {
+  token: string;
+  from_sample: number;
+}
+
+/**
+ * Speech began at `at_ms`, which does not include the pre-roll.
+ */
+export interface SpeechStartedEvent {
+  type: "speech_started";
+  at_ms: number;
+  resume?: Resume;
+}
+
+/**
+ * Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`.
+ */
+export interface SpeechStoppedEvent {
+  type: "speech_stopped";
+  at_ms: number;
+  resume?: Resume;
+}
+
+/**
+ * The client's first message.
+ *
+ * `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
+ * `chunk_ms` null the server's default applies, with `language` null the language is
+ * detected. With `partials` false each segment is decoded once, when it is complete; that
+ * costs less, and the text does not depend on load. With `resume` an earlier session goes on,
+ * whose `start` had the same other fields.
+ */
+export interface StartMessage {
+  type: "start";
+  sample_rate: number;
+  encoding?: "pcm_s16le" | "pcm_mulaw" | "pcm_alaw" | "log_mel";
+  feature_dtype?: "float32" | "float16";
+  language?: string | null;
+  context?: string;
+  chunk_ms?: number | null;
+  partials?: boolean;
+  endpointing?: Endpointing;
+  resume?: Resume | null;
+}
+
+/**
+ * The cost of a session so far; `*_tokens` are summed over all decodes.
+ *
+ * `decode_steps` counts decode steps, which run in sequence. `decodes_skipped` counts grid
+ * points without a decode, because of load or because the segment ended.
+ */
+export interface Usage {
+  audio_ms: number;
+  decodes: number;
+  decodes_skipped: number;
+  windows_encoded: number;
+  blocks_convolved: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  decode_steps: number;
+  embedding_bytes_read: number;
+}
+
+export type ClientMessage = StartMessage | EndMessage;
+
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
