@@ -53,9 +53,10 @@ demo: setup
 serve: setup
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)
 
-# Two processes: while one waits for its graph to start, which keeps one core busy, the other tests.
+# Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
+# time (tests/distribution.py).
 test: setup-dev
-	$(BIN)/pytest -n 2 --no-loadscope-reorder
+	$(BIN)/pytest -n 3
 
 # What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
+
+from tests.distribution import ByGraph
 
 # Dynamo's runtime in the test's own process says at INFO that it is being left.
 os.environ.setdefault("DYN_LOG", "warn")
@@ -19,17 +19,6 @@ settings.register_profile("auricle", deadline=None)
 settings.load_profile("auricle")
 _ENDING_SECONDS = 30.0
 CATEGORIES = {"unit", "integration", "end_to_end"}
-# Other folders have a graph that all their tests share.
-FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
-
-
-class ByGraph(LoadScopeScheduling):
-    """Runs all tests that share a graph in one of pytest's processes; else a module at a time."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = PurePath(nodeid.partition("::")[0])
-        folder = module.parent
-        return str(module if folder.name in FOLDERS_WITHOUT_GRAPH else folder)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGraph:

@@ -1,13 +1,9 @@
-"""The `auricle` command as a user types it."""
+"""The `auricle` command as a user types it, towards a graph that runs."""
 
 from __future__ import annotations
 
 import json
 import re
-import resource
-import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,16 +14,10 @@ from click.testing import CliRunner, Result
 
 from auricle.cli import main
 from tests import recordings
-from tests.server import READY_SECONDS, ROOT, Server, leaving_nothing
+from tests.commands import auricle
+from tests.server import Server
 
 pytestmark = pytest.mark.end_to_end
-
-
-def auricle(*arguments: str, seconds: float = READY_SECONDS) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "auricle", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
-    )
 
 
 def test_transcribe_prints_the_words(server: Server) -> None:
@@ -52,8 +42,8 @@ def test_transcribe_takes_what_a_phone_records(server: Server, tmp_path: Path) -
         frame.rate = 16_000
         container.mux(track.encode(frame))
         container.mux(track.encode(None))
-    done = auricle("transcribe", str(file), "--url", server.url)
-    assert done.returncode == 0, done.stderr
+    done = in_process("transcribe", str(file), "--url", server.url)
+    assert done.exit_code == 0, done.stderr
     assert jiwer.wer(recordings.words("hello"), done.stdout) <= 0.34
 
 
@@ -69,23 +59,6 @@ def test_live_shows_text_as_it_comes(server: Server) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) >= 3
     assert re.match(r"\s*\d+\.\d\d s   \S", lines[0])
-
-
-def test_without_a_server_the_default_graph_is_started_and_stopped() -> None:
-    with leaving_nothing() as environment:
-        command = [sys.executable, "-m", "auricle", "transcribe", "--json"]
-        done = subprocess.run(
-            [*command, str(recordings.path("hello"))],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=READY_SECONDS,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
-    assert jiwer.wer(recordings.words("hello"), last["text"]) <= 0.34
 
 
 @pytest.mark.parametrize(
@@ -122,82 +95,3 @@ def test_a_mistake_is_one_clear_line(arguments: list[str], said: str) -> None:
     assert isinstance(done.exception, SystemExit)  # what else it raised would be a traceback
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:
-    done = auricle("component", "EncodeWorker", "--Common.model=docs")
-    assert done.returncode == 1
-    assert "docs has no config.json" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_taken_port_is_found_before_anything_starts() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = auricle(
-            *("serve", "graphs.e_pd:Frontend", "-f", "configs/demo.yaml"),
-            f"--Frontend.port={port}",
-        )
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "auricle", "component", "Planner"]
-    done = subprocess.run(
-        [*command, f"--Common.discovery_path={tmp_path / 'discovery'}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=READY_SECONDS,
-        check=False,
-        # No byte may be written to a file, as on a disk that is full.
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
-    )
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert "discovery cannot be written: File too large; free space" in done.stderr
-
-
-def test_a_launcher_that_logs_json_says_so_of_its_own_errors(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    done = auricle(
-        *("serve", "graphs.e_pd:Frontend", "--Frontend.port=0", "--Common.log_format=json"),
-        f"--Common.model={tmp_path}",
-    )
-    assert done.returncode == 1
-    entries = [json.loads(line) for line in [*done.stdout.splitlines(), *done.stderr.splitlines()]]
-    assert "ended with exit code 1 before it was ready" in entries[-1]["message"]
-    assert entries[-1]["component"] == "launcher"
-
-
-def test_a_checkpoint_that_does_not_fit_stops_the_server_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    done = auricle(
-        *("serve", "graphs.e_pd:Frontend", "-f", "configs/demo.yaml"),
-        f"--Common.model={tmp_path}",
-    )
-    assert done.returncode == 1
-    assert "is not a Qwen3-ASR config" in done.stdout
-    assert "ended with exit code 1 before it was ready" in done.stderr
-
-
-def test_a_server_whose_output_nobody_reads_any_more_stops_in_order() -> None:
-    """As in `auricle serve … | head -1`."""
-    with leaving_nothing() as environment:
-        command = [sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"]
-        process = subprocess.Popen(
-            [*command, "-f", "configs/demo.yaml", "--Frontend.port=0"],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        process.wait(timeout=READY_SECONDS)

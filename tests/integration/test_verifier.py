@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
-
-from auricle.pd_worker.vllm.verifier import GreedyVerifier, best_tokens
 
 pytestmark = pytest.mark.integration
 VOCABULARY = 5  # so small that drafts hold by chance, and largest logits are equal
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Any:
+    """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
+    from auricle.pd_worker.vllm import verifier
+
+    return verifier
 
 
 @dataclass
@@ -34,6 +39,13 @@ class Vllms(torch.nn.Module):
         return "vLLM's"
 
 
+def proposed(drafts: list[list[int]]) -> Any:
+    """What vLLM says of a batch."""
+    from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
+
+    return SpecDecodeMetadata.make_dummy(drafts, torch.device("cpu"))
+
+
 def expected(drafts: list[list[int]], rows: list[list[float]]) -> list[list[int]]:
     """Each request's tokens, one after the other, and placeholders behind them."""
     longest = max(map(len, drafts))
@@ -51,7 +63,9 @@ def expected(drafts: list[list[int]], rows: list[list[float]]) -> list[list[int]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(seed: int) -> None:
+def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(
+    verifier: Any, seed: int
+) -> None:
     dice = random.Random(seed)
     drafts = [
         [dice.randrange(VOCABULARY) for _ in range(dice.randrange(seed % 5 + 1))]
@@ -62,18 +76,20 @@ def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(seed: in
         for draft in drafts
         for _ in range(len(draft) + 1)
     ]
-    metadata = SpecDecodeMetadata.make_dummy(drafts, torch.device("cpu"))
-    output = GreedyVerifier(Vllms())(metadata, None, torch.tensor(rows), Sampling())
+    verify = verifier.GreedyVerifier(Vllms())
+    output = verify(proposed(drafts), None, torch.tensor(rows), Sampling())
     assert output.sampled_token_ids.tolist() == expected(drafts, rows)
     assert output.sampled_token_ids.dtype == torch.int32
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(dtype: torch.dtype) -> None:
+def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(
+    verifier: Any, dtype: torch.dtype
+) -> None:
     logits = torch.randint(0, 3, (64, 1000), generator=torch.Generator().manual_seed(1)).to(dtype)
     logits[0] = -torch.inf
     logits[1, 7] = torch.nan
-    assert best_tokens(logits).tolist() == logits.argmax(dim=-1).tolist()
+    assert verifier.best_tokens(logits).tolist() == logits.argmax(dim=-1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +102,6 @@ def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(dtype: torch.dtype
         Sampling(bad_words_token_ids={0: [[1]]}),
     ],
 )
-def test_what_is_not_plainly_greedy_is_left_to_vllm(other: Sampling) -> None:
-    metadata = SpecDecodeMetadata.make_dummy([[1]], torch.device("cpu"))
-    assert GreedyVerifier(Vllms())(metadata, None, torch.zeros(2, VOCABULARY), other) == "vLLM's"
+def test_what_is_not_plainly_greedy_is_left_to_vllm(verifier: Any, other: Sampling) -> None:
+    verify = verifier.GreedyVerifier(Vllms())
+    assert verify(proposed([[1]]), None, torch.zeros(2, VOCABULARY), other) == "vLLM's"

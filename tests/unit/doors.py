@@ -34,6 +34,23 @@ class Clock:
         return self.now
 
 
+class PromptServer(DoorServer):
+    """Stops when it is told: uvicorn looks every 0.1 s, and tests have hundreds of servers."""
+
+    def __init__(self, config: DoorConfig) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        """Wait; the date in answers stays that of the start."""
+        await self.on_tick(0)
+        await self._told.wait()
+
+
 @dataclass
 class Door:
     """A server at `port`. Its deadlines follow `clock`."""
@@ -70,14 +87,14 @@ class Door:
                 lifespan="off",
                 **usual | options,
             )
-            server = DoorServer(config)
+            server = PromptServer(config)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             async with asyncio.timeout(120):
                 await server.accepting.wait()
                 try:
                     yield
                 finally:
-                    server.should_exit = True
+                    server.stop()
                     await serving
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -20,7 +20,6 @@ from auricle.frontend.doors.app import create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.server import DoorServer
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.frontend import Frontend
@@ -32,6 +31,7 @@ from auricle.frontend.stream.resume_token import PURPOSE
 from auricle.process.metrics import Registry
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
+from tests.unit.doors import PromptServer
 
 Failure = Callable[[], Exception]
 
@@ -107,7 +107,7 @@ class Front:
                 lifespan="off",
                 ws=WebSocketProtocol,
             )
-            server = DoorServer(config)
+            server = PromptServer(config)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             await server.accepting.wait()
             try:
@@ -115,7 +115,7 @@ class Front:
             finally:
                 for timer in self._timers:
                     timer.cancel()
-                server.should_exit = True
+                server.stop()
                 await serving
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:

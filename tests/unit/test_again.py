@@ -20,6 +20,9 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(tmp_path)
     again.LAST_FAILED.parent.mkdir(parents=True)
+    # The run within this one would spend its time on importing the other plug-ins.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     return tmp_path
 
 

@@ -73,8 +73,10 @@ def frame(opcode: int, data: bytes, *, fin: bool = True) -> bytes:
     return bytes([(0x80 if fin else 0) | opcode]) + size + bytes(4) + data
 
 
-async def read_frames(reader: asyncio.StreamReader) -> list[tuple[int, bytes]]:
-    """All frames until the connection is closed."""
+async def read_frames(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
+) -> list[tuple[int, bytes]]:
+    """All frames until the connection is closed; with a `writer` a close frame is answered."""
     found = []
     while head := await reader.read(2):
         size = head[1] & 127
@@ -83,6 +85,8 @@ async def read_frames(reader: asyncio.StreamReader) -> list[tuple[int, bytes]]:
         elif size == 127:
             (size,) = struct.unpack("!Q", await reader.readexactly(8))
         found.append((head[0] & 15, await reader.readexactly(size)))
+        if writer is not None and found[-1][0] == 8:
+            writer.write(frame(8, found[-1][1][:2]))
     return found
 
 
@@ -105,7 +109,8 @@ async def test_a_handshake_that_is_none_is_told_what_one_needs_and_not_its_own_h
     header: bytes, instead: bytes
 ) -> None:
     door, echo = Door(), Echo()
-    async with door.serving(echo.app):
+    # What is taken for a request of HTTP is answered, and another one waited for.
+    async with door.serving(echo.app, timeout_keep_alive=1):
         reader, writer = await door.connect()
         bad = HANDSHAKE.replace(header, instead)
         # uvicorn takes a request for a handshake by these headers.
@@ -330,7 +335,7 @@ async def test_a_client_that_did_not_read_is_told_why_its_session_ends() -> None
         await until(lambda: connection._watch._stalled_at is not None)  # type: ignore[attr-defined]
         door.after(2 * 5.0 + 5.0)  # the session's error, unread too, and its close
         reader._transport.resume_reading()  # type: ignore[attr-defined]
-        assert (await read_frames(reader))[-1] == (8, struct.pack("!H", 1008) + b"too slow")
+        assert (await read_frames(reader, writer))[-1] == (8, struct.pack("!H", 1008) + b"too slow")
         writer.close()
 
 

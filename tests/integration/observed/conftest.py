@@ -1,4 +1,7 @@
-"""A graph that tells all it can: traces, JSON logs of every level, and what KV it holds."""
+"""A graph that tells all it can: traces, JSON logs of every level, and what KV it holds.
+
+Its two PD workers share a device, as configs/h100-0.6b-shared.yaml has them on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ def observed(collector: Collector) -> Iterator[Server]:
     first = free_port()
     with serving(
         "--Common.placement=kv",
+        "--Common.gpus=[0]",
         "--PdWorker.replicas=2",
+        "--PdWorker.processes_per_device=2",
         f"--PdWorker.system_port={first}",
         f"--Common.otlp_endpoint={collector.endpoint}",
         "--Common.log_format=json",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -21,33 +20,15 @@ from auricle.settings import ProcessorSettings
 from models.training.reference import Reference
 from tests import recordings
 from tests.replicas import used
-from tests.server import ROOT, Server, free_port, serving
+from tests.server import ROOT, Server
 
 pytestmark = pytest.mark.integration
 MODEL = ROOT / "models/demo"
 
 
-@pytest.fixture(scope="module")
-def first_port() -> int:
-    return free_port()
-
-
-@pytest.fixture(scope="module")
-def sharing(first_port: int) -> Iterator[Server]:
-    """As configs/h100-0.6b-shared.yaml has them on a GPU."""
-    with serving(
-        "--Common.gpus=[0]",
-        "--PdWorker.replicas=2",
-        "--PdWorker.processes_per_device=2",
-        f"--PdWorker.system_port={first_port}",
-    ) as running:
-        yield running
-
-
-async def test_both_answer_with_the_tokens_of_a_single_process(
-    sharing: Server, first_port: int
-) -> None:
-    settings = ProcessorSettings(model=MODEL, discovery_path=sharing.discovery)
+async def test_both_answer_with_the_tokens_of_a_single_process(observed: Server) -> None:
+    ports = [observed.system_ports[name] for name in ("PdWorker", "PdWorker-2")]
+    settings = ProcessorSettings(model=MODEL, discovery_path=observed.discovery, placement="kv")
     checkpoint = open_checkpoint(MODEL)
     prompt = PromptFormat(checkpoint)
     runtime = Runtime(settings)
@@ -59,7 +40,7 @@ async def test_both_answer_with_the_tokens_of_a_single_process(
         while len(await workers.instances()) < 2:  # noqa: ASYNC110  it only answers
             await asyncio.sleep(0.05)
     pcm = to_int16(recordings.samples("kitchen"))
-    before = [used(port, "PdWorker") for port in (first_port, first_port + 1)]
+    before = [used(port, "PdWorker") for port in ports]
 
     async def decoded(number: int) -> DecodeReply:
         # Tenants of their own: neither finds what the other has computed.
@@ -80,7 +61,7 @@ async def test_both_answer_with_the_tokens_of_a_single_process(
     torch.set_num_threads(1)
     expected = Reference(MODEL).tokens(to_float(pcm), context="", max_tokens=200)
     assert [reply.tokens for reply in replies] == [expected] * 4
-    after = [used(port, "PdWorker") for port in (first_port, first_port + 1)]
+    after = [used(port, "PdWorker") for port in ports]
     answered = [now - then for now, then in zip(after, before, strict=True)]
     assert sum(answered) == 4
     assert min(answered) >= 1

@@ -1,0 +1,92 @@
+"""Which of pytest's processes runs which tests.
+
+Tests of a graph wait more than they compute, so there is one process more than cores. But no
+third graph whose processes find each other by files runs beside two: each takes some 30 of the
+128 inotify instances that Linux grants a user by default.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+GRAPHS_AT_A_TIME = 2
+# Other folders have a graph that all their tests share.
+FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
+# Modules there that start graphs of their own.
+GRAPHS_OF_THEIR_OWN = {"test_commands.py", "test_dynamo_frontend.py", "test_planner.py"}
+# Processes of this one's graphs find each other by etcd, which takes no inotify instances.
+GRAPHS_ON_ETCD = {"test_etcd_nats.py"}
+# A folder whose tests leave the graph as it is: a process that would be idle starts the same
+# graph once more for some of its modules, if so many are left that it is worth it.
+SHARED_OUT, WORTH_A_GRAPH = "graph", 3
+
+
+class ByGraph(LoadScopeScheduling):
+    """Gives each process a module at a time: of the graph that it has, as long as there is one.
+
+    Then of a graph that nobody has yet, and last those without: they are many and short, so that
+    all processes end together.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        # In the order of their names: what has the most tests does not take longest.
+        config.option.loadscopereorder = False
+
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        """Note the end of a test, and give work to those that had to wait for it."""
+        super().mark_test_complete(node, item_index, duration)
+        for other in self.nodes:
+            if other is not node:
+                self._reschedule(other)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        module = self._next_module(node)
+        if module is not None:
+            self.workqueue.move_to_end(module, last=False)
+            super()._assign_work_unit(node)
+
+    def _next_module(self, node: WorkerController) -> str | None:
+        """What the process is to run next; None if all that is left needs a graph too many."""
+        others = [self._graphs(other) for other in self.nodes if other is not node]
+        own, taken = self._graphs(node), set[str]().union(*others)
+        may_start = sum(map(bool, others)) < GRAPHS_AT_A_TIME
+        left: dict[str | None, list[str]] = {None: []}
+        for module in self.workqueue:
+            left.setdefault(graph_of(module), []).append(module)
+        graphs = {name: modules for name, modules in left.items() if name is not None}
+        choices = [modules for name, modules in graphs.items() if name in own]
+        if may_start:
+            choices += [modules for name, modules in graphs.items() if name not in taken]
+        choices.append(left[None])
+        if may_start:
+            choices += [modules for name, modules in graphs.items() if _is_shared(name, modules)]
+        return next((modules[0] for modules in choices if modules), None)
+
+    def _graphs(self, node: WorkerController) -> set[str]:
+        """Those of a process that run, or will: not all of the tests it was given are done."""
+        assigned = self.assigned_work[node].items()
+        pending = (module for module, done in assigned if not all(done.values()))
+        return {graph for module in pending if (graph := graph_of(module)) is not None}
+
+
+def graph_of(module: str) -> str | None:
+    """What names the graph of a module's tests, if they have one that is found by files."""
+    path = PurePath(module)
+    if path.parent.name not in FOLDERS_WITHOUT_GRAPH:
+        return str(path.parent)
+    return module if path.name in GRAPHS_OF_THEIR_OWN else None
+
+
+def _is_shared(graph: str, modules: list[str]) -> bool:
+    return PurePath(graph).name == SHARED_OUT and len(modules) >= WORTH_A_GRAPH
