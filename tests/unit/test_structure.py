@@ -47,7 +47,7 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings",),
-    ("stream", "realtime", "deepgram", "transcriptions", "diagnosis"),
+    ("stream", "realtime", "deepgram", "riva", "transcriptions", "diagnosis"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -134,7 +134,13 @@ def test_reading_settings_needs_no_model_library() -> None:
 
 @pytest.mark.parametrize(
     ("library", "home"),
-    [("vllm", "pd_worker/vllm/"), ("nixl", "embeddings/nixl.py"), ("dynamo", "runtime/")],
+    [
+        ("vllm", "pd_worker/vllm/"),
+        ("nixl", "embeddings/nixl.py"),
+        ("dynamo", "runtime/"),
+        ("grpc", "frontend/doors/rpc/"),
+        ("google", "frontend/doors/rpc/"),
+    ],
 )
 def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str) -> None:
     users = {

@@ -21,6 +21,7 @@ from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.handshakes import HandshakeLimit
 from auricle.frontend.doors.http_protocol import DoorConfig
+from auricle.frontend.doors.rpc.server import RpcServer
 from auricle.frontend.doors.seats import Rates
 from auricle.frontend.doors.server import DoorServer
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
@@ -35,6 +36,7 @@ from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.riva.service import riva_methods
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
@@ -98,6 +100,8 @@ async def run(settings: FrontendSettings) -> None:
     runtime.tasks.start(detector.run(), "voice activity")
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
+    rpc = RpcServer(settings, services, front_door, rates)
+    await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     scheme = "http" if settings.tls_certificate is None else "https"
@@ -116,6 +120,7 @@ async def run(settings: FrontendSettings) -> None:
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
+        await rpc.close()
         decoders.close()
         await asyncio.to_thread(tracer.close)
 
@@ -213,19 +218,19 @@ def _services(
     stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     listening = listen_protocol(frontend)
+    transcriber = RecordingTranscriber(frontend, decoders)
     return Services(
         models=frontend.models,
         access=access,
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),
         listen=lambda socket: sockets.serve(socket, listening),
-        transcriptions=TranscriptionRequests(
-            frontend, access, RecordingTranscriber(frontend, decoders), key_limits
-        ),
+        transcriptions=TranscriptionRequests(frontend, access, transcriber, key_limits),
         transcription_openapi=TRANSCRIPTION_OPENAPI,
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,
+        calls=riva_methods(frontend, access, transcriber, key_limits),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
     )

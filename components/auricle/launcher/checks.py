@@ -94,6 +94,8 @@ def _ports(settings: Mapping[str, CommonSettings]) -> Iterator[tuple[str, str, s
     for name, own in settings.items():
         if own.replicas == 0:
             continue
+        if isinstance(own, FrontendSettings) and own.grpc_port:
+            yield name, "grpc_port", own.host, own.grpc_port
         if isinstance(own, FrontendSettings | DynamoFrontendSettings) and own.port:
             yield name, "port", own.host, own.port
         # Frontends have no system port: their health and metrics are on `port`.

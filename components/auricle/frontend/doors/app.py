@@ -21,6 +21,7 @@ from auricle.errors import UNFORESEEN, AuricleError, UnknownModel
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.rpc.incoming import Methods
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.messages import Diagnosis
 from auricle.process.metrics import Registry
@@ -34,7 +35,8 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 class Services:
     """The handlers of the routes. `processors` returns how many processors can be called now.
 
-    `diagnose` makes a diagnosis, or raises RateLimited.
+    `diagnose` makes a diagnosis, or raises RateLimited. `calls` are the gRPC server's, which has a
+    port of its own.
     """
 
     models: tuple[str, ...]
@@ -47,6 +49,7 @@ class Services:
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     refusals: RefusalLog
+    calls: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
 

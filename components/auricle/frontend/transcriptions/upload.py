@@ -24,8 +24,8 @@ from auricle.errors import BadRequest, DeadlineExceeded, Overloaded, Unsupported
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.seats import Seats, Shares
+from auricle.frontend.recordings.storage import storing
 from auricle.frontend.transcriptions.pace import UploadLimits, UploadPace
-from auricle.frontend.transcriptions.storage import storing
 from auricle.quoting import quoted
 from auricle.settings import FrontendSettings
 from auricle.tasks import Patience
