@@ -46,6 +46,12 @@ class DoorSettings(BaseModel):
     header_timeout_seconds: Seconds = Field(
         10.0, gt=0, description="deadline of a TLS handshake, and of a request's line and headers"
     )
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="port of the gRPC services; None: none, 0: a free one"
+    )
+    grpc_max_message_bytes: int = Field(
+        16 << 20, ge=1 << 16, le=1 << 28, description="size limit of a gRPC message"
+    )
     keep_alive_seconds: Seconds = Field(
         15.0, gt=0, description="until the next request of an HTTP connection"
     )

@@ -82,9 +82,7 @@ PROOFS: dict[tuple[str, str], Callable[[str], object]] = {
     )[word],
     ("/v1/listen", "language"): lambda word: heeded(word, "en"),
     ("/v1/listen", "keywords"): lambda word: heeded(word, "Ada"),
-    ("/v1/listen", "channels"): lambda word: (
-        not listened(channels="2", **{word: "true"}).warnings
-    ),
+    ("/v1/listen", "channels"): lambda word: not listened(channels="2", **{word: "true"}).warnings,
     ("/v1/audio/transcriptions", "committed"): lambda word: form(word, "true").stream,
     ("/v1/audio/transcriptions", "language"): lambda word: form(word, "en").language == "en",
     ("/v1/audio/transcriptions", "keywords"): lambda word: form(word, "Ada").context == "Ada",

@@ -33,10 +33,11 @@ def taken() -> Iterator[int]:
             return
 
 
-def test_a_taken_port_is_named_with_its_setting(taken: int) -> None:
-    said = rf"cannot listen on 127\.0\.0\.1:{taken}: Address already in use; .*Frontend\.port"
+@pytest.mark.parametrize("key", ["port", "grpc_port"])
+def test_a_taken_port_is_named_with_its_setting(taken: int, key: str) -> None:
+    said = rf"cannot listen on 127\.0\.0\.1:{taken}: Address already in use; .*Frontend\.{key}"
     with pytest.raises(SettingsError, match=said):
-        check_ports({"Frontend": FrontendSettings(port=taken)})
+        check_ports({"Frontend": FrontendSettings(**{"port": 0, key: taken})})
 
 
 def test_the_system_port_of_every_replica_is_looked_at(taken: int) -> None:

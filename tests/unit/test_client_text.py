@@ -21,6 +21,7 @@ from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.riva.options import parse_config, refuse_names
 from auricle.frontend.stream import protocol
 from auricle.frontend.transcriptions.form import parse_form
 from auricle.process.logs import configure_logging
@@ -28,6 +29,7 @@ from auricle.quoting import escaped, quoted
 from auricle.settings import CommonSettings
 from auricle.text_bounds import CONTEXT, file_name, query_fields
 from tests.unit.scripted import CHECKPOINT, PROMPT
+from tests.unit.test_riva_options import config
 
 pytestmark = pytest.mark.unit
 HOSTILE = "a\nERROR auricle: forged\x1b[31m\u202egnp.exe\0\ud800\u2028"
@@ -167,6 +169,8 @@ def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:
         lambda text: parse_options(quote(text[:200], errors="replace") + "=1"),
         lambda text: deepgram.parse_message(json.dumps({"type": text[:1000]})),
         lambda text: deepgram.parse_message(text.replace("\ud800", "")),
+        lambda text: refuse_names("custom_configuration", [text]),
+        lambda text: parse_config(config(model=text.replace("\ud800", "")), streaming=True),
         file_name,
     ],
 )

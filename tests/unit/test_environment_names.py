@@ -88,6 +88,11 @@ def in_nixl(name: str) -> bool:
     return any(has(path, name.encode() + b"\0") for path in libraries)
 
 
+def in_grpc(name: str) -> bool:
+    libraries = packages().glob("grpc/_cython/cygrpc*.so")
+    return any(has(path, name.encode() + b"\0") for path in libraries)
+
+
 _READERS = {
     "DYN_": in_dynamo,
     "ETCD_": in_dynamo,
@@ -95,6 +100,7 @@ _READERS = {
     "VLLM_": in_vllm,
     "UCX_": in_ucx,
     "NIXL_": in_nixl,
+    "GRPC_": in_grpc,
 }
 
 
@@ -116,6 +122,7 @@ def test_what_we_set_is_read_by_the_library_it_is_meant_for(name: str) -> None:
     [
         *("DYNREQUEST_PLANE", "DYN_REQUEST_PLAN_", "DYN_TCP_HOST_RPC", "ETCD_ENDPOINT_S"),
         *("VLLM_HOST", "UCX_NET_DEVICE", "UCX_TCP_PORTRANGE", "NIXL_LOGLEVEL", "OMP_THREADS"),
+        "GRPC_VERBOSE",
     ],
 )
 def test_a_misspelt_name_is_found(name: str) -> None:

@@ -81,7 +81,9 @@ def proxied(request: pytest.FixtureRequest, tmp_path: Path) -> Proxied:
     return lambda: request.param(tmp_path)
 
 
-async def test_what_is_sent_arrives_and_is_answered_and_an_end_is_passed_on(proxied: Proxied) -> None:
+async def test_what_is_sent_arrives_and_is_answered_and_an_end_is_passed_on(
+    proxied: Proxied,
+) -> None:
     async with proxied() as link:
         reader, writer = await link.connected()
         writer.write(b"hello")

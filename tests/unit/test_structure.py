@@ -49,7 +49,7 @@ FRONTEND_FLOORS = (
     ("recordings", "channel"),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("transcriptions", "diagnosis"),
+        *("riva", "transcriptions", "diagnosis"),
     ),
     ("ports", "calls"),
     ("main",),
@@ -138,7 +138,13 @@ def test_reading_settings_needs_no_model_library() -> None:
 
 @pytest.mark.parametrize(
     ("library", "home"),
-    [("vllm", "pd_worker/vllm/"), ("nixl", "embeddings/nixl.py"), ("dynamo", "runtime/")],
+    [
+        ("vllm", "pd_worker/vllm/"),
+        ("nixl", "embeddings/nixl.py"),
+        ("dynamo", "runtime/"),
+        ("grpc", "frontend/doors/rpc/"),
+        ("google", "frontend/doors/rpc/"),
+    ],
 )
 def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str) -> None:
     users = {

@@ -24,6 +24,7 @@ from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.handshakes import HandshakeLimit
 from auricle.frontend.doors.http_protocol import DoorConfig
+from auricle.frontend.doors.rpc.server import RpcServer
 from auricle.frontend.doors.seats import Rates
 from auricle.frontend.doors.server import DoorServer
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
@@ -41,6 +42,7 @@ from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.riva.service import riva_methods
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
@@ -105,6 +107,8 @@ async def run(settings: FrontendSettings) -> None:
     runtime.tasks.start(detector.run(), "voice activity")
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
+    rpc = RpcServer(settings, services, front_door, rates)
+    await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections, rates)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
@@ -125,6 +129,7 @@ async def run(settings: FrontendSettings) -> None:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
         await ports.close()
+        await rpc.close()
         decoders.close()
         await asyncio.to_thread(tracer.close)
 
@@ -236,6 +241,7 @@ def _services(
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,
+        rpc_methods=riva_methods(frontend, access, transcriber, frontend.key_limits),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
         calls=call_ways(frontend, access, sockets),

@@ -39,7 +39,8 @@ class FrontendMetrics:
         self._received = self._audio.labels("received")
         self._speech = self._audio.labels("speech")
         self._by_transport = {
-            name: self._bytes.labels(name) for name in ("websocket", "http", "tcp", "request_plane")
+            name: self._bytes.labels(name)
+            for name in ("websocket", "http", "tcp", "grpc", "request_plane")
         }
         limit = new.gauge("sessions_limit", "sessions that may be open")
         limit.set(settings.max_sessions)
@@ -79,7 +80,8 @@ class FrontendMetrics:
             self._speech.inc(speech)
 
     def bytes(self, transport: str, size: int) -> None:
-        """Count bytes of audio over a transport: `websocket`, `http`, `tcp` or `request_plane`."""
+        """Count bytes of audio over a transport: `websocket`, `http`, `tcp`, `grpc` or
+        `request_plane`."""
         self._by_transport[transport].inc(size)
 
     def resumed(self) -> None:

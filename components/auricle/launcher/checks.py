@@ -97,6 +97,8 @@ def _ports(settings: Mapping[str, CommonSettings]) -> Iterator[tuple[str, str, s
         if isinstance(own, FrontendSettings):
             for way, number in own.keyless_ports.items():
                 yield name, f"{way}_port", own.host, number
+            if own.grpc_port:
+                yield name, "grpc_port", own.host, own.grpc_port
         if isinstance(own, FrontendSettings | DynamoFrontendSettings) and own.port:
             yield name, "port", own.host, own.port
         # Frontends have no system port: their health and metrics are on `port`.

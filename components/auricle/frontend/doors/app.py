@@ -22,6 +22,7 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.origins import SocketOrigins
+from auricle.frontend.doors.rpc.incoming import Methods
 from auricle.frontend.doors.session_log import RefusalLog
 from auricle.messages import Diagnosis
 from auricle.process.metrics import Registry
@@ -35,7 +36,8 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 class Services:
     """The handlers of the routes. `processors` returns how many processors can be called now.
 
-    `diagnose` makes a diagnosis, or raises RateLimited. `calls` are those of telephones, by path.
+    `diagnose` makes a diagnosis, or raises RateLimited. `calls` are those of telephones, by path;
+    `rpc_methods` are the gRPC server's, which has a port of its own.
     """
 
     models: tuple[str, ...]
@@ -51,6 +53,7 @@ class Services:
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     refusals: RefusalLog
+    rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
     calls: Mapping[str, WebSocketSessions] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""The gRPC server: calls come in by the same checks as requests and WebSockets."""

@@ -1,0 +1,1 @@
+"""NVIDIA Riva's speech recognition, over gRPC."""

@@ -1,0 +1,188 @@
+"""`Recognize`: a recording in one message, and its text."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.errors import UNFORESEEN, AuricleError, Overloaded
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.key_limits import KeyLimits
+from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.client_gone import ClientGone
+from auricle.frontend.doors.rpc.incoming import Context, Incoming, only_message, warn
+from auricle.frontend.doors.seats import Seats
+from auricle.frontend.doors.session_log import log_ended
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.recordings.transcriber import Heard, Recording, RecordingTranscriber, Segment
+from auricle.frontend.riva.recording import Received, received
+from auricle.frontend.riva.results import Results
+from auricle.process.logs import about
+from auricle.tasks import first_failure_or, in_thread, outcome_of, within
+
+log = logging.getLogger(__name__)
+_RECEIVING_BYTES = 1 << 30  # of all messages together, while they are received
+
+
+@dataclass
+class _Work:
+    """What is logged of one call; `seconds` of the recording were transcribed."""
+
+    name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
+    tenant: str = ""
+    admitted: bool = False
+    seconds: float = 0.0
+
+
+class Recognize:
+    """Serves calls on the event loop, at most `max_recordings` complete ones at a time."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        access: Access,
+        transcriber: RecordingTranscriber,
+        key_limits: KeyLimits,
+    ) -> None:
+        settings = frontend.settings
+        self._frontend = frontend
+        self._settings = settings
+        self._access = access
+        self._transcriber = transcriber
+        self._key_limits = key_limits
+        at_a_time = max(1, _RECEIVING_BYTES // settings.grpc_max_message_bytes)
+        self._receiving = Seats(min(settings.max_uploads, at_a_time))
+        self._in_work = 0
+
+    async def serve(self, incoming: Incoming, context: Context) -> bytes:
+        """Return the answer of one call. Raises AuricleError if it fails or is refused."""
+        work = _Work()
+        try:
+            answer = await self._answer(work, incoming, context)
+        except asyncio.CancelledError:  # how gRPC says that the client has left
+            self._ended(work, incoming, ClientGone.outcome)
+            raise
+        except AuricleError as error:
+            self._ended(work, incoming, error.code, error)
+            raise
+        except Exception:
+            log.exception("recording %s failed with an unexpected error", work.name)
+            failure = AuricleError(UNFORESEEN)
+            self._ended(work, incoming, failure.code, failure)
+            raise failure from None
+        self._ended(work, incoming, "done")
+        return answer
+
+    async def _answer(self, work: _Work, incoming: Incoming, context: Context) -> bytes:
+        client = self._access.client(incoming.metadata, "recordings")
+        self._check_room()  # before a client sends what would be refused
+        work.tenant = client.tenant
+        with (
+            self._key_limits.one(client),
+            self._frontend.front_door.recording() as over,
+            about(session=work.name, tenant=client.tenant),
+            self._frontend.tracer.span(
+                "recording", session=work.name, tenant=client.tenant
+            ) as trace,
+        ):
+            transcribing = self._transcribe(work, trace, client, incoming, context)
+            return await first_failure_or(
+                asyncio.create_task(transcribing), [asyncio.create_task(outcome_of(over))]
+            )
+
+    async def _transcribe(
+        self, work: _Work, trace: str, client: Client, incoming: Incoming, context: Context
+    ) -> bytes:
+        async with client.session("recordings"):
+            work.admitted = True
+            with closing(await self._received(client, incoming, context)) as sent:
+                self._frontend.check_model(sent.options.model)
+                client.check_size(sent.size, self._settings.max_upload_bytes)
+                self._frontend.metrics.bytes("grpc", sent.size)
+                await warn(context, sent.options.warnings)
+                recording = Recording(
+                    id=work.name,
+                    trace=trace,
+                    path=sent.path,
+                    name="the audio",
+                    tenant=client.tenant,
+                    owner=client.counts_as(incoming.host),
+                    language=sent.options.language,
+                    context=sent.options.context,
+                    endpointing=self._endpointing(sent.options.silence_ms),
+                )
+                self._check_room()
+                self._in_work += 1
+                try:
+                    segments = await self._segments(work, recording, client)
+                finally:
+                    self._in_work -= 1
+                return Results(sent.request).recording(segments)
+
+    async def _received(self, client: Client, incoming: Incoming, context: Context) -> Received:
+        """Return what the client sent, on disk, once there is room to receive it."""
+        seat = self._receiving.take(client.counts_as(incoming.host))
+        if seat is None:
+            raise Overloaded(f"{self._receiving.limit} recordings are being received; try again")
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def give_way() -> None:
+            lost.set_exception(Overloaded("you send several recordings, others none; try again"))
+            lost.exception()  # retrieved, so that asyncio does not log it
+
+        seat.on_loss(give_way)
+        try:
+            seconds = self._settings.idle_timeout_seconds
+            reading = asyncio.create_task(within(seconds, only_message(context), "the recording"))
+            data = await first_failure_or(reading, [asyncio.create_task(outcome_of(lost))])
+            return await in_thread(received, data)
+        finally:
+            seat.leave()
+
+    async def _segments(
+        self, work: _Work, recording: Recording, client: Client
+    ) -> list[tuple[str, int]]:
+        """Return texts and ends of a recording's segments; the client is charged as it is decoded.
+
+        What was decoded of a recording that fails is charged too.
+        """
+        segments: list[tuple[str, int]] = []
+        async with aclosing(self._transcriber.transcribe(recording)) as outputs:
+            async for output in outputs:
+                if isinstance(output, Heard):
+                    client.spend(output.seconds)
+                elif isinstance(output, Segment):
+                    work.seconds = output.end / SAMPLE_RATE
+                    segments += [(output.text, output.end)] if output.text else []
+                else:
+                    work.seconds = output.seconds
+        return segments
+
+    def _endpointing(self, silence_ms: int | None) -> EndpointingOptions | None:
+        """Return the call's options, the server's as defaults; None to decode all audio."""
+        if silence_ms is None and not self._settings.endpointing:
+            return None
+        return EndpointingOptions.over(
+            self._settings, threshold=None, min_silence_ms=silence_ms, pre_roll_ms=None
+        )
+
+    def _check_room(self) -> None:
+        if self._in_work >= self._settings.max_recordings:
+            raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
+
+    def _ended(
+        self, work: _Work, incoming: Incoming, outcome: str, error: AuricleError | None = None
+    ) -> None:
+        self._frontend.metrics.recording_ended(outcome)
+        if work.admitted:
+            with about(tenant=work.tenant):
+                log_ended("recording", work.name, "riva", work.seconds, outcome)
+                if error is not None and error.told is not None:
+                    log.error("recording %s failed: %s", work.name, error)
+        elif error is not None:
+            self._frontend.refusals.refused(incoming.address, error.code, str(error))

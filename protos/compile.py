@@ -1,0 +1,29 @@
+"""Compiles protos/ for the frontend: `python protos/compile.py`, which needs grpcio-tools.
+
+The result is a FileDescriptorSet, of which the frontend makes message classes as it starts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+PROTOS = Path(__file__).parent
+COMPILED = PROTOS.parent / "components/auricle/frontend/doors/rpc/descriptors.binpb"
+
+
+def compiled() -> bytes:
+    """Return the descriptors of all files, each after those that it imports."""
+    from grpc_tools import protoc
+
+    sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "descriptors"
+        options = [f"--proto_path={PROTOS}", f"--descriptor_set_out={result}"]
+        if protoc.main(["protoc", *options, *sources]):
+            raise SystemExit("protoc failed as it says above")
+        return result.read_bytes()
+
+
+if __name__ == "__main__":
+    COMPILED.write_bytes(compiled())

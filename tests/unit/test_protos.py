@@ -1,0 +1,74 @@
+"""The messages of our gRPC services are those of protos/, and of the clients as published."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+from protos.compile import COMPILED, compiled
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+# In a process of its own: a package that registers the same names cannot be imported beside others.
+_PUBLISHED = """
+import json
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from riva.client.proto import riva_asr_pb2, riva_audio_pb2, riva_common_pb2
+
+files = {}
+for module in (riva_asr_pb2, riva_audio_pb2, riva_common_pb2):
+    file = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    files[file.name] = file.SerializeToString().hex()
+print(json.dumps(files))
+"""
+
+
+def ours() -> dict[str, FileDescriptorProto]:
+    return {file.name: file for file in FileDescriptorSet.FromString(COMPILED.read_bytes()).file}
+
+
+def test_what_is_compiled_is_current() -> None:
+    pytest.importorskip("grpc_tools", reason="run make setup-dev")
+    assert COMPILED.read_bytes() == compiled(), "run `python protos/compile.py`"
+
+
+def test_numbers_and_types_are_those_that_rivas_client_sends() -> None:
+    pytest.importorskip("riva", reason="run make setup-dev")
+    asked = subprocess.run(
+        [sys.executable, "-c", _PUBLISHED], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    for name, data in json.loads(asked.stdout).items():
+        published = FileDescriptorProto.FromString(bytes.fromhex(data))
+        assert shape(ours()[name]) == shape(published)
+
+
+def shape(file: FileDescriptorProto) -> dict[str, Any]:
+    """Everything that is on the wire."""
+    return {
+        "package": file.package,
+        "messages": {m.name: message_shape(m) for m in file.message_type},
+        "enums": {e.name: {v.name: v.number for v in e.value} for e in file.enum_type},
+        "services": {
+            s.name: {
+                m.name: (m.input_type, m.output_type, m.client_streaming, m.server_streaming)
+                for m in s.method
+            }
+            for s in file.service
+        },
+    }
+
+
+def message_shape(message: Any) -> dict[str, Any]:
+    return {
+        "fields": {
+            f.name: (f.number, f.type, f.type_name, f.label, f.HasField("oneof_index"))
+            for f in message.field
+        },
+        "messages": {m.name: message_shape(m) for m in message.nested_type},
+    }
