@@ -76,7 +76,6 @@ class Graph:
         present = self.records.addresses(component)
         return [p for (c, i), p in self.between.items() if c == component and i in present]
 
-
     def local(self, component: str) -> list[UnixProxy]:
         """Return the proxies before the sockets of a component's replicas."""
         present = map(self.sockets.proxy, self.records.addresses(component))

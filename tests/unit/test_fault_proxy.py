@@ -81,7 +81,9 @@ def proxied(request: pytest.FixtureRequest, tmp_path: Path) -> Proxied:
     return lambda: request.param(tmp_path)
 
 
-async def test_what_is_sent_arrives_and_is_answered_and_an_end_is_passed_on(proxied: Proxied) -> None:
+async def test_what_is_sent_arrives_and_is_answered_and_an_end_is_passed_on(
+    proxied: Proxied,
+) -> None:
     async with proxied() as link:
         reader, writer = await link.connected()
         writer.write(b"hello")
@@ -202,4 +204,8 @@ async def test_a_unix_socket_has_nothing_left_of_its_proxy_but_its_name(tmp_path
         reader, writer = await asyncio.open_unix_connection(path)
         assert await reader.read() == b""  # nobody listens behind it
         writer.close()
-    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+    assert names(tmp_path) == ["a"]
+
+
+def names(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir()]
