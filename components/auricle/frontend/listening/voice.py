@@ -23,8 +23,8 @@ _ROUND_FRAMES = 5
 # Rounds per tick (1 s of audio of each stream), which bounds what streams that are sent faster
 # than real time cost.
 _ROUNDS = 6
-# Time from the start of one tick to the next. Streams that arrive in between share a round, and from
-# four on calls of the model, which cost little more for thirty streams than for four.
+# Time from the start of one tick to the next. Streams that arrive in between share a round, and
+# from four on calls of the model, which cost little more for thirty streams than for four.
 _TICK_SECONDS = 0.02
 
 
