@@ -182,11 +182,11 @@ SMALL = ("x.flac", recordings.path("hello").read_bytes())
         ({"model": "nope"}, {"file": SMALL}, 404, None, "'nope' does not exist; served here: demo"),
         ({"model": "demo", "voice": "x"}, {"file": SMALL}, 400, "voice", "voice is not supported"),
         (
-            {"model": "demo", "temperature": "0.5"},
+            {"model": "demo", "temperature": "1.5"},
             {"file": SMALL},
             400,
             "temperature",
-            "temperature '0.5' cannot be used",
+            "temperature '1.5' cannot be used",
         ),
         (
             {"model": "demo", "language": "tlh"},
