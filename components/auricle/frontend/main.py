@@ -75,8 +75,7 @@ async def run(settings: FrontendSettings) -> None:
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = _access(settings)
     listener = _listen(settings.host, settings.port)
-    ports = Ports(settings, access, _listen)
-    port = listener.getsockname()[1]
+    ports, port = Ports(settings, access, _listen), listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
     endpoints = await _processors(runtime)
@@ -112,18 +111,9 @@ async def run(settings: FrontendSettings) -> None:
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections, rates)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
-    scheme = "http" if settings.tls_certificate is None else "https"
-    report_status(f"listening at {scheme}://{settings.host}:{port}")
+    _report_listening(settings, port)
     try:
-        model = _dynamo_model(frontend)
-        drain = Drain(
-            lambda: front_door.leave(
-                _CUT_SHARE * settings.drain_seconds, _RECORDINGS_SHARE * settings.drain_seconds
-            ),
-            told_seconds=_TOLD_SECONDS,
-            deadline=settings.drain_seconds,
-            cut=lambda: front_door.leave(0.0),
-        )
+        model, drain = _dynamo_model(frontend), _drain(front_door, settings)
         await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
     finally:
         server.should_exit = True
@@ -132,6 +122,21 @@ async def run(settings: FrontendSettings) -> None:
         await rpc.close()
         decoders.close()
         await asyncio.to_thread(tracer.close)
+
+
+def _report_listening(settings: FrontendSettings, port: int) -> None:
+    scheme = "http" if settings.tls_certificate is None else "https"
+    report_status(f"listening at {scheme}://{settings.host}:{port}")
+
+
+def _drain(front_door: FrontDoor, settings: FrontendSettings) -> Drain:
+    seconds = settings.drain_seconds
+    return Drain(
+        lambda: front_door.leave(_CUT_SHARE * seconds, _RECORDINGS_SHARE * seconds),
+        told_seconds=_TOLD_SECONDS,
+        deadline=seconds,
+        cut=lambda: front_door.leave(0.0),
+    )
 
 
 def _connections(settings: FrontendSettings, frontend: Frontend) -> Connections:
