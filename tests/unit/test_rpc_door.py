@@ -68,7 +68,8 @@ async def test_a_key_opens_what_it_is_for() -> None:
     other, other_entry = new_key("other", scopes=("recordings",))
     async with calling(Front([live_entry, other_entry])) as channel:
         assert (await failure(unary(channel, CONFIG)))[0] == "UNAUTHENTICATED"
-        assert (await failure(unary(channel, CONFIG, secret="wrong")))[0] == "UNAUTHENTICATED"
+        unknown = "wrong"
+        assert (await failure(unary(channel, CONFIG, secret=unknown)))[0] == "UNAUTHENTICATED"
         assert (await ended(stream(channel)))[0] == "UNAUTHENTICATED"
         assert (await ended(stream(channel, other)))[0] == "PERMISSION_DENIED"
         code, said, _ = await failure(unary(channel, RECOGNIZE, recording(), live))
