@@ -5,6 +5,8 @@ The result is a FileDescriptorSet, of which the frontend makes message classes a
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,15 +15,15 @@ COMPILED = PROTOS.parent / "components/auricle/frontend/doors/rpc/descriptors.bi
 
 
 def compiled() -> bytes:
-    """Return the descriptors of all files, each after those that it imports."""
-    from grpc_tools import protoc
+    """Return the descriptors of all files, each after those that it imports.
 
+    The compiler has a process of its own: beside NIXL's libraries it cannot be loaded.
+    """
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "descriptors"
         options = [f"--proto_path={PROTOS}", f"--descriptor_set_out={result}"]
-        if protoc.main(["protoc", *options, *sources]):
-            raise SystemExit("protoc failed as it says above")
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options, *sources], check=True)
         return result.read_bytes()
 
 

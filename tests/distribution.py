@@ -44,7 +44,8 @@ class ByGraph(LoadScopeScheduling):
         """Note the end of a test, and give work to those that had to wait for it."""
         super().mark_test_complete(node, item_index, duration)
         for other in self.nodes:
-            if other is not node:
+            # One that takes the place of a process that crashed has not collected its tests yet.
+            if other is not node and other in self.registered_collections:
                 self._reschedule(other)
 
     def _split_scope(self, nodeid: str) -> str:

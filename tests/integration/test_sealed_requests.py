@@ -24,6 +24,7 @@ from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
 from auricle.settings import CommonSettings
 
 pytestmark = pytest.mark.integration
+Address = tuple[str, int]
 REFUSED = "auricle_internal_messages_refused_total"
 
 
@@ -61,7 +62,13 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+def listening_before() -> set[Address]:
+    """What tests before these, of NIXL for one, have left listening in this process."""
+    return listening()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, listening_before: set[Address]) -> AsyncIterator[Bench]:
     registry = CollectorRegistry()
     settings = CommonSettings(discovery_path=tmp_path / "d")
     subject = Bench(Runtime(settings, registry=registry), registry)
@@ -75,7 +82,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def test_only_requests_and_events_of_the_deployment_are_taken(
-    bench: Bench, tmp_path: Path
+    bench: Bench, tmp_path: Path, listening_before: set[Address]
 ) -> None:
     # One after the other: Dynamo's runtime can be made once in a process.
     reply = await bench.client.call(AskDecisions(), Decisions, bench.instance, 10)
@@ -110,7 +117,9 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
     assert bench.calls == 2
 
     await events_of_strangers_are_not_heard(bench, stranger)
-    nothing_listens_beyond_this_machine()
+    opened = listening() - listening_before
+    assert opened
+    assert {ip for ip, _ in opened} == {"127.0.0.1"}
 
 
 async def events_of_strangers_are_not_heard(bench: Bench, stranger: Secrets) -> None:
@@ -126,11 +135,10 @@ async def events_of_strangers_are_not_heard(bench: Bench, stranger: Secrets) -> 
     assert {decisions.lines for decisions in bench.heard} == {("ours",)}
 
 
-def nothing_listens_beyond_this_machine() -> None:
-    listening = [
-        connection.laddr
+def listening() -> set[Address]:
+    """Where this process listens."""
+    return {
+        (connection.laddr.ip, connection.laddr.port)
         for connection in psutil.Process().net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
-    ]
-    assert listening
-    assert {address.ip for address in listening} == {"127.0.0.1"}
+    }

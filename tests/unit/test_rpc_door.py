@@ -370,7 +370,7 @@ async def test_without_a_port_there_is_no_server() -> None:
 
 class _Nothing:
     refusals = processors = None
-    calls: dict[str, Any] = {}  # noqa: RUF012
+    rpc_methods: dict[str, Any] = {}  # noqa: RUF012
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
