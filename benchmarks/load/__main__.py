@@ -42,7 +42,7 @@ def main() -> None:
     suite = parser.add_argument_group("the whole suite")
     suite.add_argument("--suite", action="store_true")
     scale = suite.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="under 15 minutes, without the soak")
+    scale.add_argument("--quick", action="store_true", help="about 40 minutes, without the soak")
     scale.add_argument("--smoke", action="store_true", help="only whether everything runs")
     suite.add_argument("--only", metavar="GROUP")
     arguments = parser.parse_args()

@@ -11,10 +11,9 @@ from typing import Literal
 
 import msgspec
 
-from auricle.errors import AuricleError, ProtocolError
-from auricle.frontend.deepgram.messages import LONGEST, CloseStream, KeepAlive, Reply
+from auricle.errors import AuricleError
+from auricle.frontend.deepgram.messages import CloseStream, KeepAlive, Reply, decoded
 from auricle.frontend.deepgram.turn_ends import Thresholds
-from auricle.frontend.doors.field_errors import json_fault
 
 TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
 
@@ -46,15 +45,7 @@ _JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 
 def parse_message(text: str) -> ClientMessage:
     """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
-    if len(text) > LONGEST:
-        raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
-    try:
-        return _JSON.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ProtocolError(
-            "not a message that is supported (ForceEndTurn, Configure, KeepAlive, CloseStream): "
-            + json_fault(error)
-        ) from None
+    return decoded(text, _JSON, "ForceEndTurn, Configure, KeepAlive, CloseStream")
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from auricle.errors import RateLimited
+from auricle.errors import Overloaded, RateLimited
 
 _MOST_CLIENTS = 10_000
+
+
+def seat_lost() -> Overloaded:
+    """Return what the client of a session is told whose seat was taken away."""
+    return Overloaded("others wait for the session that you have not begun; try again")
 
 
 class Seat:

@@ -15,7 +15,6 @@ from auricle.errors import (
     UNFORESEEN,
     AuricleError,
     DeadlineExceeded,
-    Overloaded,
 )
 from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.key_limits import KeyLimits
@@ -27,7 +26,7 @@ from auricle.frontend.doors.closing import close_socket
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.queries import query_string, says_it_resumes
-from auricle.frontend.doors.seats import Seat
+from auricle.frontend.doors.seats import Seat, seat_lost
 from auricle.frontend.doors.session_log import RefusalLog, log_ended
 from auricle.frontend.doors.socket_protocol import JOIN
 from auricle.frontend.metrics import FrontendMetrics
@@ -44,10 +43,6 @@ _DONE, _GOING = 1000, 1012
 def _not_joined(_enough: int) -> bool:
     """In place of `WebSocketProtocol.join`, of a server that delivers each message by itself."""
     return False
-
-
-def _seat_lost() -> Overloaded:
-    return Overloaded("others wait for the session that you have not begun; try again")
 
 
 class ClientSocket:
@@ -86,7 +81,7 @@ class ClientSocket:
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
         self._seats = (seat, *(other for _, other in others))
         for one in self._seats:
-            one.on_loss(lambda: self._patience.fail(_seat_lost()))
+            one.on_loss(lambda: self._patience.fail(seat_lost()))
         self._farewell = (_DONE, "")  # close code and reason if there is no error
 
     @property
@@ -127,7 +122,7 @@ class ClientSocket:
 
     def _check_seat(self) -> None:
         if any(seat.taken_away for seat in self._seats):
-            raise _seat_lost()
+            raise seat_lost()
 
     async def heard(self, seconds: float) -> None:
         """Count `seconds` of audio; waits until the client's rate limit allows more."""

@@ -10,7 +10,7 @@ from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.live import LiveSession
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.channels import ChannelSplitter
+from auricle.frontend.listening.interleaved import Interleaved
 from auricle.frontend.vapi.messages import (
     SPEAKERS,
     Start,
@@ -83,7 +83,7 @@ class VapiCalls:
     async def _read(self, socket: ClientSocket, channels: Sequence[Channel]) -> None:
         """Feed the channels until the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
-        splitter = ChannelSplitter(len(channels))
+        interleaved = Interleaved(len(channels), sample_bytes=2)
         while not self._leaves(channels):
             try:
                 text, data = await socket.receive(idle, "the next audio packet")
@@ -92,7 +92,7 @@ class VapiCalls:
             if text is not None:
                 continue  # whatever Vapi says of the call, only its audio is for a transcriber
             self._frontend.metrics.bytes("websocket", len(data))
-            for channel, samples in zip(channels, splitter.push(data), strict=True):
+            for channel, samples in zip(channels, interleaved.split(data), strict=True):
                 await channel.take(samples)
         socket.goes_at(channels[0].heard_samples)
 

@@ -17,7 +17,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, warn
-from auricle.frontend.doors.seats import Seat
+from auricle.frontend.doors.seats import Seat, seat_lost
 from auricle.frontend.doors.session_log import RefusalLog, log_ended
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
@@ -49,7 +49,7 @@ class LiveCall:
         self._patience = Patience()
         self._reading: asyncio.Task[Any] | None = None
         self._seat = seat
-        seat.on_loss(lambda: self._patience.fail(_seat_lost()))
+        seat.on_loss(lambda: self._patience.fail(seat_lost()))
 
     async def receive(self, seconds: float, what: str) -> bytes | None:
         """Return the next message, None after the last one.
@@ -58,7 +58,7 @@ class LiveCall:
         `interrupt`.
         """
         if self._seat.taken_away:
-            raise _seat_lost()
+            raise seat_lost()
         if self._reading is None:
             # After a read that is cancelled gRPC gives no message any more, so one goes on beyond
             # a wait that ends.
@@ -110,10 +110,6 @@ class LiveCall:
         self._patience.close()
         if self._reading is not None:
             await cancelled([self._reading])
-
-
-def _seat_lost() -> Overloaded:
-    return Overloaded("others wait for the session that you have not begun; try again")
 
 
 @dataclass
