@@ -95,6 +95,13 @@ def first(**config: Any) -> bytes:
     return data
 
 
+def audio(data: bytes = bytes(2)) -> bytes:
+    """A later message of a live call."""
+    kind = message("nvidia.riva.asr.StreamingRecognizeRequest")
+    sent: bytes = kind(audio_content=data).SerializeToString()
+    return sent
+
+
 def recording(audio: bytes = b"RIFF", **config: Any) -> bytes:
     """The message of a recording."""
     kind = message("nvidia.riva.asr.RecognizeRequest")

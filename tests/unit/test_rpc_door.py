@@ -22,7 +22,7 @@ from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, W
 from auricle.settings import FrontendSettings
 from tests.unit.doors import until
 from tests.unit.front import Front
-from tests.unit.rpc import RIVA, calling, details, ended, first, recording, stream, unary
+from tests.unit.rpc import RIVA, audio, calling, details, ended, first, recording, stream, unary
 
 pytestmark = pytest.mark.unit
 CONFIG, RECOGNIZE = f"{RIVA}/GetRivaSpeechRecognitionConfig", f"{RIVA}/Recognize"
@@ -85,8 +85,7 @@ async def test_a_session_ends_once_its_key_is_withdrawn_and_its_neighbour_goes_o
     async with asyncio.timeout(60), calling(front) as channel:
         ending, kept = stream(channel, secret), stream(channel, other_secret)
         for call in (ending, kept):
-            await call.write(first())
-            await front.processors.opened.acquire()
+            await begin(call, front)
         front.access.replace([other])
         assert await ended(ending) == ("UNAUTHENTICATED", "this API key was withdrawn")
         assert not kept.done()
@@ -102,7 +101,7 @@ async def test_no_key_comes_into_the_log(caplog: pytest.LogCaptureFixture) -> No
         async with asyncio.timeout(60), calling(front) as channel:
             call = stream(channel, secret)
             await ended_after(call, first(model=secret))
-            await ended_after(stream(channel, secret), first())
+            await ended_after(stream(channel, secret), first(), audio())
             await failure(unary(channel, CONFIG, model(secret)))
             await failure(unary(channel, RECOGNIZE, recording(model=secret), secret))
     logged = [logging.Formatter().format(record) for record in caplog.records]
@@ -110,10 +109,18 @@ async def test_no_key_comes_into_the_log(caplog: pytest.LogCaptureFixture) -> No
     assert not [line for line in logged if secret in line]
 
 
-async def ended_after(call: Any, data: bytes) -> tuple[str, str]:
-    """How a call ends whose client sends a message, unless it was refused before."""
-    with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
+async def begin(call: Any, front: Front) -> None:
+    """Send the first messages of a live call, and wait until a processor has its session."""
+    for data in (first(), audio()):
         await call.write(data)
+    await front.processors.opened.acquire()
+
+
+async def ended_after(call: Any, *messages: bytes) -> tuple[str, str]:
+    """How a call ends whose client sends messages, unless it was refused before."""
+    with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
+        for data in messages:
+            await call.write(data)
     return await ended(call)
 
 
@@ -134,8 +141,7 @@ async def test_a_full_server_says_when_to_come_again() -> None:
     front = Front(max_sessions=1)
     async with asyncio.timeout(60), calling(front) as channel:
         running = stream(channel)
-        await running.write(first())
-        await front.processors.opened.acquire()
+        await begin(running, front)
         refused = stream(channel)
         assert await ended(refused) == ("RESOURCE_EXHAUSTED", "all 1 sessions are in use")
         metadata = await refused.trailing_metadata()
@@ -150,8 +156,7 @@ async def test_a_server_that_shuts_down_is_unavailable() -> None:
     front = Front()
     async with asyncio.timeout(60), calling(front) as channel:
         running = stream(channel)
-        await running.write(first())
-        await front.processors.opened.acquire()
+        await begin(running, front)
         front.frontend.front_door.leave(0.0)
         assert (await ended(stream(channel)))[0] == "UNAVAILABLE"
         code, _, _ = await failure(unary(channel, RECOGNIZE, recording()))
@@ -186,8 +191,7 @@ async def test_a_client_that_leaves_frees_its_place() -> None:
     async with asyncio.timeout(60), calling(front) as channel:
         calls = [stream(channel) for _ in range(3)]
         for call in calls:
-            await call.write(first())
-            await front.processors.opened.acquire()
+            await begin(call, front)
         assert front.frontend.front_door.open == 3
         for call in calls:
             call.cancel()
@@ -225,7 +229,7 @@ async def test_a_session_that_fails_says_nothing_of_why(
     setattr(front.processors, when, lambda: error)
     async with asyncio.timeout(60), calling(front) as channel:
         call = stream(channel)
-        code, said = await ended_after(call, first())
+        code, said = await ended_after(call, first(), audio())
         assert code in ("INTERNAL", "UNAVAILABLE")
         assert "secret" not in said + str(await call.trailing_metadata())
     formatter = logging.Formatter("%(message)s")

@@ -1,4 +1,4 @@
-"""One speaker's audio, from bytes to text, for protocols that need no more than that.
+"""One speaker's audio, from bytes to text.
 
 A telephone call has one for each side; they know nothing of each other.
 """
@@ -8,21 +8,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
-from auricle.frontend.doors.live import LiveSession
-from auricle.frontend.doors.sockets import ClientSocket
+from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.point import BEGIN, ListeningPoint
 from auricle.messages import Failed, Final, OpenSession, Partial
 from auricle.tasks import LoopTurn, first_failure_or
 
 # A caller who has hung up waits for nothing, so something else must end the wait for the text.
 _LAST_TEXT_SECONDS = 120.0
 Told = Callable[[int, Partial | Final], Awaitable[None]]
+# Gets what endpointing found, and the session sample up to which it has listened.
+Found = Callable[[Sequence[GateEvent], int], Awaitable[None]]
+
+
+class Speaker(Protocol):
+    """Whom the audio is heard from: the session that a door has let in."""
+
+    @property
+    def session(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def client(self) -> Client:
+        """Who pays for it."""
+        ...
+
+    @property
+    def trace(self) -> str:
+        """What its spans belong to."""
+        ...
+
+    async def heard(self, seconds: float) -> None:
+        """Count `seconds` of audio; waits until the client's rate limit allows more."""
+        ...
 
 
 class Channel:
@@ -32,60 +57,103 @@ class Channel:
     def __init__(
         self,
         frontend: Frontend,
-        session: LiveSession | ClientSocket,
+        speaker: Speaker,
         sample_rate: int,
         encoding: str,
         *,
         language: str | None = None,
         context: str = "",
+        silence_ms: int | None = None,
+        partials: bool = True,
+        name: str | None = None,
         call: str | None = None,
         part: str = "",
+        found: Found | None = None,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
-        On the transcript bus it is `part` of the session `call`, by default of its own.
+        Speech ends after `silence_ms`, by default the server's. The processor knows the session
+        as `name`, by default the speaker's; on the transcript bus it is `part` of the session
+        `call`, by default of its own. `found` gets what endpointing finds, before the processor
+        gets the speech: its text may come at once.
         """
         self._frontend = frontend
-        self._session = session
+        self._speaker = speaker
+        self._sample_rate = sample_rate
+        self._encoding = encoding
+        self._found = found
+        name = name or speaker.session
         opened = OpenSession(
-            session=session.session,
-            tenant=session.client.tenant,
+            session=name,
+            tenant=speaker.client.tenant,
             language=language,
             context=context,
             chunk_ms=frontend.chunk_ms(None),
-            trace=session.trace,
-            admission=session.session,
+            partials=partials,
+            trace=speaker.trace,
+            admission=name,
         )
         self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
-        endpointing = EndpointingOptions.over(
-            frontend.settings, threshold=None, min_silence_ms=None, pre_roll_ms=None
-        )
-        self._ingest = Ingest(sample_rate, encoding, frontend.detector, endpointing)
+        self._ingest = self._listening(BEGIN, silence_ms)
         self._counted = 0  # session samples that were counted as heard
         self._turn = LoopTurn()
+
+    def _listening(self, start: ListeningPoint, silence_ms: int | None) -> Ingest:
+        frontend = self._frontend
+        # Silence is dropped whatever the settings: the model would hallucinate words there.
+        endpointing = EndpointingOptions.over(
+            frontend.settings, threshold=None, min_silence_ms=silence_ms, pre_roll_ms=None
+        )
+        return Ingest(
+            self._sample_rate, self._encoding, frontend.detector, endpointing, start=start
+        )
+
+    def expect(self) -> int:
+        """Hold audio back until something can be decided; see `Ingest.expect`."""
+        return self._ingest.expect(self._link.missing)
 
     async def take(self, data: bytes) -> None:
         """Process what the client sent, slice by slice; others run in between.
 
         Waits while the processor is full, or the client exceeds its audio rate.
         """
-        self._ingest.expect(self._link.missing)
+        self.expect()
         self._ingest.take(data)
         while self._ingest.ready:
-            events = await self._frontend.listened(self._ingest, self._session.trace)
+            events = await self._frontend.listened(self._ingest, self._speaker.trace)
             await self._hand_over(events)
             await self._turn.give_way()
         await self._turn.give_way()
 
+    async def end_speech(self) -> None:
+        """End the speech so far. Raises ProtocolError within a sample."""
+        await self._hand_over(await self._ingest.end())
+
+    async def listen_anew(self, silence_ms: int | None) -> int:
+        """End the speech so far, return where that was, and listen to what follows."""
+        await self.end_speech()
+        at = self._ingest.total_samples
+        self._ingest = self._listening(ListeningPoint(at, at, at), silence_ms)
+        return at
+
+    def finish(self) -> None:
+        """The audio has ended, and so has its speech."""
+        self._link.finish(self._ingest.total_samples)
+
     async def end(self) -> None:
         """The audio has ended. Raises ProtocolError within a sample."""
-        await self._hand_over(await self._ingest.end())
-        self._link.finish(self._ingest.total_samples)
+        await self.end_speech()
+        self.finish()
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which another session can continue; None within speech."""
+        return self._ingest.resting_at
 
     @property
     def resting(self) -> bool:
         """Whether nobody speaks, so that no word is cut if the session ends now."""
-        return self._ingest.resting_at is not None
+        return self.resting_at is not None
 
     @property
     def heard_samples(self) -> int:
@@ -106,14 +174,18 @@ class Channel:
                     raise from_code(event.code, event.message)
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
+        """Tell what was found, send speech to the processor, and count the audio."""
+        at = self._ingest.total_samples
+        if self._found is not None:
+            await self._found(events, at)
         for event in events:
             if isinstance(event, Piece):
                 await self._link.add(event)
-        seconds = (self._ingest.total_samples - self._counted) / SAMPLE_RATE
-        self._counted = self._ingest.total_samples
+        seconds = (at - self._counted) / SAMPLE_RATE
+        self._counted = at
         if seconds:
             self._frontend.metrics.audio(received=seconds)
-            await self._session.heard(seconds)
+            await self._speaker.heard(seconds)
 
 
 async def follow(

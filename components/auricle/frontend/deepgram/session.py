@@ -14,7 +14,7 @@ from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.channel import Channel, Talk
+from auricle.frontend.deepgram.channel import SpokenChannel, Talk
 from auricle.frontend.deepgram.messages import NoAudio, Reply, encode
 from auricle.frontend.deepgram.options import AudioOptions
 from auricle.frontend.doors.sockets import ClientSocket
@@ -79,7 +79,7 @@ class Session:
         self._dialect = dialect
         self._telling = Telling(socket)
         self._channels = [
-            Channel(frontend, socket, options, number, dialect.talk(number), self._tell)
+            SpokenChannel(frontend, socket, options, number, dialect.talk(number), self._tell)
             for number in range(options.channels)
         ]
         sample_bytes = 2 if options.encoding == "pcm_s16le" else 1

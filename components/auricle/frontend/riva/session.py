@@ -7,14 +7,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import ProtocolError, from_code
+from auricle.errors import ProtocolError
+from auricle.frontend.channel import Channel
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.rpc.calls import LiveCall
 from auricle.frontend.doors.rpc.schema import parsed
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
-from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.riva.options import (
     RecognitionOptions,
     audio_format,
@@ -23,8 +21,8 @@ from auricle.frontend.riva.options import (
 )
 from auricle.frontend.riva.results import PACKAGE, Results
 from auricle.frontend.riva.wav import Opening
-from auricle.messages import Done, Failed, Final, OpenSession, Partial
-from auricle.tasks import Interrupted, LoopTurn, first_failure_or
+from auricle.messages import Final
+from auricle.tasks import Interrupted, first_failure_or
 from auricle.text_bounds import EVENT_ID, check
 
 _AUDIO_FIELD = 2
@@ -71,141 +69,118 @@ class _Session:
         self._frontend = frontend
         self._door = frontend.front_door
         self._call = call
-        self._options = options = asked.options
+        self._options = asked.options
         self._results = Results(asked.request)
         self._interim_results = asked.interim_results
-        self._link = frontend.link(
-            OpenSession(
-                session=call.session,
-                tenant=call.client.tenant,
-                language=options.language,
-                context=options.context,
-                chunk_ms=frontend.chunk_ms(None),
-                partials=asked.interim_results,
-                trace=call.trace,
-                admission=call.session,
-            ),
-            lead=frontend.lead(),
-        )
-        self._opening = Opening()
-        self._ingest: Ingest | None = None  # until it is known what the audio is
         self._left_of_file: int | None = None  # bytes of audio that a WAV file still has
-        self._counted = 0  # session samples that were counted as heard
-        self._turn = LoopTurn()
 
     async def run(self) -> None:
         """Run the session until done; see `StreamingRecognize.run`."""
-        writer = asyncio.create_task(self._write())
-        others = [asyncio.create_task(part) for part in (self._read(), self._link.pump())]
+        if (begun := await self._begin()) is None:
+            return
+        channel, first = begun
+        writer = asyncio.create_task(self._write(channel))
+        others = [
+            asyncio.create_task(part) for part in (self._read(channel, first), channel.pump())
+        ]
         await first_failure_or(writer, others)
 
     # ── from the client ─────────────────────────────────────────────────────
 
-    async def _read(self) -> None:
-        idle = self._frontend.settings.idle_timeout_seconds
+    async def _begin(self) -> tuple[Channel, bytes] | None:
+        """Return the channel and its first samples, once it is known what the audio is.
+
+        None if the call ends before any audio came.
+        """
+        opening = Opening()
         while True:
-            if self._door.leaving and await self._left():
-                return
-            if self._ingest is not None:
-                self._ingest.expect(self._link.missing)
+            if self._door.leaving:
+                self._call.goes_at(0)
+                return None
             try:
-                message = await self._call.receive(idle, "the next audio")
+                message = await self._next()
             except Interrupted:
                 continue
-            await self._turn.give_way()
             if message is None:
-                await self._end()
+                if opening.begun:
+                    raise ProtocolError("the audio ended within its WAV header")
+                return None
+            if (found := opening.push(message)) is not None:
+                header, samples = found
+                self._left_of_file = None if header is None else header.size
+                return self._channel(*audio_format(self._options, header)), self._within(samples)
+
+    def _channel(self, encoding: str, sample_rate: int) -> Channel:
+        options = self._options
+        return Channel(
+            self._frontend,
+            self._call,
+            sample_rate,
+            encoding,
+            language=options.language,
+            context=options.context,
+            silence_ms=options.silence_ms,
+            partials=self._interim_results,
+        )
+
+    async def _read(self, channel: Channel, first: bytes) -> None:
+        await channel.take(first)
+        while True:
+            if self._door.leaving and await self._left(channel):
                 return
-            await self._take(_audio(message))
+            channel.expect()
+            try:
+                message = await self._next()
+            except Interrupted:
+                continue
+            if message is None:
+                await channel.end()
+                return
+            await channel.take(self._within(message))
 
-    async def _take(self, data: bytes) -> None:
-        """Process a message's audio slice by slice; others run in between."""
+    async def _next(self) -> bytes | None:
+        """Return the next message's bytes of audio; None at the end of the call."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        message = await self._call.receive(idle, "the next audio")
+        if message is None:
+            return None
+        data = _audio(message)
         self._frontend.metrics.bytes("grpc", len(data))
-        data = self._samples(data)
-        if self._ingest is None:
-            return
-        self._ingest.take(data)
-        while self._ingest.ready:
-            await self._hand_over(await self._frontend.listened(self._ingest, self._call.trace))
-            await self._turn.give_way()
+        return data
 
-    def _samples(self, data: bytes) -> bytes:
-        """Return the samples among a stream's next bytes, which may begin with a WAV header."""
-        if self._ingest is None:
-            if (found := self._opening.push(data)) is None:
-                return b""
-            header, data = found
-            self._ingest = self._listening(*audio_format(self._options, header))
-            self._left_of_file = None if header is None else header.size
-        if self._left_of_file is not None:  # what follows the audio of a file is none
+    def _within(self, data: bytes) -> bytes:
+        """Return the part of a stream's next bytes that is audio: what follows a file's is none."""
+        if self._left_of_file is not None:
             data = data[: self._left_of_file]
             self._left_of_file -= len(data)
         return data
 
-    def _listening(self, encoding: str, sample_rate: int) -> Ingest:
-        frontend = self._frontend
-        # Silence is dropped whatever the settings: the model would hallucinate words there.
-        endpointing = EndpointingOptions.over(
-            frontend.settings,
-            threshold=None,
-            min_silence_ms=self._options.silence_ms,
-            pre_roll_ms=None,
-        )
-        return Ingest(sample_rate, encoding, frontend.detector, endpointing)
-
-    async def _hand_over(self, events: list[GateEvent]) -> None:
-        """Send speech to the processor, and count the audio."""
-        for event in events:
-            if isinstance(event, Piece):
-                await self._link.add(event)
-        total = 0 if self._ingest is None else self._ingest.total_samples
-        seconds = (total - self._counted) / SAMPLE_RATE
-        self._counted = total
-        if seconds:
-            self._frontend.metrics.audio(received=seconds)
-            await self._call.heard(seconds)
-
-    async def _end(self) -> None:
-        """End the audio, wherever it is."""
-        if self._ingest is None:
-            if self._opening.begun:
-                raise ProtocolError("the audio ended within its WAV header")
-            self._link.finish(0)
-            return
-        await self._hand_over(await self._ingest.end())
-        self._link.finish(self._ingest.total_samples)
-
-    async def _left(self) -> bool:
+    async def _left(self, channel: Channel) -> bool:
         """End the session early, for draining; return whether it was ended.
 
         It ends between two segments, or at the drain's deadline even within one.
         """
-        ingest = self._ingest
-        resume_at = 0 if ingest is None else ingest.resting_at
-        if ingest is not None and resume_at is None:
+        resume_at = channel.resting_at
+        if resume_at is None:
             if not self._door.last_call:
                 return False
-            await self._hand_over(await ingest.end())
-            resume_at = ingest.total_samples
-        self._call.goes_at(resume_at or 0)
-        self._link.finish(0 if ingest is None else ingest.total_samples)
+            await channel.end_speech()
+            resume_at = channel.heard_samples
+        self._call.goes_at(resume_at)
+        channel.finish()
         return True
 
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def _write(self) -> None:
-        """Send the processor's text, until Done. Raises the error of Failed."""
-        async with aclosing(self._link.events()) as events:
-            async for event in events:
-                if isinstance(event, Partial) and self._interim_results:
+    async def _write(self, channel: Channel) -> None:
+        """Send the processor's text until the last. Raises the error the session fails with."""
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if isinstance(event, Final):
+                    await self._tell(self._results.final(event))
+                elif self._interim_results:
                     with self._frontend.tracer.span("send", self._call.trace):
                         await self._tell(self._results.partial(event))
-                elif isinstance(event, Final):
-                    await self._tell(self._results.final(event))
-                elif isinstance(event, Done):
-                    return
-                elif isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
 
     async def _tell(self, response: bytes | None) -> None:
         if response is not None:
