@@ -22,6 +22,7 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
+from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.settings import FrontendSettings
 from benchmarks.baselines.live_engines import LiveEngine, open_engine
 from benchmarks.baselines.live_segments import Endpointing, Whole, as_delivered
@@ -56,7 +57,7 @@ class Session:
     def __init__(self, engine: LiveEngine, options: Options, socket: WebSocket) -> None:
         self._engine, self._options, self._socket = engine, options, socket
         self._gate = Endpointing(options.segments) if options.segments else Whole()
-        self._finished: list[_Segment] = []
+        self.finished: list[_Segment] = []
         self._open = _Segment(0)
         self._ended = False
         self._news = asyncio.Event()
@@ -84,21 +85,23 @@ class Session:
                 raise WebSocketDisconnect
             if message.get("text") is not None:
                 for start, pcm, ends in self._gate.end():
-                    self._heard(start, pcm, ends)
+                    self.heard(start, pcm, ends)
                 self._ended = True
                 self._news.set()
                 return
             for start, pcm, ends in self._gate.push(np.frombuffer(message["bytes"], "<i2")):
-                self._heard(start, pcm, ends)
+                self.heard(start, pcm, ends)
             self._news.set()
 
-    def _heard(self, start: int, pcm: np.ndarray, ends: bool) -> None:
+    def heard(self, start: int, pcm: np.ndarray, ends: bool) -> None:
+        """Take the next samples; a segment that ends with them waits in `finished`."""
         if not self._open.samples:
             self._open.start = start
         self._open.audio.append(pcm)
         self._open.samples += len(pcm)
         if ends:
-            self._finished.append(self._open)
+            if self._open.samples >= SHORTEST_SEGMENT:  # as ours; speech may end right at a cut
+                self.finished.append(self._open)
             self._open = _Segment(start + len(pcm))
 
     async def _decode(self) -> None:
@@ -106,11 +109,11 @@ class Session:
         while True:
             await self._news.wait()
             self._news.clear()
-            while self._finished:
-                await self._final(self._finished.pop(0), number)
+            while self.finished:
+                await self._final(self.finished.pop(0), number)
                 number += 1
             if self._ended:
-                if self._open.samples:
+                if self._open.samples >= SHORTEST_SEGMENT:
                     await self._final(self._open, number)
                 return
             segment = self._open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from auricle.frontend.listening.endpointing import Piece
 from auricle.messages import Boundary
+from benchmarks.baselines.live import Options, Session
 from benchmarks.baselines.live_segments import Cutter, as_delivered, limits_of
 
 pytestmark = pytest.mark.unit
@@ -37,3 +39,12 @@ def test_segments_of_a_live_baseline_end_with_speech_at_a_pause_and_when_they_ar
     assert ends((1.0, "none"), (1.0, "pause"), (1.5, "pause")) == [False, False, True]
     assert ends((1.0, "endpoint"), (1.0, "none")) == [True, False]
     assert ends((19.0, "none"), (2.0, "none"), (1.0, "none")) == [False, True, False]
+
+
+def test_a_live_baseline_does_not_decode_speech_that_ends_right_at_a_cut() -> None:
+    nobody = cast(Any, None)
+    session = Session(nobody, Options(None), nobody)
+    session.heard(0, np.zeros(SECOND, np.int16), True)
+    session.heard(SECOND, np.zeros(0, np.int16), True)
+    session.heard(SECOND, np.zeros(SECOND, np.int16), True)
+    assert [(s.start, s.samples) for s in session.finished] == [(0, SECOND), (SECOND, SECOND)]
