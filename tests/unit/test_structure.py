@@ -49,7 +49,7 @@ FRONTEND_FLOORS = (
     ("recordings", "channel"),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis"),
+        *("riva", "transcriptions", "diagnosis", "page"),
     ),
     ("ports", "calls"),
     ("main",),
