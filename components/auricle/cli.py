@@ -199,6 +199,35 @@ def render(graph: str, config: Path, out: Path | None) -> None:
         sys.exit(_FAILED)
 
 
+@main.group()
+def models() -> None:
+    """Look at checkpoints before a deployment tries them."""
+
+
+@models.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
+def check(path: Path, gpu_memory: tuple[float, ...], as_json: bool) -> None:
+    """Check the checkpoint in the folder PATH as both pools' loaders do, and say what it needs.
+
+    Exits with 1, and one line that says why, if it cannot be served.
+
+    \b
+    auricle models check models/demo
+    auricle models check Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80
+    """
+    from auricle.checking import check_model
+
+    try:
+        check_model(path, gpu_memory, as_json=as_json)
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_FAILED)
+
+
 @main.command()
 @click.argument("name")
 @click.option("--entry", is_flag=True, help="print only the entry, to append to a keys file")

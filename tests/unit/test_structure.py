@@ -36,7 +36,7 @@ FLOORS = (
     ("load",),
     ("runtime",),
     (*COMPONENTS, "launcher"),
-    ("client", "profiling", "rendering"),
+    ("client", "profiling", "rendering", "checking"),
     ("cli",),
     ("__main__",),
 )
