@@ -36,6 +36,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
+from auricle.frontend.page.routes import add_page
 from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
@@ -98,7 +99,10 @@ async def run(settings: FrontendSettings) -> None:
     tokens = runtime.tokens(PURPOSE)
     services = _services(frontend, access, decoders, registry, diagnostician, tokens)
     rates = Rates(settings.max_handshakes_per_address, "requests")
-    app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
+    routes = create_app(services, settings.cors_origins)
+    if settings.page:
+        add_page(routes)
+    app = HandshakeLimit(routes, rates, frontend.refusals)
     connections = _connections(settings, frontend)
     metrics.connections.set_function(lambda: len(connections))
     server = DoorServer(_server_config(settings, app, connections))
