@@ -83,6 +83,15 @@ SHORT = (
         ("python -m benchmarks.ways", "python -m benchmarks.ways --out build/ways.json [--quick]"),
     ),
     Short(
+        "benchmarks.clients --smoke --out {out}/clients.json",
+        300,
+        (
+            "python -m benchmarks.clients",
+            "python -m benchmarks.clients --out build/clients.json",
+            "python -m benchmarks.clients --out build/clients.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (
