@@ -71,7 +71,7 @@ async def openai_realtime(places: Places, pcm: Int16) -> Heard:
     client = openai.AsyncOpenAI(base_url=f"{places.url}/v1", api_key=_KEY)
     audio = {
         "format": {"type": "audio/pcm", "rate": SAMPLE_RATE},
-        "transcription": {"model": "demo", "delay": "minimal"},
+        "transcription": {"model": "demo", "delay": "low"},
         "turn_detection": None,
     }
     session: Any = {"type": "transcription", "audio": {"input": audio}}
