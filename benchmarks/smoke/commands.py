@@ -83,6 +83,24 @@ SHORT = (
         ("python -m benchmarks.ways", "python -m benchmarks.ways --out build/ways.json [--quick]"),
     ),
     Short(
+        "benchmarks.clients --smoke --out {out}/clients.json",
+        300,
+        (
+            "python -m benchmarks.clients",
+            "python -m benchmarks.clients --out build/clients.json",
+            "python -m benchmarks.clients --out build/clients.json [--quick]",
+        ),
+    ),
+    Short(
+        "benchmarks.keywords --smoke --out {out}/keywords.json",
+        300,
+        (
+            "python -m benchmarks.keywords",
+            "python -m benchmarks.keywords --out build/keywords.json",
+            "python -m benchmarks.keywords --out build/keywords.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.ways.lengths --recordings 1",
         300,
         ("python -m benchmarks.ways.lengths",),
