@@ -74,6 +74,7 @@ def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
         "auricle_processor_chunk_seconds_p997",  # what admission goes by; chunk_seconds is shown
         "auricle_processor_windows_encoded_total",
         "auricle_encode_worker_blocks_convolved_total",
+        "auricle_encode_worker_batch_limit",  # a setting, until a device's memory is too small
         "auricle_encode_worker_slots_spoiled_total",
         "auricle_internal_messages_refused_total",
         "auricle_internal_local_calls_total",

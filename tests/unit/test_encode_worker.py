@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -299,3 +300,43 @@ async def test_what_is_no_key_is_refused_without_repeating_it(running: Running) 
             EncodeRequest("s", "t", (replace(window("11"), key="x" * 9999),))
         )
     assert len(str(caught.value)) < 200
+
+
+async def test_a_batch_too_large_for_the_device_is_encoded_in_parts_and_halved_once(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, sizes = running.worker._pass.run, list[int]()
+
+    def passes(jobs: Sequence[Any]) -> Any:
+        sizes.append(len(jobs))
+        if len(jobs) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return run(jobs)
+
+    monkeypatch.setattr(running.worker._pass, "run", passes)
+    names = [f"{number}{number}" for number in range(1, 9)]
+    replies = await asyncio.gather(
+        *(running.worker.encode(request(n, block(FIRST, 60, final=False))) for n in names)
+    )
+    assert len(replies) == 8
+    assert max(sizes) > 2
+    assert running.worker._batcher.max_batch == max(sizes) // 2
+    assert "does not fit into the device's memory (CUDA out of memory. Tried" in caplog.text
+
+
+async def test_a_device_that_is_lost_ends_the_process_at_once(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def end_if_sticky(error: BaseException, _what: str) -> None:
+        ended.append(str(error))
+
+    def passes(_jobs: Sequence[Any]) -> Any:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr("auricle.encode_worker.worker.end_if_sticky", end_if_sticky)
+    monkeypatch.setattr(running.worker._pass, "run", passes)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        await running.worker.encode(request("11", block(FIRST, 60, final=False)))
+    assert ended
