@@ -3,8 +3,8 @@
     python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
 
 `60m` is small enough for a CPU; `0.6b` and `1.7b` have the geometries of Qwen/Qwen3-ASR-0.6B and
--1.7B, for a GPU. The output head is zero for every token that is not a word, so a decode ends only at
-`max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
+-1.7B, for a GPU. The output head is zero for every token that is not a word, so a decode ends only
+at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
 speech.
 """
 

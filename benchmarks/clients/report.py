@@ -27,7 +27,8 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
     yield from generated.heading("Clients", result["environment"], command, rest)
     yield (
         f"{measured['clients_sessions']:.0f} sessions. Bars: all texts equal, first and last text "
-        "≤ 1.3, CPU of frontend and processor ≤ 1.5, each ÷ that of our own protocol in the same round."
+        "≤ 1.3, CPU of frontend and processor ≤ 1.5, each ÷ that of our own protocol in the same "
+        "round."
     )
     yield ""
     rows = [[way, own, *_row(way, measured)] for way, own in REFERENCES.items()]

@@ -20,10 +20,12 @@ _NEAREST = 3  # of a said word, from which one is taken
 _BESIDE = {
     "house": "hows mouse grouse", "book": "brook hook crook", "rain": "reign crane drain",
     "train": "crane strain terrain", "boat": "moat goat vote", "box": "fox socks rocks",
-    "cat": "bat cap catch", "dog": "fog log dock", "cup": "pup cop cut", "bread": "spread bred thread",
+    "cat": "bat cap catch", "dog": "fog log dock", "cup": "pup cop cut",
+    "bread": "spread bred thread",
     "milk": "silk mill milt", "street": "sheet treat straight", "bridge": "ridge fridge breach",
     "light": "kite lied lied", "coffee": "coffin toffee copy", "table": "cable stable label",
-    "river": "liver rover shiver", "station": "nation stationed stallion", "phone": "foam bone cone",
+    "river": "liver rover shiver", "station": "nation stationed stallion",
+    "phone": "foam bone cone",
     "snow": "snore slow show", "water": "daughter waiter quarter", "chair": "share cheer stair",
 }  # fmt: skip
 

@@ -131,7 +131,9 @@ def transcribe(
     from auricle.client.transcribe import transcribe as run
 
     if (file is None) != mic:
-        raise click.UsageError("name a FILE, or give --mic" if file is None else "--mic has no FILE")
+        raise click.UsageError(
+            "name a FILE, or give --mic" if file is None else "--mic has no FILE"
+        )
     wanted = Wanted(file, url, live or mic, as_json, language, context, report)
     _run(lambda: run(wanted, _api_key(api_key_file)))
 

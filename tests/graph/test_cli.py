@@ -95,8 +95,10 @@ def test_a_microphone_is_heard_until_ctrl_c(server: Server, tmp_path: Path) -> N
     soundfile.write(recording, recordings.samples("hello"), 16_000, subtype="PCM_16")
     (tmp_path / "sounddevice.py").write_text(SOUND_CARD.format(path=str(recording)))
     done = subprocess.Popen(
-        [sys.executable, "-m", "auricle", "transcribe", "--mic", "--url", server.url, "--json"]
-        + ["--report", str(report)],
+        [
+            *(sys.executable, "-m", "auricle", "transcribe", "--mic", "--url", server.url),
+            *("--json", "--report", str(report)),
+        ],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,

@@ -78,7 +78,9 @@ def test_a_file_is_transcribed(found: dict[str, Any]) -> None:
 
 
 def test_what_was_said_can_be_saved(found: dict[str, Any], shown: Path) -> None:
-    saved = {name: (shown / f"transcript.{name}").read_text() for name in ("txt", "srt", "vtt", "json")}
+    saved = {
+        name: (shown / f"transcript.{name}").read_text() for name in ("txt", "srt", "vtt", "json")
+    }
     assert " ".join(saved["txt"].split()) == found["file"]
     assert json.loads(saved["json"])["text"] == found["file"]
     assert re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S", saved["srt"])

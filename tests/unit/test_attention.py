@@ -25,7 +25,9 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module", params=["0.6b", "1.7b"])
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+def checkpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Checkpoint:
     """Random weights in the published geometry, of two layers."""
     size = SIZES[request.param]
     audio = size.audio | {"encoder_layers": 2, "num_hidden_layers": 2}
@@ -78,7 +80,10 @@ def test_where_windows_lie_is_told_once_a_pass() -> None:
     where = Windows.of([2, 3], "padded", CPU)
     assert where.ends.tolist() == [0, 2, 5]
     assert where.places is not None and where.places.tolist() == [0, 1, 3, 4, 5]
-    assert where.real is not None and where.real.tolist() == [[[[True, True, False]]], [[[True] * 3]]]
+    assert where.real is not None and where.real.tolist() == [
+        [[[True, True, False]]],
+        [[[True] * 3]],
+    ]
     assert Windows.of([2, 3], "varlen", CPU).arguments() == {"max_seqlen": 3}
 
 

@@ -99,6 +99,8 @@ def test_only_what_differs_at_the_word_counts() -> None:
 
 
 def test_a_word_is_as_sure_as_its_least_sure_token() -> None:
-    words = spoken_words([(b"the c", 0.0), (b"at", -1.0), (" é".encode()[:2], -2.0), (b"\xa9t", 0.0)])
+    words = spoken_words(
+        [(b"the c", 0.0), (b"at", -1.0), (" é".encode()[:2], -2.0), (b"\xa9t", 0.0)]
+    )
     assert [word.text for word in words] == ["the", "cat", "ét"]
     assert [word.probability for word in words] == pytest.approx([1.0, 0.3679, 0.1353], abs=1e-3)

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
-from auricle.frontend.page.routes import add_page
+from auricle.frontend.page.routes import with_page
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -18,7 +18,7 @@ SERVED = sorted(path.name for path in ASSETS.iterdir() if not path.name.endswith
 
 def page() -> AsyncClient:
     app = FastAPI()
-    add_page(app)
+    with_page(app, wanted=True)
     return AsyncClient(transport=ASGITransport(app), base_url="http://server")
 
 
@@ -26,7 +26,9 @@ async def test_the_page_runs_only_what_this_server_serves() -> None:
     async with page() as client:
         answer = await client.get("/")
     assert answer.status_code == 200
-    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    policy = dict(
+        part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
+    )
     assert policy.pop("default-src") == "'none'"
     assert set(policy.values()) == {"'self'", "'none'"}
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -59,7 +61,9 @@ async def test_a_file_that_was_not_changed_is_not_sent_again() -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["/page/", "/page/index.html", "/page/..%2froutes.py", "/page/x.js"])
+@pytest.mark.parametrize(
+    "path", ["/page/", "/page/index.html", "/page/..%2froutes.py", "/page/x.js"]
+)
 async def test_nothing_else_is_served(path: str) -> None:
     async with page() as client:
         assert (await client.get(path)).status_code == 404

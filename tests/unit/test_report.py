@@ -76,7 +76,8 @@ def test_what_cannot_become_a_report_is_said_before_the_work(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [([], "name a FILE, or give --mic"), (["x.wav", "--mic"], "--mic has no")]
+    ("arguments", "said"),
+    [([], "name a FILE, or give --mic"), (["x.wav", "--mic"], "--mic has no")],
 )
 def test_one_source_is_named(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(main, ["transcribe", *arguments])

@@ -30,10 +30,7 @@ def events(rng: random.Random) -> tuple[str, bytes]:
 
 def _event(rng: random.Random, kind: str, data: dict[str, Any], *, wrong: bool) -> bytes:
     payload = rubbish(rng, 640) if kind == "audio-chunk" else b""
-    if wrong:
-        body = json_bytes(rng, bent(rng, data))
-    else:
-        body = json.dumps(data).encode()
+    body = json_bytes(rng, bent(rng, data)) if wrong else json.dumps(data).encode()
     header: dict[str, Any] = {"type": kind, "data_length": len(body), "version": "1"}
     if payload:
         header["payload_length"] = len(payload)

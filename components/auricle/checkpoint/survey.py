@@ -1,4 +1,4 @@
-"""What a checkpoint is, and how much of it fits where. Reads the headers of weights, not their data.
+"""What a checkpoint is, and how much of it fits where. Of weights it reads the headers only.
 
 Memory is arithmetic, not a measurement: `auricle profile` measures what a worker carries.
 """
@@ -15,7 +15,16 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
 from auricle.checkpoint.prompt import PromptFormat
 
-_ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1}
+_ITEM_BYTES = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I8": 1,
+    "U8": 1,
+}
 _SERVED_ITEM_BYTES = 2  # both pools serve bfloat16 on a GPU
 _GIB = 1 << 30
 # What a PD process takes of a GPU beside weights and KV: CUDA's context, graphs and activations.
@@ -64,8 +73,8 @@ class Survey:
 class Room:
     """What a GPU of `gib` holds, if one pool has it for itself; 0 where the weights do not fit.
 
-    `kv_tokens` are for a PD process, `segments` how many open segments of `segment_seconds` that is;
-    `windows` are for an encode worker's slab, beside its weights.
+    `kv_tokens` are for a PD process, `segments` how many open segments of `segment_seconds` that
+    is; `windows` are for an encode worker's slab, beside its weights.
     """
 
     gib: float

@@ -13,7 +13,8 @@ from auricle.client.events import Final, Partial, StreamEvent
 class LiveText:
     """Shows a session's events live; without a terminal it prints a line per change.
 
-    `seconds` is the length of the audio, None if nobody knows. Use it as a context manager, in one thread.
+    `seconds` is the length of the audio, None if nobody knows. Use it as a context manager, in one
+    thread.
     """
 
     def __init__(self, console: Console, seconds: float | None) -> None:

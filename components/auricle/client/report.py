@@ -7,6 +7,7 @@ import html
 import io
 from collections.abc import Sequence
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 
@@ -58,7 +59,7 @@ def _wave(samples: Int16) -> str:
     edges = np.linspace(0, len(samples), _COLUMNS + 1).astype(np.int64)
     loudest = [
         float(np.abs(samples[low:high].astype(np.int32)).max(initial=0)) / 32768
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        for low, high in pairwise(edges)
     ]
     top = [f"{x},{1 - y:.3f}" for x, y in enumerate(loudest)]
     bottom = [f"{x},{1 + y:.3f}" for x, y in reversed(list(enumerate(loudest)))]

@@ -1,9 +1,9 @@
 """Attention within the windows of a pass, which lie one behind the other without padding.
 
 transformers splits them in Python: three transfers from the device a layer to learn their lengths,
-and one kernel a window. For a CPU that is as good as any, and the fewest operations. On a GPU a pass
-of 32 windows would be 600 launches with the device waiting for each of the transfers. There all
-windows take one kernel a layer:
+and one kernel a window. For a CPU that is as good as any, and the fewest operations. On a GPU a
+pass of 32 windows would be 600 launches with the device waiting for each of the transfers. There
+all windows take one kernel a layer:
 
 varlen   FlashAttention with the windows' bounds (`torch.nn.attention.varlen`); half precision only
 padded   windows as rows of a batch, filled up to the longest, with a mask; any precision
@@ -107,10 +107,10 @@ def _varlen(
     """Attend as transformers' attention functions do; inputs are (1, heads, rows, width)."""
     from torch.nn.attention.varlen import varlen_attn  # registers operators for GPUs
 
-    rows = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
-    attended = varlen_attn(
-        *rows, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q, scale=scaling
-    )
+    assert cu_seq_lens_q is not None and max_length_q is not None
+    queries, keys, values = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
+    bounds, longest = (cu_seq_lens_q, cu_seq_lens_q), (max_length_q, max_length_q)
+    attended = varlen_attn(queries, keys, values, *bounds, *longest, scale=scaling)
     assert isinstance(attended, torch.Tensor)
     return attended[None], None
 
@@ -129,8 +129,12 @@ def _padded(
 ) -> tuple[torch.Tensor, None]:
     """The same; `places` and `real` as in `Windows`."""
     assert places is not None and real is not None and max_length_q is not None
-    batch = [_batched(one, places, len(real), max_length_q) for one in (query, key, value)]
-    attended = functional.scaled_dot_product_attention(*batch, attn_mask=real, scale=scaling)
+    queries, keys, values = (
+        _batched(one, places, len(real), max_length_q) for one in (query, key, value)
+    )
+    attended = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=real, scale=scaling
+    )
     rows = attended.transpose(1, 2).flatten(0, 1)[places]  # (rows, heads, width)
     return rows[None], None
 

@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class Batcher(Generic[Job, Result]):
     """Runs `process` on up to `max_batch` jobs at a time; at most `max_queued` jobs wait.
 
-    `max_batch` may be changed. A `process` that raises ProcessFailed ends it: all jobs get WorkerUnavailable then and later.
-    All methods must be called on one event loop.
+    `max_batch` may be changed. A `process` that raises ProcessFailed ends it: all jobs get
+    WorkerUnavailable then and later. All methods must be called on one event loop.
     """
 
     def __init__(

@@ -132,7 +132,9 @@ class Encoder:
             values = normalise(block.frames, block.floor).T
             features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
         encoder = self._encoder
-        hidden = to_device(features, self._device).to(dtype=self._dtype, memory_format=torch.channels_last)
+        hidden = to_device(features, self._device).to(
+            dtype=self._dtype, memory_format=torch.channels_last
+        )
         for conv in self._convs:
             hidden = functional.gelu(conv(hidden))
         count, channels, bins, steps = hidden.shape
@@ -145,8 +147,9 @@ class Encoder:
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """Run transformer and projector over windows, given as their blocks' conv outputs.
 
-        All windows take one pass: they are concatenated without padding, and each attends only
-        to itself (see attention.py). Returns (length_i, hidden_size) per window, on the encoder's device.
+        All windows take one pass: they are concatenated without padding, and each attends only to
+        itself (see attention.py). Returns (length_i, hidden_size) per window, on the encoder's
+        device.
         """
         lengths = [sum(len(block) for block in blocks) for blocks in windows]
         hidden = torch.cat([block for blocks in windows for block in blocks])

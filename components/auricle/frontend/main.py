@@ -36,7 +36,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
-from auricle.frontend.page.routes import add_page
+from auricle.frontend.page.routes import with_page
 from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
@@ -96,12 +96,11 @@ async def run(settings: FrontendSettings) -> None:
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime), runtime.description.now, bus.state
     )
-    tokens = runtime.tokens(PURPOSE)
-    services = _services(frontend, access, decoders, registry, diagnostician, tokens)
+    services = _services(
+        frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
+    )
     rates = Rates(settings.max_handshakes_per_address, "requests")
-    routes = create_app(services, settings.cors_origins)
-    if settings.page:
-        add_page(routes)
+    routes = with_page(create_app(services, settings.cors_origins), wanted=settings.page)
     app = HandshakeLimit(routes, rates, frontend.refusals)
     connections = _connections(settings, frontend)
     metrics.connections.set_function(lambda: len(connections))

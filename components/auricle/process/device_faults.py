@@ -59,9 +59,7 @@ def first_sentence(error: BaseException) -> str:
     return lines[0].partition(_DETAILS)[0] if lines else type(error).__name__
 
 
-def end_if_sticky(
-    error: BaseException, what: str, end: Callable[[int], object] = os._exit
-) -> None:
+def end_if_sticky(error: BaseException, what: str, end: Callable[[int], object] = os._exit) -> None:
     """End this process, without tidying up, if its device fails every call from now on.
 
     Whoever tidies up calls the device, which may take for ever. The others find the process gone,

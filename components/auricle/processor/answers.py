@@ -57,7 +57,7 @@ class Answers:
         return self._prompt.answer(self._committed + reply.tokens, self._language)[1]
 
     def _words(self, reply: DecodeReply) -> list[SpokenWord]:
-        """Return the words of an answer; those committed before are in both, so they are certain."""
+        """Return the words of an answer; those committed before are in both, so certain."""
         logprobs = (0.0,) * len(self._committed) + reply.logprobs
         pieces = self._prompt.pieces(self._committed + reply.tokens, self._language)
         return spoken_words((data, logprobs[at]) for at, data in pieces)

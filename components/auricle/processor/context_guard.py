@@ -60,7 +60,7 @@ class ContextGuard:
         self._heard |= self._new(said)
         return True
 
-    def _new(self, words: Iterable[str]) -> set[str]:
+    def _new(self, words: Iterable[str]) -> frozenset[str]:
         return self._names.intersection(words)
 
     def _stands(self, said: Sequence[str], without: Sequence[SpokenWord]) -> bool:
@@ -92,7 +92,8 @@ def spoken_words(pieces: Iterable[tuple[bytes, float]]) -> list[SpokenWord]:
         at.append(at[-1] + len(character.encode()))
     return [
         SpokenWord(
-            found[0].lower(), math.exp(min(scores[at[found.start()] : at[found.end()]], default=0.0))
+            found[0].lower(),
+            math.exp(min(scores[at[found.start()] : at[found.end()]], default=0.0)),
         )
         for found in _WORD.finditer(text)
     ]

@@ -16,8 +16,8 @@ class OpenSegment:
     """The segment that is being spoken. Offsets are in samples from the segment's start.
 
     `passed` is the offset of the last decode or skipped grid point. `ahead` is the offset up to
-    which audio has been encoded ahead of a decode. `trusts_context`: the client's context is part of
-    its prompts, see `context_guard.py`.
+    which audio has been encoded ahead of a decode. `trusts_context`: the client's context is part
+    of its prompts, see `context_guard.py`.
     """
 
     def __init__(

@@ -26,16 +26,18 @@ class Hints(BaseModel):
     languages: Annotated[
         tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
         Field(max_length=_MOST_LANGUAGES),
-    ] = Field((), description="in place of `language`; of several, the language is detected")
+    ] = Field(
+        default=(), description="in place of `language`; of several, the language is detected"
+    )
     prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
-        "",
+        default="",
         description="context the model may take into account, such as names",
         json_schema_extra={"maxLength": CONTEXT},
     )
     keywords: Annotated[
         tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
         Field(max_length=_MOST_KEYWORDS),
-    ] = Field((), description="words that may come; context for the model, with `prompt`")
+    ] = Field(default=(), description="words that may come; context for the model, with `prompt`")
 
     @property
     def spoken(self) -> str | None:

@@ -38,8 +38,10 @@ class _File:
     tag: str
 
 
-def add_page(app: FastAPI) -> None:
-    """Serve the page at `/`, and what it consists of below `/page/`."""
+def with_page(app: FastAPI, *, wanted: bool) -> FastAPI:
+    """Return the app; if `wanted`, it serves the page at `/`, and its files below `/page/`."""
+    if not wanted:
+        return app
     served = _files()
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -51,6 +53,8 @@ def add_page(app: FastAPI) -> None:
         if name not in served or name == _INDEX:
             raise HTTPException(404)
         return _answer(request, served[name])
+
+    return app
 
 
 def _files() -> dict[str, _File]:
