@@ -60,7 +60,7 @@ async function look(page, name) {
 const said = (page) => page.$$eval("#final p", (lines) => lines.map((line) => line.lastChild.textContent).join(" "));
 const idle = (page) => page.waitForFunction(() => {
   const listen = document.getElementById("listen");
-  return !listen.disabled && listen.textContent === "Start microphone" && document.querySelector("#final p");
+  return listen.ariaDisabled !== "true" && listen.textContent === "Start microphone" && document.querySelector("#final p");
 });
 const downloadsTo = async (page) => {
   const client = await page.createCDPSession();
