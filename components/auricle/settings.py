@@ -227,6 +227,9 @@ class EncodeWorkerSettings(CommonSettings):
     max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
     lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
     device: str = Field("cpu", description="torch device of the encoder")
+    cuda_graphs: bool = Field(
+        True, description="on a GPU, record the encoder's passes at start; a CPU has none"
+    )
 
 
 class PdWorkerSettings(DeviceSettings, CommonSettings):

@@ -13,9 +13,9 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
@@ -44,9 +44,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     report_status("loading the audio encoder")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     geometry = checkpoint.geometry
-    encoder = await asyncio.to_thread(
-        Encoder, checkpoint, settings.dtype, settings.device, settings.threads
-    )
+    encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
