@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 import pytest
 
+from auricle.frontend.assemblyai import messages as assemblyai
+from auricle.frontend.assemblyai.options import StreamingOptions
+from auricle.frontend.assemblyai.options import parse_options as parse_streaming
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
+from auricle.frontend.dialects.turns import Spoken, Turn
 from auricle.frontend.doors.capabilities import Capabilities
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
@@ -41,6 +46,17 @@ def heeded(option: str, value: str) -> bool:
     """Whether an option of `/v1/listen` has an effect, and not only a warning."""
     options = listened(**{option: value})
     return options != listened() and not options.warnings
+
+
+def streamed(**options: str) -> StreamingOptions:
+    return parse_streaming(urlencode({"sample_rate": "16000", **options}), 500)
+
+
+def turn() -> dict[str, Any]:
+    """A turn in which the first of two words will not change."""
+    spoken = Spoken("a b", 0.0, 1.0, "English", settled=2, is_final=False)
+    replies = assemblyai.Replies("sess_1", "demo", streamed())
+    return replies.turn("Update", Turn(0, (spoken,), 0.0, 1.0))[0]
 
 
 def realtime_input(**fields: object) -> SessionConfig:
@@ -83,6 +99,11 @@ PROOFS: dict[tuple[str, str], Callable[[str], object]] = {
     ("/v1/listen", "language"): lambda word: heeded(word, "en"),
     ("/v1/listen", "keywords"): lambda word: heeded(word, "Ada"),
     ("/v1/listen", "channels"): lambda word: not listened(channels="2", **{word: "true"}).warnings,
+    ("/v3/ws", "partials"): lambda word: turn()[word] == "a b",
+    ("/v3/ws", "committed"): lambda word: [w[word] for w in turn()["words"]] == [True, False],
+    ("/v3/ws", "turns"): lambda word: turn()[word] is False,
+    ("/v3/ws", "language"): lambda word: streamed(**{word: "en"}).language == "en",
+    ("/v3/ws", "keywords"): lambda word: streamed(**{word: '["Ada"]'}).context == "Ada",
     ("/v1/audio/transcriptions", "committed"): lambda word: form(word, "true").stream,
     ("/v1/audio/transcriptions", "language"): lambda word: form(word, "en").language == "en",
     ("/v1/audio/transcriptions", "keywords"): lambda word: form(word, "Ada").context == "Ada",

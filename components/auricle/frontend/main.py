@@ -10,7 +10,6 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
-from auricle.frontend.calls import call_ways
 from auricle.frontend.deepgram.flux import flux_protocol
 from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
@@ -43,6 +42,7 @@ from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesse
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.riva.service import riva_methods
+from auricle.frontend.socket_ways import socket_ways
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
@@ -249,7 +249,7 @@ def _services(
         rpc_methods=riva_methods(frontend, access, transcriber, frontend.key_limits),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
-        calls=call_ways(frontend, access, sockets),
+        sockets=socket_ways(frontend, access, sockets),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from auricle.frontend import deepgram, realtime, stream, transcriptions
+from auricle.frontend import assemblyai, deepgram, realtime, stream, transcriptions
 from auricle.frontend.doors.capabilities import Capabilities
 
 WAYS = (
     stream.CAPABILITIES,
     realtime.CAPABILITIES,
     deepgram.CAPABILITIES,
+    assemblyai.CAPABILITIES,
     transcriptions.CAPABILITIES,
 )
 _TOP = """\
