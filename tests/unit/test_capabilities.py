@@ -18,12 +18,14 @@ from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.dialects.turns import Spoken, Turn
 from auricle.frontend.doors.capabilities import Capabilities
+from auricle.frontend.kserve.asking import SpeechOptions, asked_by
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.stream import protocol
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
+from tests.unit.kserve import request
 
 pytestmark = pytest.mark.unit
 ABILITIES = [field.name for field in dataclasses.fields(Capabilities) if field.metadata]
@@ -57,6 +59,10 @@ def turn() -> dict[str, Any]:
     spoken = Spoken("a b", 0.0, 1.0, "English", settled=2, is_final=False)
     replies = assemblyai.Replies("sess_1", "demo", streamed())
     return replies.turn("Update", Turn(0, (spoken,), 0.0, 1.0))[0]
+
+
+def inferred(name: str, value: object) -> SpeechOptions:
+    return asked_by(request(sequence_id=1, sequence_start=True, **{name: value})).options
 
 
 def realtime_input(**fields: object) -> SessionConfig:
@@ -104,6 +110,11 @@ PROOFS: dict[tuple[str, str], Callable[[str], object]] = {
     ("/v3/ws", "turns"): lambda word: turn()[word] is False,
     ("/v3/ws", "language"): lambda word: streamed(**{word: "en"}).language == "en",
     ("/v3/ws", "keywords"): lambda word: streamed(**{word: '["Ada"]'}).context == "Ada",
+    ("ModelStreamInfer", "partials"): lambda word: not inferred(word, False).partials,
+    ("ModelStreamInfer", "language"): lambda word: inferred(word, "en").language == "en",
+    ("ModelStreamInfer", "keywords"): lambda word: inferred(word, "Ada").context == "Ada",
+    ("ModelInfer", "language"): lambda word: inferred(word, "en").language == "en",
+    ("ModelInfer", "keywords"): lambda word: inferred(word, "Ada").context == "Ada",
     ("/v1/audio/transcriptions", "committed"): lambda word: form(word, "true").stream,
     ("/v1/audio/transcriptions", "language"): lambda word: form(word, "en").language == "en",
     ("/v1/audio/transcriptions", "keywords"): lambda word: form(word, "Ada").context == "Ada",

@@ -50,9 +50,9 @@ FRONTEND_FLOORS = (
     ("dialects",),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis", "assemblyai"),
+        *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve"),
     ),
-    ("ports", "socket_ways"),
+    ("ports", "socket_ways", "rpc_ways"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

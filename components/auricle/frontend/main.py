@@ -41,7 +41,7 @@ from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.riva.service import riva_methods
+from auricle.frontend.rpc_ways import rpc_ways
 from auricle.frontend.socket_ways import socket_ways
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
@@ -246,7 +246,7 @@ def _services(
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,
-        rpc_methods=riva_methods(frontend, access, transcriber, frontend.key_limits),
+        rpc_methods=rpc_ways(frontend, access, transcriber, processors),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
         sockets=socket_ways(frontend, access, sockets),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from auricle.frontend import assemblyai, deepgram, realtime, stream, transcriptions
+from auricle.frontend import assemblyai, deepgram, kserve, realtime, stream, transcriptions
 from auricle.frontend.doors.capabilities import Capabilities
 
 WAYS = (
@@ -12,6 +12,7 @@ WAYS = (
     realtime.CAPABILITIES,
     deepgram.CAPABILITIES,
     assemblyai.CAPABILITIES,
+    *kserve.CAPABILITIES,
     transcriptions.CAPABILITIES,
 )
 _TOP = """\
