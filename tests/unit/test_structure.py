@@ -36,7 +36,7 @@ FLOORS = (
     ("load",),
     ("runtime",),
     (*COMPONENTS, "launcher"),
-    ("client", "profiling", "rendering"),
+    ("client", "profiling", "rendering", "checking"),
     ("cli",),
     ("__main__",),
 )
@@ -50,7 +50,7 @@ FRONTEND_FLOORS = (
     ("dialects",),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve"),
+        *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve", "page"),
     ),
     ("ports", "socket_ways", "rpc_ways"),
     ("main",),
