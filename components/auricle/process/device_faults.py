@@ -1,0 +1,185 @@
+"""What can go wrong with a GPU: errors of a pass, told apart, and the driver, checked at start.
+
+PyTorch is not imported here: its errors are told by their names and texts, which tests and tools
+without it can make.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from auricle.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+_EXIT_CODE = 1
+_OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+# Errors of one call, after which the device works on. After any other nothing does: the context
+# is lost, every later call fails, and only a new process has another one.
+_OF_ONE_CALL = ("invalid argument", "invalid configuration argument")
+_OF_A_DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUDNN_STATUS_EXECUTION_FAILED")
+# PyTorch says how its allocations are divided, and how to tune that, from here on.
+_DETAILS = " Of the allocated memory"
+# The oldest driver of a major version of CUDA, which runs all minor ones.
+_DRIVERS = {11: 450, 12: 525, 13: 580}
+_MISSING = (
+    "no NVIDIA driver is found (libcuda.so.1): install one, or start the container with the "
+    "machine's GPUs (NVIDIA Container Toolkit, --gpus all)"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device had no memory left; it works on, and a smaller batch may fit."""
+    return any(
+        type(e).__name__ == "OutOfMemoryError"
+        or (_of_a_device(e) and any(text in str(e) for text in _OUT_OF_MEMORY))
+        for e in _with_causes(error)
+    )
+
+
+def is_sticky(error: BaseException) -> bool:
+    """Whether a device fails every call of this process from now on.
+
+    An error that is not known counts as one: a process too many is started again, instead of one
+    that fails whatever it is given.
+    """
+    return any(
+        _of_a_device(e) and not any(text in str(e) for text in (*_OUT_OF_MEMORY, *_OF_ONE_CALL))
+        for e in _with_causes(error)
+    )
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return what an error says, with its numbers, without the advice and traces that follow."""
+    lines = str(error).strip().splitlines()
+    return lines[0].partition(_DETAILS)[0] if lines else type(error).__name__
+
+
+def end_if_sticky(
+    error: BaseException, what: str, end: Callable[[int], object] = os._exit
+) -> None:
+    """End this process, without tidying up, if its device fails every call from now on.
+
+    Whoever tidies up calls the device, which may take for ever. The others find the process gone,
+    and what it had in work is repeated elsewhere. `what` was in work.
+    """
+    if is_sticky(error):
+        log.critical(
+            "%s: %s; the device fails all that follows in this process, so it ends",
+            *(what, first_sentence(error)),
+        )
+        end(_EXIT_CODE)
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The NVIDIA driver: the newest CUDA it runs, its version, and how many GPUs it finds.
+
+    `trouble` is what it says itself is wrong.
+    """
+
+    cuda: tuple[int, int]
+    version: str = ""
+    gpus: int | None = None
+    trouble: str = ""
+
+
+def check_driver(needed: str | None, what: str) -> None:
+    """Raise SettingsError if the machine's driver does not run CUDA `needed` (such as "13.0").
+
+    `needed` is `torch.version.cuda`, which is None if PyTorch is built without. No context is made
+    on a GPU, so processes may be forked afterwards.
+    """
+    wrong = driver_trouble(read_driver(), needed, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if wrong is not None:
+        raise SettingsError(f"{what} has no GPU: {wrong}")
+
+
+def driver_trouble(driver: Driver | None, needed: str | None, visible: str | None) -> str | None:
+    """Return what is wrong with a driver, and what would be right; None if nothing is.
+
+    `visible` is CUDA_VISIBLE_DEVICES, None if it is not set.
+    """
+    if needed is None:
+        return "the installed PyTorch is built without CUDA; install requirements/gpu.txt"
+    if driver is None:
+        return _MISSING
+    if driver.trouble:
+        return f"the NVIDIA driver says {driver.trouble!r}; `nvidia-smi` should list the GPUs"
+    major = int(needed.partition(".")[0])
+    if driver.cuda[0] < major:
+        oldest = f"driver {_DRIVERS[major]} or later" if major in _DRIVERS else "a later one"
+        return (
+            f"the NVIDIA driver {driver.version or 'of this machine'} runs CUDA up to "
+            f"{driver.cuda[0]}.{driver.cuda[1]}, but PyTorch is built for {needed}: "
+            f"install {oldest}"
+        )
+    return _hidden(driver.gpus, visible)
+
+
+def _hidden(gpus: int | None, visible: str | None) -> str | None:
+    if gpus == 0:
+        return "the NVIDIA driver finds none; `nvidia-smi` should list it"
+    if visible is None:
+        return None
+    names = [name.strip() for name in visible.split(",")]
+    if names == [""]:
+        return "CUDA_VISIBLE_DEVICES is empty, which hides all; unset it, or name one"
+    absent = [name for name in names if gpus is not None and name.isdigit() and int(name) >= gpus]
+    if absent:
+        return (
+            f"CUDA_VISIBLE_DEVICES is {visible}, but the machine has {gpus}, numbered from 0: "
+            "correct `gpus` in the configuration"
+        )
+    return None
+
+
+def read_driver() -> Driver | None:
+    """Ask the driver about itself; None if there is none."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    number = ctypes.c_int()
+    if library.cuDriverGetVersion(ctypes.byref(number)) != 0:
+        return None
+    cuda = (number.value // 1000, number.value % 1000 // 10)
+    try:
+        management = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return Driver(cuda)  # on some boards there is none
+    return _managed(management, cuda)
+
+
+def _managed(management: ctypes.CDLL, cuda: tuple[int, int]) -> Driver:
+    """Return what NVML, which needs no context on a GPU, tells about the driver."""
+    management.nvmlErrorString.restype = ctypes.c_char_p
+    if (status := management.nvmlInit_v2()) != 0:
+        return Driver(cuda, trouble=management.nvmlErrorString(status).decode())
+    try:
+        version, gpus = ctypes.create_string_buffer(80), ctypes.c_uint()
+        management.nvmlSystemGetDriverVersion(version, len(version))
+        management.nvmlDeviceGetCount_v2(ctypes.byref(gpus))
+        return Driver(cuda, version.value.decode(), gpus.value)
+    finally:
+        management.nvmlShutdown()
+
+
+def _of_a_device(error: BaseException) -> bool:
+    if type(error).__name__ == "AcceleratorError":
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OF_A_DEVICE)
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it was raised from, each once."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
