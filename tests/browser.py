@@ -12,7 +12,7 @@ import pytest
 
 from tests.server import ROOT
 
-CLIENT = ROOT / "examples/browser"
+CLIENT = ROOT / "components/auricle/frontend/page/assets"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 _SECONDS = 120
 # `speech` says all samples at once; `told` is what a page would show.

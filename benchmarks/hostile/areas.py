@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from benchmarks.hostile.attackers import http, inside, sockets
+from benchmarks.hostile.attackers import http, inside, ports, rpc, sockets
 from benchmarks.hostile.attackers import listen as listening
 from benchmarks.hostile.attackers.inside import Liar
 from benchmarks.hostile.attackers.resumes import Resumes
@@ -21,10 +21,13 @@ from benchmarks.hostile.generators import (
     listen,
     messages,
     resumes,
+    telephones,
     websocket,
+    wyoming,
 )
 from benchmarks.hostile.generators import http as requests
 from benchmarks.hostile.generators import inside as lies
+from benchmarks.hostile.generators import rpc as calls
 
 Attack = Callable[[Case], Awaitable[Outcome]]
 Opened = Callable[[Target], AsyncGenerator[Attack, None]]
@@ -100,6 +103,9 @@ AREAS: dict[str, Area] = {
         Area("reports", lies.report, _lying(Liar.publish), 3_000, 200, concurrent=1),
         Area("ports", lies.garbage, _each(inside.garbage), 5_000, 300),
         Area("listen", listen.case, _each(listening.listen), 6_000, 300),
+        Area("telephones", telephones.case, _each(ports.telephones), 6_000, 200),
+        Area("wyoming", wyoming.events, _each(ports.wyoming), 4_000, 150),
+        Area("rpc", calls.call, rpc.calls, 6_000, 300),
         Area("servers", requests.inside, _each(http.inside), 4_000, 200),
     )
 }  # fmt: skip

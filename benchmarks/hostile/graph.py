@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from auricle.frontend.doors.access.keys import new_key
 from benchmarks.hostile import watch
 from benchmarks.hostile.attackers.target import Target
 from tests import recordings
-from tests.server import AS_DELIVERED, Server, serving
+from tests.server import AS_DELIVERED, Server, free_port, serving
+from tests.services import Nats
 
 _TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")
 # Every process puts its sockets there, and who may reach them is what is looked at. The server of
@@ -30,17 +32,25 @@ class Graph:
     server: Server
     keys: dict[str, str]
     folder: Path
+    ports: dict[str, int]
 
     def target(self) -> Target:
         """What an attacker may know of it now."""
-        return target_of(self.server, self.keys, self.folder)
+        return target_of(self.server, self.keys, self.folder, self.ports)
 
 
-def target_of(server: Server, keys: dict[str, str], folder: Path | None = None) -> Target:
+def target_of(
+    server: Server,
+    keys: dict[str, str],
+    folder: Path | None = None,
+    ports: dict[str, int] | None = None,
+) -> Target:
     """What an attacker may know of a running graph now; without keys none are needed.
 
-    `folder` is where its processes have their sockets, if they are to be attacked.
+    `folder` is where its processes have their sockets, if they are to be attacked. `ports` are
+    those of `frontend_ports`, if it has them.
     """
+    ports = ports or {}
     url = httpx.URL(server.url)
     found = [path for path in folder.rglob("*") if path.is_socket()] if folder else []
     return Target(
@@ -53,10 +63,16 @@ def target_of(server: Server, keys: dict[str, str], folder: Path | None = None) 
         tenant="witness",
         namespace="auricle",
         discovery=str(server.discovery),
-        ports=watch.ports(server),
+        ports=tuple(one for one in watch.ports(server) if one.number not in ports.values()),
         sockets=tuple(sorted(str(path) for path in found if path.name in _OWN_SOCKETS)),
         audio=str(recordings.path("hello")),
+        **ports,
     )
+
+
+def frontend_ports() -> dict[str, int]:
+    """Ports for the protocols that have one of their own, by the setting's name."""
+    return {name: free_port() for name in ("wyoming_port", "audiosocket_port", "grpc_port")}
 
 
 @contextlib.contextmanager
@@ -74,9 +90,18 @@ def running() -> Iterator[Graph]:
         file = folder / "keys.yaml"
         file.touch(mode=0o600)
         file.write_text(yaml.safe_dump({"keys": entries}))
-        with serving(
-            f"--Frontend.api_keys_file={file}",
-            *AS_DELIVERED,
-            environment={"TMPDIR": str(folder / "tmp")},
-        ) as server:
-            yield Graph(server, keys, folder / "tmp")
+        ports, nats = frontend_ports(), Nats(folder)
+        nats.start()
+        try:
+            with serving(
+                f"--Frontend.api_keys_file={file}",
+                "--Frontend.keyless_tenant=attacker",
+                # Where the text of telephone calls goes.
+                f"--Frontend.nats_server={nats.address}",
+                *(f"--Frontend.{name}={port}" for name, port in ports.items()),
+                *AS_DELIVERED,
+                environment={"TMPDIR": str(folder / "tmp")},
+            ) as server:
+                yield Graph(server, keys, folder / "tmp", ports)
+        finally:
+            nats.end(signal.SIGTERM)

@@ -12,6 +12,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,6 +56,7 @@ from auricle.messages import (
 )
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
+from benchmarks.hostile import in_process_calls
 from benchmarks.hostile.case import Case
 from benchmarks.hostile.generators.inside import COMPONENTS
 from benchmarks.hostile.generators.listen import TURNS
@@ -237,5 +239,8 @@ _PARSERS: dict[str, Callable[[Any], None]] = {
     "requests": _request,
     "listen": _listen,
     "containers": _container,
+    "telephones": partial(in_process_calls.telephones, _text),
+    "wyoming": in_process_calls.wyoming,
+    "rpc": in_process_calls.rpc,
 }
 AREAS_IN_PROCESS = tuple(_PARSERS)

@@ -65,8 +65,8 @@ FULL = Scale(
     long_files=16,
     long_seconds={"demo": 600.0, "10x": 600.0},
     short_at_a_time=(1, 8, 32, 128),
-    soak_seconds=1800.0,
-    soak_warm_up_seconds=300.0,
+    soak_seconds=3600.0,
+    soak_warm_up_seconds=1800.0,
 )
 QUICK = replace(
     FULL,

@@ -83,6 +83,16 @@ SHORT = (
         ("python -m benchmarks.ways", "python -m benchmarks.ways --out build/ways.json [--quick]"),
     ),
     Short(
+        "benchmarks.clients --smoke --out {out}/clients.json",
+        300,
+        ("python -m benchmarks.clients --out build/clients.json [--quick]",),
+    ),
+    Short(
+        "benchmarks.keywords --smoke --out {out}/keywords.json",
+        300,
+        ("python -m benchmarks.keywords --out build/keywords.json [--quick]",),
+    ),
+    Short(
         "benchmarks.ways.lengths --recordings 1",
         300,
         ("python -m benchmarks.ways.lengths",),

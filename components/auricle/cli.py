@@ -94,7 +94,8 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 
 
 @main.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--mic", is_flag=True, help="transcribe the microphone instead, until Ctrl-C")
 @click.option("--live", is_flag=True, help="send the file in real time and show partial text")
 @click.option(
     "--url",
@@ -104,33 +105,40 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
 @click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="also write a web page with waveform, text by time and playback",
+)
 @_api_key_file
 def transcribe(
-    file: Path,
+    file: Path | None,
+    mic: bool,
     live: bool,
     url: str | None,
     as_json: bool,
     language: str | None,
     context: str,
+    report: Path | None,
     api_key_file: TextIO | None,
 ) -> None:
-    """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others).
+    """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others), or the microphone.
 
     The file may have any sample rate and number of channels.
+
+    \b
+    auricle transcribe talk.mp3 --report talk.html
+    auricle transcribe --mic
     """
+    from auricle.client.transcribe import Wanted
     from auricle.client.transcribe import transcribe as run
 
-    _run(
-        lambda: run(
-            file,
-            url=url,
-            live=live,
-            as_json=as_json,
-            language=language,
-            context=context,
-            api_key=_api_key(api_key_file),
+    if (file is None) != mic:
+        raise click.UsageError(
+            "name a FILE, or give --mic" if file is None else "--mic has no FILE"
         )
-    )
+    wanted = Wanted(file, url, live or mic, as_json, language, context, report)
+    _run(lambda: run(wanted, _api_key(api_key_file)))
 
 
 @main.command()
@@ -191,6 +199,35 @@ def render(graph: str, config: Path, out: Path | None) -> None:
     try:
         for path in run(graph, config, out or Path("deploy/k8s") / config.stem):
             click.echo(path)
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(_FAILED)
+
+
+@main.group()
+def models() -> None:
+    """Look at checkpoints before a deployment tries them."""
+
+
+@models.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
+def check(path: Path, gpu_memory: tuple[float, ...], as_json: bool) -> None:
+    """Check the checkpoint in the folder PATH as both pools' loaders do, and say what it needs.
+
+    Exits with 1, and one line that says why, if it cannot be served.
+
+    \b
+    auricle models check models/demo
+    auricle models check Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80
+    """
+    from auricle.checking import check_model
+
+    try:
+        check_model(path, gpu_memory, as_json=as_json)
     except AuricleError as error:
         click.echo(f"auricle: {error}", err=True)
         sys.exit(_FAILED)

@@ -96,6 +96,9 @@ class CommonSettings(BaseModel):
         200, ge=0, description="end of the committed text that is context of the next segment"
     )
     context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
+    context_guard: bool = Field(
+        True, description="decode without a client's context where that put words into the text"
+    )
 
 
 class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):

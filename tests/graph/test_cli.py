@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import av
 import jiwer
 import pytest
+import soundfile
 from click.testing import CliRunner, Result
 
 from auricle.cli import main
@@ -59,6 +64,56 @@ def test_live_shows_text_as_it_comes(server: Server) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) >= 3
     assert re.match(r"\s*\d+\.\d\d s   \S", lines[0])
+
+
+# `sounddevice` whose microphone hears a recording in real time, and then silence.
+SOUND_CARD = """
+import itertools, time, wave
+
+class PortAudioError(Exception): ...
+
+class RawInputStream:
+    def __init__(self, **_):
+        with wave.open({path!r}) as file:
+            pcm = file.readframes(file.getnframes())
+        packets = [pcm[at : at + 3200] for at in range(0, len(pcm), 3200)]
+        self._left = itertools.chain(packets, itertools.repeat(bytes(3200)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+
+    def read(self, _samples):
+        time.sleep(0.1)
+        return next(self._left), False
+"""
+
+
+def test_a_microphone_is_heard_until_ctrl_c(server: Server, tmp_path: Path) -> None:
+    recording, report = tmp_path / "hello.wav", tmp_path / "report.html"
+    soundfile.write(recording, recordings.samples("hello"), 16_000, subtype="PCM_16")
+    (tmp_path / "sounddevice.py").write_text(SOUND_CARD.format(path=str(recording)))
+    done = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "auricle", "transcribe", "--mic", "--url", server.url),
+            *("--json", "--report", str(report)),
+        ],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with done:
+        assert done.stdout is not None
+        events = []
+        for line in done.stdout:
+            events.append(json.loads(line))
+            if events[-1]["type"] == "final":
+                done.send_signal(signal.SIGINT)
+    assert done.returncode == 0
+    assert events[-1]["type"] == "done"
+    assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
+    assert events[-1]["text"] in report.read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,23 @@ areas. `python -m benchmarks.hostile` has the whole campaign, with a witness bes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from benchmarks.hostile import pool
 from benchmarks.hostile.areas import AREAS
 from benchmarks.hostile.attack import liars_environment
-from benchmarks.hostile.attackers import inside, wire
+from benchmarks.hostile.attackers import inside, rpc, wire
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.attacks import live, newcomer
 from benchmarks.hostile.attacks import recordings as bombs
 from benchmarks.hostile.campaign import CAMPAIGN
 from benchmarks.hostile.case import TRIED, UNEXPECTED, cases
-from benchmarks.hostile.graph import target_of
+from benchmarks.hostile.graph import frontend_ports, target_of
 from benchmarks.hostile.pool import attacked
 from benchmarks.hostile.watch import failures
-from tests.server import Server
+from tests.server import Server, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 SEED = 4
@@ -26,6 +28,8 @@ COUNTS = {
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
     "ports": 40, "servers": 40, "listen": 60,
 }  # fmt: skip
+# Of a frontend that has their ports, and writes down the text of telephone calls.
+COUNTS_OF_PORTS = {"telephones": 60, "wyoming": 40, "rpc": 80}
 # Those that need keys, minutes, or limits as they are delivered are in the campaign only.
 ATTACKS = {
     "one_byte_frames": 0.15,
@@ -49,7 +53,7 @@ ATTACKS = {
 @pytest.fixture(autouse=True)
 def only_who_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """How fast a server is under attack is the campaign's question; tests run on busy machines."""
-    for module in (wire, inside, newcomer):
+    for module in (wire, inside, rpc, newcomer):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 30.0)
     monkeypatch.setattr(pool, "_CASE_SECONDS", 240.0)
     monkeypatch.setattr(live, "_RESPONSIVE_SECONDS", 10.0)
@@ -65,19 +69,39 @@ def target(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
     return found
 
 
-@pytest.mark.parametrize("area", COUNTS)
-async def test_some_cases_of_each_area(server: Server, target: Target, area: str) -> None:
-    before, pid = len(server.log), server.component("Frontend").pid
-    made = cases(area, SEED, COUNTS[area], AREAS[area].generate)
+@pytest.fixture(scope="module")
+def with_ports(server: Server) -> Iterator[tuple[Server, Target]]:
+    """One more frontend of the graph, with a port for each protocol that has one of its own."""
+    ports = frontend_ports()
+    settings = [f"--Frontend.{name}={port}" for name, port in ports.items()]
+    with frontend_beside(server, "--Common.log_transcripts=true", *settings) as frontend:
+        yield frontend, target_of(frontend, {}, ports=ports)
+
+
+async def try_cases(server: Server, target: Target, area: str, count: int) -> None:
+    before = len(server.log)
+    made = cases(area, SEED, count, AREAS[area].generate)
     tally = await attacked(AREAS[area], target, made, lambda _: None, seconds=240)
     wrong = [(case.id, outcome) for case, outcome in tally.remarkable]
     assert not [one for one in wrong if one[1].verdict in UNEXPECTED]
-    assert sum(tally.verdicts[verdict] for verdict in TRIED) == COUNTS[area], (
-        tally.verdicts,
-        wrong,
-    )
+    assert sum(tally.verdicts[verdict] for verdict in TRIED) == count, (tally.verdicts, wrong)
     assert failures(server.log[before:]) == []
+
+
+@pytest.mark.parametrize("area", COUNTS)
+async def test_some_cases_of_each_area(server: Server, target: Target, area: str) -> None:
+    pid = server.component("Frontend").pid
+    await try_cases(server, target, area, COUNTS[area])
     assert server.component("Frontend").pid == pid
+
+
+@pytest.mark.parametrize("area", COUNTS_OF_PORTS)
+async def test_some_cases_of_each_protocol_with_a_port_of_its_own(
+    with_ports: tuple[Server, Target], area: str
+) -> None:
+    frontend, target = with_ports
+    await try_cases(frontend, target, area, COUNTS_OF_PORTS[area])
+    assert frontend.process.poll() is None
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -99,4 +123,4 @@ def test_every_area_and_attack_is_tried_here_or_needs_the_campaign() -> None:
         "media_bombs",
         "key_of_another",
     }
-    assert {*COUNTS, *ATTACKS, *only_there} == {*AREAS, *CAMPAIGN}
+    assert {*COUNTS, *COUNTS_OF_PORTS, *ATTACKS, *only_there} == {*AREAS, *CAMPAIGN}

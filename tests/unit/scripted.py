@@ -48,6 +48,7 @@ class ScriptedWorkers:
         self.asked = asyncio.Event()  # for a decode
         self.asked_to_encode = asyncio.Event()
         self.hold: asyncio.Event | None = None  # partial decodes wait for it
+        self.logprob: float | None = None  # of each token, if they are not told apart
         self.used: list[int] = []
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
@@ -77,7 +78,8 @@ class ScriptedWorkers:
         answer = ids(self.says(message))
         forced = len(message.tail) - len(PROMPT.tail(None))
         # Of each token, one that says in which decode it was generated.
-        logprobs = (-0.01 * len(self.decodes),) * len(answer[forced:]) if message.logprobs else ()
+        each = -0.01 * len(self.decodes) if self.logprob is None else self.logprob
+        logprobs = (each,) * len(answer[forced:]) if message.logprobs else ()
         return DecodeReply(answer[forced:], "stop", 100, 50, 10, logprobs=logprobs)
 
 
@@ -90,6 +92,7 @@ def session(
     ahead_turns: asyncio.Semaphore | None = None,
     whole: WholeAudio | None = None,
     logprobs: bool = False,
+    context: str = "",
     **settings: object,
 ) -> SessionDriver:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
@@ -101,7 +104,7 @@ def session(
         PdPool(workers, 60.0, 3),  # type: ignore[arg-type]
     )
     opened = OpenSession(
-        *("s", "t", None, "", chunk_ms),
+        *("s", "t", None, context, chunk_ms),
         partials=partials,
         resume=resume or ResumePoint(),
         whole=whole,

@@ -5,31 +5,58 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 import pytest
 
+from auricle.frontend.deepgram.flux_messages import FluxReplies, Turn
+from auricle.frontend.deepgram.flux_options import FluxOptions, parse_flux_options
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
+from auricle.frontend.deepgram.recording_options import parse_recording_options
 from auricle.frontend.doors.capabilities import Capabilities
+from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.riva.options import RecognitionOptions, parse_config
+from auricle.frontend.riva.results import Results
 from auricle.frontend.stream import protocol
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
+from auricle.frontend.twilio import messages as twilio
+from auricle.frontend.vapi import messages as vapi
+from auricle.frontend.wyoming.events import Event, Transcribe
+from auricle.frontend.wyoming.transcript import Transcript
+from auricle.messages import Partial, ResumePoint
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 ABILITIES = [field.name for field in dataclasses.fields(Capabilities) if field.metadata]
+RIVA = "nvidia.riva.asr"
+PARTIAL = Partial(0, "ten", "green", 640, "English", ResumePoint())
+TOKEN = {"token": "t", "from_sample": 0}
+
+
+def fields_of(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(kind)}
 
 
 def start(**fields: object) -> protocol.Start:
     return protocol.parse_start(json.dumps({"type": "start", "sample_rate": 16_000, **fields}))
 
 
-def fields_of(kind: type[msgspec.Struct]) -> set[str]:
-    return {field.name for field in msgspec.structs.fields(kind)}
+def realtime_input(**fields: object) -> Any:
+    return SessionConfig().updated({"audio": {"input": fields}}).audio.input
+
+
+def transcription(**fields: object) -> Any:
+    return realtime_input(transcription=fields).transcription
+
+
+def form(name: str, value: str) -> TranscriptionForm:
+    return parse_form([("model", "demo"), (name, value)])
 
 
 def listened(**options: str) -> ListenOptions:
@@ -43,62 +70,122 @@ def heeded(option: str, value: str) -> bool:
     return options != listened() and not options.warnings
 
 
-def realtime_input(**fields: object) -> SessionConfig:
-    return SessionConfig().updated({"audio": {"input": fields}})
+def flux(**options: str) -> FluxOptions:
+    asked = {"encoding": "linear16", "sample_rate": "16000", **options}
+    return parse_flux_options(urlencode(asked), 500)
 
 
-def form(name: str, value: str) -> TranscriptionForm:
-    return parse_form([("model", "demo"), (name, value)])
+def told_of_a_turn(event: Any) -> object:
+    return FluxReplies("sess_1").turn_info(event, Turn(0, "ten", 0.0, 1.0))["event"]
 
 
-TOKEN = {"token": "t", "from_sample": 0}
-PROOFS: dict[tuple[str, str], Callable[[str], object]] = {
-    ("/v1/audio/stream", "partials"): lambda word: word in fields_of(protocol.PartialReply),
-    ("/v1/audio/stream", "committed"): lambda word: word in fields_of(protocol.PartialReply),
-    ("/v1/audio/stream", "turns"): lambda word: (
-        protocol.SpeechStoppedReply.__struct_config__.tag == word
-    ),
-    ("/v1/audio/stream", "language"): lambda word: start(**{word: "en"}).language == "en",
-    ("/v1/audio/stream", "keywords"): lambda word: start(**{word: "Ada"}).context == "Ada",
-    ("/v1/audio/stream", "resume"): lambda word: start(**{word: TOKEN}).resume is not None,
-    ("/v1/audio/stream", "features"): lambda word: start(encoding=word).encoding == word,
-    ("/v1/realtime", "partials"): lambda word: events.partial("item", "text")["type"] == word,
-    ("/v1/realtime", "committed"): lambda word: events.delta("item", "text")["type"] == word,
-    ("/v1/realtime", "turns"): lambda word: (
-        realtime_input(**{word: {"type": "server_vad"}}).audio.input.turn_detection is not None
-    ),
-    ("/v1/realtime", "language"): lambda word: (
-        realtime_input(transcription={word: "en"}).audio.input.transcription.language == "en"
-    ),
-    ("/v1/realtime", "keywords"): lambda word: (
-        realtime_input(transcription={word: ["Ada"]}).audio.input.transcription.context == "Ada"
-    ),
-    ("/v1/realtime", "confidence"): lambda word: (
-        SessionConfig().updated({"include": [word]}).include == (word,)
-    ),
-    ("/v1/listen", "partials"): lambda word: heeded(word, "true"),
-    ("/v1/listen", "turns"): lambda word: Replies("request", "demo").results(
-        "", 0, 1, is_final=True, speech_final=True
-    )[word],
-    ("/v1/listen", "language"): lambda word: heeded(word, "en"),
-    ("/v1/listen", "keywords"): lambda word: heeded(word, "Ada"),
-    ("/v1/listen", "channels"): lambda word: not listened(channels="2", **{word: "true"}).warnings,
-    ("/v1/audio/transcriptions", "committed"): lambda word: form(word, "true").stream,
-    ("/v1/audio/transcriptions", "language"): lambda word: form(word, "en").language == "en",
-    ("/v1/audio/transcriptions", "keywords"): lambda word: form(word, "Ada").context == "Ada",
-    ("/v1/audio/transcriptions", "confidence"): lambda word: form(word, "logprobs").wants_logprobs,
+def recognized(**fields: object) -> RecognitionOptions:
+    return parse_config(message(f"{RIVA}.RecognitionConfig")(**fields), streaming=True)
+
+
+def riva_partial() -> Any:
+    return message(f"{RIVA}.StreamingRecognizeResponse").FromString(Results(None).partial(PARTIAL))
+
+
+def transcribed(**data: object) -> Transcribe:
+    return Event("transcribe", dict(data)).read_as(Transcribe)
+
+
+def called(parameters: dict[str, str], **fields: object) -> twilio.Call:
+    media = {"encoding": "audio/x-mulaw", "sampleRate": 8_000}
+    begun = {"callSid": "CA1", "streamSid": "MZ1", "mediaFormat": media, **fields}
+    text = json.dumps({"event": "start", "start": begun | {"customParameters": parameters}})
+    begins = twilio.parse_message(text)
+    assert isinstance(begins, twilio.Start)
+    return twilio.Call.begun_by(begins.start)
+
+
+def vapi_start(**fields: object) -> vapi.Start:
+    return vapi.parse_start(json.dumps({"type": "start", "sampleRate": 16_000, **fields}))
+
+
+Proof = Callable[[str], object]
+PROOFS: dict[str, dict[str, Proof]] = {
+    "WS /v1/audio/stream": {
+        "partials": lambda word: word in fields_of(protocol.PartialReply),
+        "committed": lambda word: word in fields_of(protocol.PartialReply),
+        "turns": lambda word: protocol.SpeechStoppedReply.__struct_config__.tag == word,
+        "language": lambda word: start(**{word: "en"}).language == "en",
+        "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
+        "resume": lambda word: start(**{word: TOKEN}).resume is not None,
+        "features": lambda word: start(encoding=word).encoding == word,
+    },
+    "WS /v1/realtime": {
+        "partials": lambda word: events.partial("item", "text")["type"] == word,
+        "committed": lambda word: events.delta("item", "text")["type"] == word,
+        "turns": lambda word: realtime_input(**{word: {"type": "server_vad"}}).turn_detection,
+        "language": lambda word: transcription(**{word: "en"}).language == "en",
+        "keywords": lambda word: transcription(**{word: ["Ada"]}).context == "Ada",
+        "confidence": lambda word: SessionConfig().updated({"include": [word]}).include == (word,),
+    },
+    "POST /v1/audio/transcriptions": {
+        "committed": lambda word: form(word, "true").stream,
+        "language": lambda word: form(word, "en").language == "en",
+        "keywords": lambda word: form(word, "Ada").context == "Ada",
+        "confidence": lambda word: form(word, "logprobs").wants_logprobs,
+    },
+    "WS /v1/listen": {
+        "partials": lambda word: heeded(word, "true"),
+        "turns": lambda word: Replies("request", "demo").results(
+            "", 0, 1, is_final=True, speech_final=True
+        )[word],
+        "language": lambda word: heeded(word, "en"),
+        "keywords": lambda word: heeded(word, "Ada"),
+        "channels": lambda word: not listened(channels="2", **{word: "true"}).warnings,
+    },
+    "WS /v2/listen": {
+        "partials": lambda word: told_of_a_turn(word) == word,
+        "turns": lambda word: told_of_a_turn(word) == word,
+        "keywords": lambda word: flux(**{word: "Ada"}).context == "Ada",
+    },
+    "POST /v1/listen": {
+        "language": lambda word: parse_recording_options(f"{word}=en").language == "en",
+        "keywords": lambda word: parse_recording_options(f"{word}=Ada").context == "Ada",
+        "channels": lambda word: parse_recording_options(f"{word}=true").multichannel,
+    },
+    "StreamingRecognize": {
+        "partials": lambda word: message(f"{RIVA}.StreamingRecognitionConfig")(**{word: True}),
+        "committed": lambda word: getattr(riva_partial().results[0], word) > 0.5,
+        "turns": lambda word: recognized(**{word: {"stop_history": 700}}).silence_ms == 700,
+        "language": lambda word: recognized(**{word: "en-US"}).language == "en",
+        "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
+    },
+    "Recognize": {
+        "language": lambda word: recognized(**{word: "en-US"}).language == "en",
+        "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
+    },
+    "Wyoming": {
+        "committed": lambda word: f'"type":"{word}"'.encode() in Transcript().heard(PARTIAL),
+        "language": lambda word: transcribed(**{word: "en"}).language == "en",
+        "keywords": lambda word: transcribed(**{word: ["Ada"]}).transcript_terms == ("Ada",),
+    },
+    "WS /v1/twilio": {
+        "language": lambda word: called({word: "en"}).language == "en",
+        "keywords": lambda word: called({word: "Ada"}).context == "Ada",
+        "channels": lambda word: len(called({}, **{word: ["inbound", "outbound"]}).tracks) == 2,
+    },
+    "WS /v1/vapi": {
+        "language": lambda word: vapi.parse_options(f"{word}=en").language == "en",
+        "keywords": lambda word: vapi.parse_options(f"{word}=Ada").context == "Ada",
+        "channels": lambda word: vapi_start(**{word: 1}).channels == 1,
+    },
 }
 DECLARED = [
-    (way.way.split()[-1], ability, word)
+    (way.way, ability, word)
     for way in WAYS
     for ability in ABILITIES
     if (word := getattr(way, ability))
 ]
 
 
-@pytest.mark.parametrize(("path", "ability", "word"), DECLARED)
-def test_what_is_declared_is_there_under_that_name(path: str, ability: str, word: str) -> None:
-    assert PROOFS[path, ability](word)
+@pytest.mark.parametrize(("way", "ability", "word"), DECLARED)
+def test_what_is_declared_is_there_under_that_name(way: str, ability: str, word: str) -> None:
+    assert PROOFS[way][ability](word)
 
 
 def test_every_way_is_declared_once_and_has_a_page_with_its_words() -> None:
@@ -108,3 +195,9 @@ def test_every_way_is_declared_once_and_has_a_page_with_its_words() -> None:
         assert way.way in page
         for ability in ABILITIES:
             assert getattr(way, ability).rsplit(".", 1)[-1] in page
+
+
+def test_the_readme_leads_to_the_page_of_every_way() -> None:
+    readme = (ROOT / "README.md").read_text()
+    pages = {way.page for way in WAYS}
+    assert all(f"docs/{page}" in readme for page in pages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,10 +139,10 @@ async def test_a_job_that_fails_fails_alone(
 async def test_a_device_that_fails_everything_moves_the_jobs_and_ends_the_worker(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a CUDA error, which every later call repeats."""
+    """Of an error that is known to end a GPU, the process would not wait for a second one."""
 
     def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        raise RuntimeError("could not create a primitive")
 
     monkeypatch.setattr(Encoder, "convolve", convolve)
     jobs = [
@@ -150,7 +151,7 @@ async def test_a_device_that_fails_everything_moves_the_jobs_and_ends_the_worker
     ]
     for result in await asyncio.gather(*jobs, return_exceptions=True):
         assert isinstance(result, WorkerUnavailable)
-    with pytest.raises(ProcessFailed, match="fails on silence too: CUDA error"):
+    with pytest.raises(ProcessFailed, match="fails on silence too: could not create"):
         await running.loop
     with pytest.raises(WorkerUnavailable):
         await running.worker.encode(request("44", block(key("44"), 60, final=False)))
@@ -299,3 +300,43 @@ async def test_what_is_no_key_is_refused_without_repeating_it(running: Running) 
             EncodeRequest("s", "t", (replace(window("11"), key="x" * 9999),))
         )
     assert len(str(caught.value)) < 200
+
+
+async def test_a_batch_too_large_for_the_device_is_encoded_in_parts_and_halved_once(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, sizes = running.worker._pass.run, list[int]()
+
+    def passes(jobs: Sequence[Any]) -> Any:
+        sizes.append(len(jobs))
+        if len(jobs) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return run(jobs)
+
+    monkeypatch.setattr(running.worker._pass, "run", passes)
+    names = [f"{number}{number}" for number in range(1, 9)]
+    replies = await asyncio.gather(
+        *(running.worker.encode(request(n, block(FIRST, 60, final=False))) for n in names)
+    )
+    assert len(replies) == 8
+    assert max(sizes) > 2
+    assert running.worker._batcher.max_batch == max(sizes) // 2
+    assert "does not fit into the device's memory (CUDA out of memory. Tried" in caplog.text
+
+
+async def test_a_device_that_is_lost_ends_the_process_at_once(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def end_if_sticky(error: BaseException, _what: str) -> None:
+        ended.append(str(error))
+
+    def passes(_jobs: Sequence[Any]) -> Any:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr("auricle.encode_worker.worker.end_if_sticky", end_if_sticky)
+    monkeypatch.setattr(running.worker._pass, "run", passes)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        await running.worker.encode(request("11", block(FIRST, 60, final=False)))
+    assert ended

@@ -82,7 +82,7 @@ def test_the_command_line_takes_a_key_where_others_cannot_read_it(
 ) -> None:
     given: list[str | None] = []
 
-    async def transcribe(_file: Path, *, api_key: str | None, **_: object) -> None:
+    async def transcribe(_wanted: object, api_key: str | None) -> None:
         given.append(api_key)
 
     monkeypatch.setattr("auricle.client.transcribe.transcribe", transcribe)

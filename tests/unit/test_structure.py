@@ -36,7 +36,7 @@ FLOORS = (
     ("load",),
     ("runtime",),
     (*COMPONENTS, "launcher"),
-    ("client", "profiling", "rendering"),
+    ("client", "profiling", "rendering", "checking"),
     ("cli",),
     ("__main__",),
 )
@@ -49,7 +49,7 @@ FRONTEND_FLOORS = (
     ("recordings", "channel"),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis"),
+        *("riva", "transcriptions", "diagnosis", "page"),
     ),
     ("ports", "calls"),
     ("main",),

@@ -67,6 +67,14 @@ def start(*tracks: str, parameters: Mapping[str, str] | None = None, **other: An
     return json.dumps(message | {"streamSid": STREAM})
 
 
+def test_the_key_of_a_call_is_not_in_what_is_said_of_it() -> None:
+    begins = parse_message(start(parameters={"api_key": WRONG}))
+    assert isinstance(begins, Start)
+    call = Call.begun_by(begins.start)
+    assert call.secret == WRONG
+    assert WRONG not in repr(call)
+
+
 def media(payload: bytes, track: str = "inbound") -> str:
     fields = {"track": track, "chunk": "1", "timestamp": "5"}
     fields["payload"] = base64.b64encode(payload).decode()

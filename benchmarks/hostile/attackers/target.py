@@ -25,6 +25,7 @@ class Target(msgspec.Struct, frozen=True):
     goes on, `withdrawn` one of the tenant `withdrawn-tenant` that is switched off. `witness` is
     the witness's session and `tenant` its tenant. `ports` and `sockets` (paths of Unix sockets)
     are those inside the graph. `audio` is a recording (path) whose transcription takes a moment.
+    The last three are the frontend's other ports; 0: it has none.
     """
 
     host: str
@@ -39,3 +40,6 @@ class Target(msgspec.Struct, frozen=True):
     ports: tuple[Port, ...]
     sockets: tuple[str, ...]
     audio: str
+    wyoming_port: int = 0
+    audiosocket_port: int = 0
+    grpc_port: int = 0

@@ -81,7 +81,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     or unreadable, or if config and weights do not belong together.
     """
     config = read_config(path)
-    weights = _weight_files(path)
+    weights = weight_files(path)
     _check_weights(path, weights, config.format, config.geometry)
     return Checkpoint(
         path=path,
@@ -99,7 +99,7 @@ def audio_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any
     encoder: dict[str, Any] = {}
     projector: dict[str, Any] = {}
     prefix = _AUDIO_PREFIX[checkpoint.format]
-    for file in _weight_files(checkpoint.path):
+    for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
                 if name.startswith(_PROJECTOR_PREFIX):
@@ -112,6 +112,11 @@ def audio_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any
                     else:
                         encoder[short] = tensors.get_tensor(name)
     return encoder, projector
+
+
+def in_encoder(name: str, kind: Format) -> bool:
+    """Whether a tensor is of the audio encoder or its projector, not of the decoder."""
+    return name.startswith((_AUDIO_PREFIX[kind], _PROJECTOR_PREFIX))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -136,7 +141,8 @@ def _section(config: dict[str, Any], key: str, owner: str) -> dict[str, Any]:
     return value
 
 
-def _weight_files(path: Path) -> list[Path]:
+def weight_files(path: Path) -> list[Path]:
+    """Return the files with weights, by name. Raises CheckpointError if there are none."""
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{path} has no *.safetensors weights")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
 from auricle.client.events import Final, Partial, StreamEvent
@@ -13,19 +13,22 @@ from auricle.client.events import Final, Partial, StreamEvent
 class LiveText:
     """Shows a session's events live; without a terminal it prints a line per change.
 
-    `seconds` is the length of the audio. Use it as a context manager, in one thread.
+    `seconds` is the length of the audio, None if nobody knows. Use it as a context manager, in one
+    thread.
     """
 
-    def __init__(self, console: Console, seconds: float) -> None:
+    def __init__(self, console: Console, seconds: float | None) -> None:
         self._console = console
         self._finals: list[str] = []
         self._committed = ""
         self._partial = ""
-        self._progress = Progress(
-            BarColumn(bar_width=40),
-            TextColumn("{task.completed:.1f} / {task.total:.1f} s"),
-            console=console,
-        )
+        columns: tuple[ProgressColumn, ...] = (TextColumn("{task.completed:.1f} s"),)
+        if seconds is not None:
+            columns = (
+                BarColumn(bar_width=40),
+                TextColumn("{task.completed:.1f} / {task.total:.1f} s"),
+            )
+        self._progress = Progress(*columns, console=console)
         self._task = self._progress.add_task("audio", total=seconds)
         self._live = Live(
             get_renderable=self._render, console=console, refresh_per_second=12, transient=False

@@ -1,12 +1,14 @@
-"""`auricle transcribe`: sends a file to a server, which is started if none is running."""
+"""`auricle transcribe`: sends a file or a microphone to a server, started if none is running."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
-from auricle.client.events import Done, plain
+from auricle.client.events import Done, Final, plain
+from auricle.client.microphone import Microphone
+from auricle.client.report import check_report, write_report
 from auricle.client.sources import file_blocks
 from auricle.errors import AuricleError
 from auricle.launcher.serve import serve
@@ -28,54 +32,135 @@ _DEFAULT_GRAPH = "graphs.e_pd:Frontend"
 _DEFAULT_CONFIG = Path("configs/demo.yaml")
 
 
-async def transcribe(
-    file: Path,
-    *,
-    url: str | None,
-    live: bool,
-    as_json: bool,
-    language: str | None,
-    context: str,
-    api_key: str | None,
-) -> None:
-    """Print the transcript of `file`, or its events with `as_json`.
+@dataclass(frozen=True)
+class Wanted:
+    """What `auricle transcribe` is asked for; `file` None stands for the microphone.
 
-    `url` names a server, or several separated by commas; None selects the server at the default
-    address, or starts one. Raises BadRequest
-    for an unusable file, and AuricleError if the server cannot be started, refuses or fails.
+    `url` names a server, or several separated by commas; None selects the one at the default
+    address, or starts one.
     """
-    samples = await asyncio.to_thread(_samples, file)
+
+    file: Path | None
+    url: str | None = None
+    live: bool = False
+    as_json: bool = False
+    language: str | None = None
+    context: str = ""
+    report: Path | None = None
+
+
+async def transcribe(wanted: Wanted, api_key: str | None) -> None:
+    """Print the transcript, or its events as JSON; write a report if one is wanted.
+
+    Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
+    cannot be started, refuses or fails.
+    """
+    source = await asyncio.to_thread(_source, wanted)
     # With JSON, standard output has only events; everything else goes to standard error.
-    console = Console(stderr=as_json)
-    async with _server(url, console, quiet=as_json) as server:
+    console = Console(stderr=wanted.as_json)
+    finals: list[Final] = []
+    async with _server(wanted.url, console, quiet=wanted.as_json) as server:
         client = Client(
             [one.strip() for one in server.split(",")],
             api_key=api_key,
             on_lost=lambda line: print(f"auricle: {line}", file=sys.stderr),
         )
-        text = ""
-        with LiveText(console, len(samples) / SAMPLE_RATE) as display:
-            async for event in client.stream(
-                samples,
-                live=live,
-                partials=live,
-                language=language,
-                context=context,
-                on_sent=display.sent,
-            ):
-                if isinstance(event, Done):
-                    text = event.text
-                if as_json:
-                    print(json.dumps(plain(event)), flush=True)
-                elif live:
-                    display.event(event)
-        if not as_json and not (live and console.is_terminal):
+        with _until_interrupted(source):
+            text = await _follow(client, source, wanted, console, finals)
+        if not wanted.as_json and not (wanted.live and console.is_terminal):
             console.print(text, style="bold", highlight=False)
+    if wanted.report is not None:
+        name = "microphone" if wanted.file is None else wanted.file.name
+        await asyncio.to_thread(write_report, wanted.report, name, _heard(source), finals)
 
 
-def _samples(file: Path) -> Int16:
-    """Return the 16 kHz mono samples of a file. Raises BadRequest if it cannot be used."""
-    return np.concatenate(list(file_blocks(file)))
+async def _follow(
+    client: Client, source: Int16 | _Spoken, wanted: Wanted, console: Console, finals: list[Final]
+) -> str:
+    """Show a session's events and return its text; its finals are added to `finals`."""
+    live = wanted.live or isinstance(source, _Spoken)
+    seconds = None if isinstance(source, _Spoken) else len(source) / SAMPLE_RATE
+    text = ""
+    with LiveText(console, seconds) as display:
+        async for event in client.stream(
+            source,
+            live=live,
+            partials=live,
+            language=wanted.language,
+            context=wanted.context,
+            on_sent=display.sent,
+        ):
+            if isinstance(event, Done):
+                text = event.text
+            elif isinstance(event, Final):
+                finals.append(event)
+            if wanted.as_json:
+                print(json.dumps(plain(event)), flush=True)
+            elif live:
+                display.event(event)
+    return text
+
+
+class _Spoken:
+    """A microphone; what it hears is kept if a report is wanted."""
+
+    live = True
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, keep: bool) -> None:
+        self.microphone = Microphone()
+        self.kept: list[bytes] = []
+        self._keep = keep
+
+    def __iter__(self) -> Iterator[bytes]:
+        for packet in self.microphone:
+            if self._keep:
+                self.kept.append(packet)
+            yield packet
+
+
+def _source(wanted: Wanted) -> Int16 | _Spoken:
+    """Return the 16 kHz mono samples of the file, or the microphone.
+
+    Raises BadRequest if the file cannot be used, or the report not written.
+    """
+    if wanted.file is None:
+        if wanted.report is not None:
+            check_report(wanted.report, 0.0)
+        return _Spoken(keep=wanted.report is not None)
+    samples = np.concatenate(list(file_blocks(wanted.file)))
+    if wanted.report is not None:
+        check_report(wanted.report, len(samples) / SAMPLE_RATE)
+    return samples
+
+
+def _heard(source: Int16 | _Spoken) -> Int16:
+    if isinstance(source, _Spoken):
+        return np.frombuffer(b"".join(source.kept), "<i2")
+    return source
+
+
+@contextlib.contextmanager
+def _until_interrupted(source: Int16 | _Spoken) -> Iterator[None]:
+    """Let Ctrl-C end what the microphone hears, so that its last text comes; a second one ends all.
+
+    A server of our own would end with the first one.
+    """
+    if not isinstance(source, _Spoken):
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        source.microphone.stop()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    print("auricle: listening; Ctrl-C ends it", file=sys.stderr)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 @contextlib.asynccontextmanager

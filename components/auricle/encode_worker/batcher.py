@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class Batcher(Generic[Job, Result]):
     """Runs `process` on up to `max_batch` jobs at a time; at most `max_queued` jobs wait.
 
-    A `process` that raises ProcessFailed ends it: all jobs get WorkerUnavailable then and later.
-    All methods must be called on one event loop.
+    `max_batch` may be changed. A `process` that raises ProcessFailed ends it: all jobs get
+    WorkerUnavailable then and later. All methods must be called on one event loop.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Batcher(Generic[Job, Result]):
         max_queued: int,
     ) -> None:
         self._process = process
-        self._max_batch = max_batch
+        self.max_batch = max_batch
         self._max_queued = max_queued
         self._live: deque[tuple[Job, asyncio.Future[Result]]] = deque()
         self._background: deque[tuple[Job, asyncio.Future[Result]]] = deque()
@@ -76,7 +76,7 @@ class Batcher(Generic[Job, Result]):
     def _take(self) -> list[tuple[Job, asyncio.Future[Result]]]:
         batch: list[tuple[Job, asyncio.Future[Result]]] = []
         for waiting in (self._live, self._background):
-            while waiting and len(batch) < self._max_batch:
+            while waiting and len(batch) < self.max_batch:
                 job, future = waiting.popleft()
                 if not future.done():
                     batch.append((job, future))

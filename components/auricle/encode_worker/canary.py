@@ -11,6 +11,23 @@ from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import AuricleError
 
 _SILENCE = -10.0  # its log-mel
+# Of windows of live sessions, in seconds: kernels are chosen and planned for each shape of a pass.
+_SHORTER = (0.24, 0.48, 0.72)
+
+
+def warm_up(encoder: Encoder, geometry: Geometry, most_windows: int) -> None:
+    """Run what live sessions will run, before the first of them comes (encoder's thread).
+
+    On a CPU a window will do. Raises whatever the device raises.
+    """
+    encode_silence(encoder, geometry)
+    if not encoder.on_gpu:
+        return
+    counts = [1 << power for power in range(most_windows.bit_length())]
+    for count in sorted({*counts, most_windows}):
+        for frames in (*(round(100 * seconds) for seconds in _SHORTER), geometry.window_frames):
+            silence = np.full((frames, BINS), _SILENCE, np.float32)
+            encoder.encode([MelWindow(silence, _SILENCE)] * count)
 
 
 def encode_silence(encoder: Encoder, geometry: Geometry) -> None:

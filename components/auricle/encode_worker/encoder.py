@@ -23,6 +23,7 @@ from transformers.models.qwen3_asr.modeling_qwen3_asr import (
 from auricle.audio.constants import BINS
 from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.encode_worker.attention import Attention, Windows, attention_for, to_device, use
 from auricle.encode_worker.padding import padded_lengths
 from auricle.errors import CheckpointError
 
@@ -60,7 +61,15 @@ class Encoder:
     do not fit the config.
     """
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        dtype: str,
+        device: str,
+        threads: int,
+        attention: Attention | None = None,
+    ) -> None:
+        """`attention` is the one that serves best on the device, unless given."""
         torch.set_num_threads(threads)
         known = Qwen3ASRConfig().audio_config.to_dict().keys()
         audio = {
@@ -70,13 +79,18 @@ class Encoder:
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
         config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
+        self._dtype = _TORCH_DTYPES[dtype]
+        self._device = torch.device(device)
+        self._attention = attention or attention_for(self._device, self._dtype)
+        if self._dtype is torch.float32:
+            # By default cuDNN's convolutions round float32 to 10 bits of mantissa on a GPU.
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self._encoder = Qwen3ASREncoder(config.audio_config)
+        use(self._attention, self._encoder)
         self._projector = Qwen3ASRMultiModalProjector(config)
         weights, projector = audio_weights(checkpoint)
         _load(self._encoder, weights, "audio encoder")
         _load(self._projector, projector, "projector")
-        self._dtype = _TORCH_DTYPES[dtype]
-        self._device = torch.device(device)
         for module in (self._encoder, self._projector):
             module.to(self._device, self._dtype).eval()
         encoder = self._encoder
@@ -86,6 +100,11 @@ class Encoder:
             conv.to(memory_format=torch.channels_last)
         self._block_frames = checkpoint.geometry.block_frames
         self._embeddings = checkpoint.geometry.embeddings
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether passes run on a GPU."""
+        return self._device.type == "cuda"
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
@@ -113,7 +132,9 @@ class Encoder:
             values = normalise(block.frames, block.floor).T
             features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
         encoder = self._encoder
-        hidden = features.to(self._device, self._dtype, memory_format=torch.channels_last)
+        hidden = to_device(features, self._device).to(
+            dtype=self._dtype, memory_format=torch.channels_last
+        )
         for conv in self._convs:
             hidden = functional.gelu(conv(hidden))
         count, channels, bins, steps = hidden.shape
@@ -126,14 +147,16 @@ class Encoder:
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """Run transformer and projector over windows, given as their blocks' conv outputs.
 
-        All windows take one pass: they are concatenated without padding, and each attends only
-        to itself. Returns (length_i, hidden_size) per window, on the encoder's device.
+        All windows take one pass: they are concatenated without padding, and each attends only to
+        itself (see attention.py). Returns (length_i, hidden_size) per window, on the encoder's
+        device.
         """
         lengths = [sum(len(block) for block in blocks) for blocks in windows]
         hidden = torch.cat([block for blocks in windows for block in blocks])
-        ends = torch.tensor([0, *lengths], device=self._device).cumsum(0, dtype=torch.int32)
+        where = Windows.of(lengths, self._attention, self._device)
+        arguments = where.arguments()
         for layer in self._encoder.layers:
-            hidden = layer(hidden, ends, max_seqlen=max(lengths))[0]
+            hidden = layer(hidden, where.ends, **arguments)[0]
         embeddings = self._projector(self._encoder.ln_post(hidden))
         return list(embeddings.split(lengths))
 

@@ -7,11 +7,13 @@ import os
 import time
 import uuid
 
+import torch
+
 from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.encode_worker.canary import encode_silence
+from auricle.encode_worker.canary import warm_up
 from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
@@ -20,6 +22,7 @@ from auricle.encode_worker.worker import EncodeWorker
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import EncodeRequest, Parts, RunningModel, SlabState
+from auricle.process.device_faults import check_driver
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -36,6 +39,8 @@ async def run(settings: EncodeWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
+    if settings.device.startswith("cuda"):
+        check_driver(torch.version.cuda, "EncodeWorker")
     report_status("loading the audio encoder")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     geometry = checkpoint.geometry
@@ -56,7 +61,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     )
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
-    await asyncio.to_thread(encode_silence, encoder, geometry)
+    await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
     registry = Registry()
     tracer = Tracer("EncodeWorker", settings.otlp_endpoint, settings.namespace)
     worker = EncodeWorker(

@@ -29,6 +29,9 @@ class EncodeWorkerMetrics:
         self._batch_windows = new.histogram(
             "batch_windows", "windows per forward pass", (1, 2, 4, 8, 16, 32, 64)
         )
+        self.batch_limit = new.gauge(
+            "batch_limit", "windows per forward pass at most; halved once they did not fit"
+        )
         self._received = new.counter(
             "received_bytes", "mel features received, by transport", "transport"
         )

@@ -29,6 +29,7 @@ from auricle.messages import (
     WindowFeatures,
     WindowRef,
 )
+from auricle.process.device_faults import end_if_sticky, first_sentence, is_out_of_memory
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import EncodeWorkerSettings
 
@@ -71,6 +72,8 @@ class EncodeWorker:
             max_batch=settings.max_batch_windows,
             max_queued=settings.max_queued_windows,
         )
+        self._halved = False  # batches, as they did not fit into the device's memory
+        metrics.batch_limit.set(settings.max_batch_windows)
         self._encodings = SharedEncodings(store.let_go)
 
     async def run(self) -> None:
@@ -187,7 +190,11 @@ class EncodeWorker:
         try:
             passed = await running
         except Exception as error:
-            await self._check_device(error)
+            end_if_sticky(error, "a pass of the encoder")
+            if is_out_of_memory(error):
+                self._halve_batches(len(jobs), error)
+            else:
+                await self._check_device(error)
             raise
         ended = time.monotonic()
         for job in jobs:
@@ -208,6 +215,19 @@ class EncodeWorker:
         self._metrics.batch(windows, convolved=len(passed.convolved), flops=flops)
         self.meter.did(windows=len(windows), gflops=flops / 1e9)
         return passed.stored
+
+    def _halve_batches(self, windows: int, error: Exception) -> None:
+        """Make batches smaller, once; the batch that did not fit is run window by window."""
+        if self._halved or windows == 1:
+            return
+        self._halved = True
+        self._batcher.max_batch = max(1, windows // 2)
+        self._metrics.batch_limit.set(self._batcher.max_batch)
+        log.error(
+            "a batch of %d windows does not fit into the device's memory (%s); from now on batches "
+            "have at most %d: set EncodeWorker.max_batch_windows to that",
+            *(windows, first_sentence(error), self._batcher.max_batch),
+        )
 
     async def _check_device(self, error: Exception) -> None:
         """After a failed pass, encode silence: if that fails too, the cause is not the job.

@@ -36,6 +36,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
+from auricle.frontend.page.routes import with_page
 from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
@@ -95,10 +96,12 @@ async def run(settings: FrontendSettings) -> None:
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime), runtime.description.now, bus.state
     )
-    tokens = runtime.tokens(PURPOSE)
-    services = _services(frontend, access, decoders, registry, diagnostician, tokens)
+    services = _services(
+        frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
+    )
     rates = Rates(settings.max_handshakes_per_address, "requests")
-    app = HandshakeLimit(create_app(services, settings.cors_origins), rates, frontend.refusals)
+    routes = with_page(create_app(services, settings.cors_origins), wanted=settings.page)
+    app = HandshakeLimit(routes, rates, frontend.refusals)
     connections = _connections(settings, frontend)
     metrics.connections.set_function(lambda: len(connections))
     server = DoorServer(_server_config(settings, app, connections))

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
+
+from auricle import __version__
 
 
 class Registry:
-    """Holds the metrics of this process and renders them as Prometheus text."""
+    """Holds the metrics of this process and renders them as Prometheus text.
+
+    Those of any process (CPU, memory, descriptors) and the version are among them.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        Info("auricle_build", "the version that runs", registry=self.registry).info(
+            {"version": __version__}
+        )
 
     def text(self) -> str:
         """Return all metrics in Prometheus' text exposition format."""

@@ -15,7 +15,7 @@ class DecodeTask:
     `draft` is the part of the last hypothesis that is decoded again, for speculative decoding.
     `trace` is the W3C traceparent of the parent span, or empty. `background`: it yields to live
     sessions, because its client is ahead of real time. `logprobs`: the answer has those of its
-    tokens.
+    tokens. `plain_head` is the head without the client's context, None if it gave none.
     """
 
     head: tuple[int, ...]
@@ -26,6 +26,7 @@ class DecodeTask:
     trace: str = ""
     background: bool = False
     logprobs: bool = False
+    plain_head: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

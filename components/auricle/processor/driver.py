@@ -25,6 +25,8 @@ from auricle.messages import (
 )
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.answers import Answers
+from auricle.processor.context_guard import ContextGuard
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.scores import Scores
@@ -85,6 +87,8 @@ class SessionDriver:
             self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=clock())
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
+        guard = ContextGuard(opened.context if settings.context_guard else "")
+        self._answers = Answers(self.session, checkpoint.prompt, language, guard, self._traced)
         self._scores = Scores(checkpoint.prompt, language) if opened.logprobs else None
         self.usage = UsageMeter()
         self._trace = opened.trace
@@ -243,13 +247,13 @@ class SessionDriver:
                 # It waits for its turn, as each decode makes the batches that live sessions share
                 # longer; its waiting says nothing about load.
                 async with self._ahead_turns:
-                    reply = await self._traced(decode)
+                    reply = await self._answered(decode)
             elif final:
-                reply = await self._traced(decode)
+                reply = await self._answered(decode)
             else:
                 failures = self._recognizer.failures
                 with self._load.chunk(decode.arrived, decode.due) as chunk:
-                    reply = await self._traced(decode)
+                    reply = await self._answered(decode)
                     # The time of a decode repeated after a worker failed does not measure load.
                     chunk.counts = self._recognizer.failures == failures
         except Overloaded:
@@ -268,8 +272,12 @@ class SessionDriver:
         self.session.decoded(reply.tokens)
         if final:
             self._recognizer.start_segment()
+            self._answers.start_segment()
 
-    async def _traced(self, decode: Decode) -> DecodeReply:
+    async def _answered(self, decode: Decode) -> DecodeReply:
+        return await self._answers.of(decode, scored=self._scores is not None)
+
+    async def _traced(self, decode: Decode, scored: bool) -> DecodeReply:
         audio = self.session.segment.audio
         with self._tracer.span(
             "chunk",
@@ -278,6 +286,5 @@ class SessionDriver:
             audio_ms=decode.audio_ms,
             final=decode.task.final,
         ) as trace:
-            scored = self._scores is not None
             task = replace(decode.task, trace=trace, background=self._ahead, logprobs=scored)
             return await self._recognizer.decode(audio, decode.samples, task, self.usage)

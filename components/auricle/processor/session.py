@@ -111,8 +111,7 @@ class Session:
 
     def decoded(self, tokens: tuple[int, ...]) -> None:
         """End the decode in progress; `tokens` follow the committed ones."""
-        decode = self._finished_decode()
-        segment = self.segment
+        decode, segment = self._finished_decode(), self.segment
         segment.stability = segment.stability.after(
             tokens,
             decode.samples,
@@ -217,8 +216,11 @@ class Session:
         segment, rules = self.segment, self._rules
         committed = segment.stability.committed
         limit = int(rules.max_tokens_per_second * offset / SAMPLE_RATE)
+        given = self._opened.context if segment.trusts_context else ""
+        plain_head = self._prompt.head(rules.context("", self._previous_text))
         task = DecodeTask(
-            head=self._prompt.head(rules.context(self._opened.context, self._previous_text)),
+            head=self._prompt.head(rules.context(given, self._previous_text)),
+            plain_head=plain_head if given else None,
             tail=(*self._prompt.tail(self._language), *committed),
             max_tokens=max(limit - len(committed), rules.min_new_tokens),
             final=final,

@@ -19,7 +19,8 @@ def interfaces() -> dict[Path, str]:
     return {
         Path("docs/ways_in.md"): ways_page(),
         Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
-        Path("examples/browser/messages.d.ts"): _HEADER + declarations(schemas(), unions),
+        Path("components/auricle/frontend/page/assets/messages.d.ts"): _HEADER
+        + declarations(schemas(), unions),
     }
 
 

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 
-from auricle.frontend import deepgram, realtime, stream, transcriptions
+from auricle.frontend import (
+    audiosocket,
+    deepgram,
+    realtime,
+    riva,
+    stream,
+    transcriptions,
+    twilio,
+    vapi,
+    wyoming,
+)
 from auricle.frontend.doors.capabilities import Capabilities
 
 WAYS = (
     stream.CAPABILITIES,
     realtime.CAPABILITIES,
-    deepgram.CAPABILITIES,
     transcriptions.CAPABILITIES,
+    *deepgram.CAPABILITIES,
+    *riva.CAPABILITIES,
+    wyoming.CAPABILITIES,
+    twilio.CAPABILITIES,
+    vapi.CAPABILITIES,
+    audiosocket.CAPABILITIES,
 )
 _TOP = """\
 # What each way in can do
@@ -49,5 +64,9 @@ def _link(way: Capabilities) -> str:
 
 
 def _spelt(ability: str) -> str:
-    found = [(way.way.split()[-1], getattr(way, ability)) for way in WAYS]
-    return ", ".join(f"`{word}` of `{path}`" for path, word in found if word)
+    """Return each word for an ability, with the ways that have it."""
+    ways: dict[str, list[str]] = {}
+    for way in WAYS:
+        if word := getattr(way, ability):
+            ways.setdefault(word, []).append(f"`{way.way}`")
+    return "; ".join(f"`{word}` of {', '.join(found)}" for word, found in ways.items())

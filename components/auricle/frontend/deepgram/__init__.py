@@ -2,12 +2,28 @@
 
 from auricle.frontend.doors.capabilities import Capabilities
 
-CAPABILITIES = Capabilities(
-    way="WS /v1/listen",
-    page="deepgram.md",
-    partials="interim_results",
-    turns="speech_final",
-    language="language",
-    keywords="keyterm",
-    channels="multichannel",
+CAPABILITIES = (
+    Capabilities(
+        way="WS /v1/listen",
+        page="deepgram.md",
+        partials="interim_results",
+        turns="speech_final",
+        language="language",
+        keywords="keyterm",
+        channels="multichannel",
+    ),
+    Capabilities(
+        way="WS /v2/listen",
+        page="deepgram.md",
+        partials="Update",
+        turns="EndOfTurn",
+        keywords="keyterm",
+    ),
+    Capabilities(
+        way="POST /v1/listen",
+        page="deepgram.md",
+        language="language",
+        keywords="keyterm",
+        channels="multichannel",
+    ),
 )

@@ -12,15 +12,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
-from auricle.frontend.listening.hints import context_of, language_of, several_languages
+from auricle.frontend.doors.hints import Hints
 from auricle.frontend.realtime.turn_detection import TAGS, ServerVad, TurnDetection
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.quoting import escaped
-from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL
+from auricle.text_bounds import MODEL
 
 _G711_RATE = 8_000
 _MOST_FIELDS = 100  # of a session.update, objects within it included; there are fewer
-_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
 # OpenAI's models of these names have no turn detection. Clients that name one do not ask for any,
 # and commit.
 _COMMITTED_BY_CLIENTS = ("gpt-realtime-whisper", "gpt-live-transcribe")
@@ -58,37 +57,17 @@ _TAGS = ("audio/pcm", "audio/pcmu", "audio/pcma", *TAGS)
 Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 
-class Transcription(_Strict):
-    """Transcription options. `prompt` and `keywords` are context for the model, such as names.
+class Transcription(Hints):
+    """Transcription options.
 
-    With `model` None the served model is used; without a language it is detected. `delay` says
-    how long text waits before it is sent for good: `minimal` and `low` wait less than usual.
-    `chunk_ms`, an extension, is the audio between two decodes.
+    With `model` None the served model is used. `delay` says how long text waits before it is sent
+    for good: `minimal` and `low` wait less than usual. `chunk_ms`, an extension, is the audio
+    between two decodes.
     """
 
     model: Annotated[str, AfterValidator(bounded("model", MODEL))] | None = None
-    language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = None
-    languages: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
-        Field(max_length=_MOST_LANGUAGES),
-    ] = ()
-    prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = ""
-    keywords: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
-        Field(max_length=_MOST_KEYWORDS),
-    ] = ()
     delay: Delay | None = None
     chunk_ms: Annotated[int, Field(ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)] | None = None
-
-    @property
-    def spoken(self) -> str | None:
-        """The language to transcribe in; None to detect it."""
-        return language_of(self.language, self.languages)
-
-    @property
-    def context(self) -> str:
-        """The model's context."""
-        return context_of(self.prompt, self.keywords)
 
     @property
     def hasty(self) -> bool:
@@ -102,7 +81,7 @@ class Transcription(_Strict):
 
     def warnings(self) -> list[str]:
         """Return sentences on what has no effect."""
-        found = several_languages(self.languages)
+        found = self.without_effect
         if self.delay in ("high", "xhigh"):
             found.append(f"transcription.delay {self.delay} is served as medium")
         return found

@@ -1,1 +1,21 @@
 """NVIDIA Riva's speech recognition, over gRPC."""
+
+from auricle.frontend.doors.capabilities import Capabilities
+
+CAPABILITIES = (
+    Capabilities(
+        way="StreamingRecognize",
+        page="riva.md",
+        partials="interim_results",
+        committed="stability",
+        turns="endpointing_config",
+        language="language_code",
+        keywords="speech_contexts",
+    ),
+    Capabilities(
+        way="Recognize",
+        page="riva.md",
+        language="language_code",
+        keywords="speech_contexts",
+    ),
+)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
-from auricle.frontend.listening.hints import context_of, language_of, several_languages
+from auricle.frontend.doors.hints import Hints
 from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.quoting import escaped
-from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL
+from auricle.text_bounds import MODEL
 
 ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 # Clients send a list as a field that comes again, with brackets; several have it without.
 LISTS = ("timestamp_granularities", "keywords", "languages", "include")
 _LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
-_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
 _WITH_LOGPROBS = ("json", "verbose_json")
 
 
@@ -28,36 +27,16 @@ class ChunkingStrategy(ServerVadFields):
     type: Literal["auto", "server_vad", "none"] = "auto"
 
 
-class TranscriptionForm(BaseModel):
+class TranscriptionForm(Hints):
     """All fields except `file`. Unknown fields are rejected by name.
 
     What changes the text is honoured or refused; `warnings` names what has no effect.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     model: Annotated[str, AfterValidator(bounded("model", MODEL))] = Field(
         description="the served model's name, see GET /v1/models",
         json_schema_extra={"maxLength": MODEL},
     )
-    language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = Field(
-        default=None,
-        description="ISO 639-1 code or name; detected by default",
-        json_schema_extra={"maxLength": LANGUAGE},
-    )
-    prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
-        "",
-        description="context the model may take into account, such as names",
-        json_schema_extra={"maxLength": CONTEXT},
-    )
-    languages: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
-        Field(max_length=_MOST_LANGUAGES),
-    ] = Field((), description="in place of `language`; of several, the language is detected")
-    keywords: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
-        Field(max_length=_MOST_KEYWORDS),
-    ] = Field((), description="words that may come; context for the model, with `prompt`")
     include: Annotated[tuple[Literal["logprobs"], ...], Field(max_length=1)] = Field(
         (), description="the log probabilities of the tokens: with json, verbose_json, a stream"
     )
@@ -79,16 +58,6 @@ class TranscriptionForm(BaseModel):
     )
 
     @property
-    def spoken(self) -> str | None:
-        """The language to transcribe in; None to detect it."""
-        return language_of(self.language, self.languages)
-
-    @property
-    def context(self) -> str:
-        """The model's context."""
-        return context_of(self.prompt, self.keywords)
-
-    @property
     def wants_logprobs(self) -> bool:
         """Whether the answer has log probabilities, in a format that has room for them."""
         room = not self.wants_chunks if self.stream else self.response_format in _WITH_LOGPROBS
@@ -102,7 +71,7 @@ class TranscriptionForm(BaseModel):
     @property
     def warnings(self) -> list[str]:
         """Sentences on what was asked for and has no effect."""
-        found = several_languages(self.languages)
+        found = self.without_effect
         if self.temperature:
             found.append("temperature has no effect: decoding is greedy")
         if self.include and not self.wants_logprobs:
@@ -114,7 +83,7 @@ class TranscriptionForm(BaseModel):
         return found
 
 
-_KNOWN = ", ".join(["file", *TranscriptionForm.model_fields])
+_KNOWN = ", ".join(dict.fromkeys(["file", "model", *TranscriptionForm.model_fields]))
 
 
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:

@@ -1,1 +1,11 @@
 """Vapi's custom transcribers, on `WS /v1/vapi`."""
+
+from auricle.frontend.doors.capabilities import Capabilities
+
+CAPABILITIES = Capabilities(
+    way="WS /v1/vapi",
+    page="telephones.md",
+    language="language",
+    keywords="context",
+    channels="channels",
+)

@@ -1,0 +1,1 @@
+"""Each way in with the client that people already have, beside our own protocol."""

@@ -1,0 +1,83 @@
+"""What a client says in real time, and when its text comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auricle.audio.pcm import Int16
+
+SAMPLE_RATE = 16_000
+_PER_SECOND = 10
+# Nothing that is measured takes so long.
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A text, and seconds from the audio's begin to its first part, from its end to its last.
+
+    None where the way in does not tell.
+    """
+
+    text: str
+    first: float | None = None
+    last: float | None = None
+
+
+@dataclass
+class Speaking:
+    """One session at its client; times are monotonic."""
+
+    began: float = field(default_factory=time.monotonic)
+    stopped: float | None = None
+    first: float | None = None
+    last: float | None = None
+    texts: list[str] = field(default_factory=list)
+
+    def shown(self, text: str) -> None:
+        """Text came that may still change, or the begin of what will not."""
+        if text and self.first is None:
+            self.first = time.monotonic()
+
+    def final(self, text: str) -> None:
+        """A part of the final text came."""
+        self.shown(text)
+        self.last = time.monotonic()
+        if text.strip():
+            self.texts.append(text.strip())
+
+    def stop(self) -> None:
+        """The audio has ended."""
+        self.stopped = time.monotonic()
+
+    def heard(self) -> Heard:
+        """Return what came."""
+        first = None if self.first is None else self.first - self.began
+        ends = None if self.stopped is None or self.last is None else self.last - self.stopped
+        return Heard(" ".join(self.texts), first, None if ends is None else max(ends, 1e-4))
+
+    async def packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> AsyncIterator[Int16]:
+        """Yield 100 ms at a time, each when it has been spoken."""
+        size = rate // _PER_SECOND
+        for number, at in enumerate(range(0, len(pcm), size), 1):
+            await asyncio.sleep(max(0.0, self.began + number / _PER_SECOND - time.monotonic()))
+            yield pcm[at : at + size]
+        self.stop()
+
+    def blocking_packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> Iterator[Int16]:
+        """The same for clients that have threads."""
+        size = rate // _PER_SECOND
+        for number, at in enumerate(range(0, len(pcm), size), 1):
+            time.sleep(max(0.0, self.began + number / _PER_SECOND - time.monotonic()))
+            yield pcm[at : at + size]
+        self.stop()
+
+
+def with_silence(pcm: Int16, seconds: float = 1.5) -> Int16:
+    """Return audio after which speech is found to have ended, however the session goes on."""
+    return np.concatenate([pcm, np.zeros(int(seconds * SAMPLE_RATE), np.int16)])

@@ -1,0 +1,88 @@
+"""Cases of calls, homes and gRPC against the parsers of their rooms; see `in_process`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from auricle.audio.pcm import PcmStream
+from auricle.frontend.audiosocket.frames import AUDIO_RATES, FrameParser
+from auricle.frontend.doors.rpc.schema import parsed
+from auricle.frontend.listening.interleaved import Interleaved
+from auricle.frontend.riva.options import audio_format, parse_config
+from auricle.frontend.riva.results import PACKAGE
+from auricle.frontend.twilio import messages as twilio
+from auricle.frontend.vapi import messages as vapi
+from auricle.frontend.wyoming.events import AudioFormat, EventParser, Ping, Transcribe
+from benchmarks.hostile.generators.rpc import RECOGNITION
+from benchmarks.hostile.generators.telephones import AUDIOSOCKET, VAPI
+
+_MOST_PAYLOAD = 1 << 20
+_AUDIO_FIELD = 2
+_READ_AS: dict[str, type[Any]] = {
+    "transcribe": Transcribe,
+    "audio-start": AudioFormat,
+    "audio-chunk": AudioFormat,
+    "ping": Ping,
+}
+Text = Callable[[bytes], str]
+
+
+def telephones(text: Text, data: dict[str, Any]) -> None:
+    """A call; `text` makes a message of a frame's bytes."""
+    if data["path"] == AUDIOSOCKET:
+        _audiosocket(data["stream"])
+    elif data["path"] == VAPI:
+        vapi.parse_options(data["query"])
+        opcode, first = data["sent"][0]
+        start = vapi.parse_start(text(first) if opcode == 1 else None)
+        interleaved = Interleaved(start.channels, sample_bytes=2)
+        for opcode, payload in data["sent"][1:]:
+            if opcode == 2:
+                interleaved.split(payload)
+    else:
+        _twilio(text, data["sent"])
+
+
+def _twilio(text: Text, sent: list[tuple[int, bytes]]) -> None:
+    stream = PcmStream(twilio.SAMPLE_RATE, twilio.ENCODING)
+    for opcode, payload in sent:
+        message = twilio.parse_message(text(payload)) if opcode == 1 else None
+        if isinstance(message, twilio.Start):
+            twilio.Call.begun_by(message.start)
+        elif isinstance(message, twilio.Media):
+            stream.push(message.media.payload)
+
+
+def _audiosocket(sent: bytes) -> None:
+    parser = FrameParser()
+    parser.feed(sent)
+    while (frame := parser.next()) is not None:
+        if frame.kind in AUDIO_RATES:
+            PcmStream(AUDIO_RATES[frame.kind], "pcm_s16le").push(frame.payload)
+
+
+def wyoming(sent: bytes) -> None:
+    """The events of one connection."""
+    parser = EventParser(_MOST_PAYLOAD)
+    parser.feed(sent)
+    while (event := parser.next()) is not None:
+        if event.kind in _READ_AS:
+            event.read_as(_READ_AS[event.kind])
+
+
+def rpc(data: dict[str, Any]) -> None:
+    """A call's messages, as far as they are read before anybody else is asked."""
+    service, _, method = data.get("method", "").strip("/").partition("/")
+    if service != RECOGNITION:
+        return
+    if method == "Recognize":
+        for message in data["messages"]:
+            request = parsed(f"{PACKAGE}.RecognizeRequest", message, _AUDIO_FIELD)
+            parse_config(request.config, streaming=False)
+    elif method == "StreamingRecognize":
+        for message in data["messages"]:
+            request = parsed(f"{PACKAGE}.StreamingRecognizeRequest", message, _AUDIO_FIELD)
+            if request.HasField("streaming_config"):
+                options = parse_config(request.streaming_config.config, streaming=True)
+                audio_format(options, None)

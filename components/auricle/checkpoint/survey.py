@@ -1,0 +1,140 @@
+"""What a checkpoint is, and how much of it fits where. Of weights it reads the headers only.
+
+Memory is arithmetic, not a measurement: `auricle profile` measures what a worker carries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+
+from safetensors import safe_open
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
+from auricle.checkpoint.prompt import PromptFormat
+
+_ITEM_BYTES = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I8": 1,
+    "U8": 1,
+}
+_SERVED_ITEM_BYTES = 2  # both pools serve bfloat16 on a GPU
+_GIB = 1 << 30
+# What a PD process takes of a GPU beside weights and KV: CUDA's context, graphs and activations.
+# vLLM measures it at start; this is what it takes of an H100 at its defaults, roughly.
+_BESIDE_GIB = 3.0
+# Of the prompt's text around the audio, and of an answer: a segment has so many tokens of them.
+_TEXT_TOKENS_PER_SECOND = 5.0
+_PROMPT_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """The weights of the encoder or of the decoder; `dtypes` by parameters, most first."""
+
+    parameters: int
+    bytes: int
+    dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A checkpoint that has passed every check of the loaders.
+
+    `window_bytes` is what one window of embeddings takes of a slab, `kv_bytes_per_token` what one
+    token takes of the KV cache; both in bfloat16.
+    """
+
+    format: str
+    fingerprint: str
+    encoder: Part
+    decoder: Part
+    languages: tuple[str, ...]
+    window_seconds: float
+    window_embeddings: int
+    window_bytes: int
+    kv_bytes_per_token: int
+    max_positions: int
+
+    def segment_tokens(self, seconds: float) -> int:
+        """Tokens of a segment's longest decode: audio, prompt and answer."""
+        audio = self.window_embeddings / self.window_seconds * seconds
+        return round(audio + _TEXT_TOKENS_PER_SECOND * seconds) + _PROMPT_TOKENS
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a GPU of `gib` holds, if one pool has it for itself; 0 where the weights do not fit.
+
+    `kv_tokens` are for a PD process, `segments` how many open segments of `segment_seconds` that
+    is; `windows` are for an encode worker's slab, beside its weights.
+    """
+
+    gib: float
+    kv_tokens: int
+    segment_seconds: float
+    segments: int
+    windows: int
+
+
+def survey(checkpoint: Checkpoint) -> Survey:
+    """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
+    PromptFormat(checkpoint)
+    geometry, text = checkpoint.geometry, checkpoint.text_config
+    heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
+    head_dim = int(text.get("head_dim") or geometry.hidden_size // text["num_attention_heads"])
+    encoder, decoder = _parts(checkpoint)
+    return Survey(
+        format=checkpoint.format,
+        fingerprint=checkpoint.fingerprint,
+        encoder=encoder,
+        decoder=decoder,
+        languages=checkpoint.languages,
+        window_seconds=geometry.window_samples / SAMPLE_RATE,
+        window_embeddings=geometry.window_embeddings,
+        window_bytes=geometry.window_embeddings * geometry.hidden_size * _SERVED_ITEM_BYTES,
+        kv_bytes_per_token=2 * geometry.text_layers * heads * head_dim * _SERVED_ITEM_BYTES,
+        max_positions=geometry.max_positions,
+    )
+
+
+def room(found: Survey, gib: float, memory_share: float, segment_seconds: float) -> Room:
+    """Return what a GPU with `gib` GiB holds, `memory_share` of which a pool may take."""
+    decoder_gib = found.decoder.parameters * _SERVED_ITEM_BYTES / _GIB
+    encoder_gib = found.encoder.parameters * _SERVED_ITEM_BYTES / _GIB
+    for_kv = max(0.0, gib * memory_share - decoder_gib - _BESIDE_GIB) * _GIB
+    for_windows = max(0.0, gib * memory_share - encoder_gib - _BESIDE_GIB) * _GIB
+    kv_tokens = int(for_kv // found.kv_bytes_per_token)
+    return Room(
+        gib=gib,
+        kv_tokens=kv_tokens,
+        segment_seconds=segment_seconds,
+        segments=kv_tokens // found.segment_tokens(segment_seconds),
+        windows=int(for_windows // found.window_bytes),
+    )
+
+
+def _parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
+    parameters: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for file in weight_files(checkpoint.path):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
+                tensor = tensors.get_slice(name)
+                of = in_encoder(name, checkpoint.format)
+                parameters[of][tensor.get_dtype()] += prod(tensor.get_shape())
+    return _part(parameters[True]), _part(parameters[False])
+
+
+def _part(parameters: Counter[str]) -> Part:
+    return Part(
+        parameters=parameters.total(),
+        bytes=sum(count * _ITEM_BYTES.get(dtype, 2) for dtype, count in parameters.items()),
+        dtypes=tuple(dtype for dtype, _ in parameters.most_common()),
+    )

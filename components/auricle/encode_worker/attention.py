@@ -1,0 +1,147 @@
+"""Attention within the windows of a pass, which lie one behind the other without padding.
+
+transformers splits them in Python: three transfers from the device a layer to learn their lengths,
+and one kernel a window. For a CPU that is as good as any, and the fewest operations. On a GPU a
+pass of 32 windows would be 600 launches with the device waiting for each of the transfers. There
+all windows take one kernel a layer:
+
+varlen   FlashAttention with the windows' bounds (`torch.nn.attention.varlen`); half precision only
+padded   windows as rows of a batch, filled up to the longest, with a mask; any precision
+
+Each is registered with transformers under a name with "flash", which makes its modules pass the
+bounds on instead of splitting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal
+
+import torch
+from torch.nn import functional
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+Attention = Literal["per_window", "varlen", "padded"]
+_NAMES: dict[Attention, str] = {
+    "per_window": "sdpa",
+    "varlen": "flash_auricle_varlen",
+    "padded": "flash_auricle_padded",
+}
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def attention_for(device: torch.device, dtype: torch.dtype) -> Attention:
+    """Return the attention that serves best there."""
+    if device.type != "cuda":
+        return "per_window"
+    return "varlen" if dtype in _HALF else "padded"
+
+
+def use(attention: Attention, encoder: Any) -> None:
+    """Have the modules of a transformers encoder attend so."""
+    if attention != "per_window":
+        function = _varlen if attention == "varlen" else _padded
+        ALL_ATTENTION_FUNCTIONS.register(_NAMES[attention], function)
+    for config in (encoder.config, *(layer.self_attn.config for layer in encoder.layers)):
+        config._attn_implementation = _NAMES[attention]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows of a pass lie, on its device; the same for all layers.
+
+    `ends` (windows + 1) are their bounds. For `padded`: `places` (rows) is where each row of the
+    pass lies in a batch of windows × `longest`, and `real` (windows, 1, 1, longest) which of the
+    batch's places are rows.
+    """
+
+    ends: torch.Tensor
+    longest: int
+    places: torch.Tensor | None = None
+    real: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], attention: Attention, device: torch.device) -> Windows:
+        """Return those of windows of such lengths. Nothing waits for the device."""
+        longest = max(lengths)
+        ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
+        if attention != "padded":
+            return cls(to_device(ends, device), longest)
+        columns = torch.arange(longest)
+        real = columns[None, :] < torch.tensor(lengths)[:, None]
+        places = real.reshape(-1).nonzero()[:, 0]
+        return cls(
+            to_device(ends, device),
+            longest,
+            to_device(places, device),
+            to_device(real[:, None, None, :], device),
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what a layer passes on to its attention."""
+        if self.places is None:
+            return {"max_seqlen": self.longest}
+        return {"max_seqlen": self.longest, "places": self.places, "real": self.real}
+
+
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a host's tensor on a device, without waiting for the device."""
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def _varlen(
+    _module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    cu_seq_lens_q: torch.Tensor | None = None,
+    max_length_q: int | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend as transformers' attention functions do; inputs are (1, heads, rows, width)."""
+    from torch.nn.attention.varlen import varlen_attn  # registers operators for GPUs
+
+    assert cu_seq_lens_q is not None and max_length_q is not None
+    queries, keys, values = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
+    bounds, longest = (cu_seq_lens_q, cu_seq_lens_q), (max_length_q, max_length_q)
+    attended = varlen_attn(queries, keys, values, *bounds, *longest, scale=scaling)
+    assert isinstance(attended, torch.Tensor)
+    return attended[None], None
+
+
+def _padded(
+    _module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    max_length_q: int | None = None,
+    places: torch.Tensor | None = None,
+    real: torch.Tensor | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """The same; `places` and `real` as in `Windows`."""
+    assert places is not None and real is not None and max_length_q is not None
+    queries, keys, values = (
+        _batched(one, places, len(real), max_length_q) for one in (query, key, value)
+    )
+    attended = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=real, scale=scaling
+    )
+    rows = attended.transpose(1, 2).flatten(0, 1)[places]  # (rows, heads, width)
+    return rows[None], None
+
+
+def _batched(rows: torch.Tensor, places: torch.Tensor, count: int, longest: int) -> torch.Tensor:
+    """Return (count, heads, longest, width) of (1, heads, rows, width)."""
+    _, heads, _, width = rows.shape
+    filled = rows.new_zeros(count * longest, heads, width)
+    filled[places] = rows[0].transpose(0, 1)
+    return filled.view(count, longest, heads, width).transpose(1, 2)

@@ -1,0 +1,65 @@
+"""What a client says about the audio, under the names of OpenAI's protocols. No I/O."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from auricle.errors import UnsupportedValue
+from auricle.frontend.doors.field_errors import bounded
+from auricle.text_bounds import CONTEXT, LANGUAGE, check
+
+_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+
+
+class Hints(BaseModel):
+    """Fields that say what is spoken, and what may be said. Unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = Field(
+        default=None,
+        description="ISO 639-1 code or name; detected by default",
+        json_schema_extra={"maxLength": LANGUAGE},
+    )
+    languages: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
+        Field(max_length=_MOST_LANGUAGES),
+    ] = Field(
+        default=(), description="in place of `language`; of several, the language is detected"
+    )
+    prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
+        default="",
+        description="context the model may take into account, such as names",
+        json_schema_extra={"maxLength": CONTEXT},
+    )
+    keywords: Annotated[
+        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
+        Field(max_length=_MOST_KEYWORDS),
+    ] = Field(default=(), description="words that may come; context for the model, with `prompt`")
+
+    @property
+    def spoken(self) -> str | None:
+        """The language to transcribe in; None to detect it, as among several.
+
+        Raises UnsupportedValue if `language` and `languages` say different things.
+        """
+        several = tuple(dict.fromkeys(self.languages))
+        if self.language is not None and several not in ((), (self.language,)):
+            raise UnsupportedValue("send either language or languages", "languages")
+        return several[0] if len(several) == 1 else self.language
+
+    @property
+    def context(self) -> str:
+        """The model's context. Raises UnsupportedValue if both together are too long."""
+        context = " ".join(part for part in (self.prompt, ", ".join(self.keywords)) if part)
+        check("prompt and keywords" if self.prompt else "keywords", context, CONTEXT)
+        return context
+
+    @property
+    def without_effect(self) -> list[str]:
+        """What a client should know of the languages it named."""
+        if len(set(self.languages)) < 2:
+            return []
+        return ["languages has no effect: of several, the language is detected"]

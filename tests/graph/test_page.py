@@ -1,0 +1,107 @@
+"""The page at `/`, in headless Chromium, used as a person would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import pytest
+import soundfile
+
+from tests.server import ROOT, Server
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("node") is None, reason="needs Node"),
+]
+RECORDING = ROOT / "models/demo/recordings/market.flac"
+WORDS = RECORDING.with_suffix(".txt").read_text().strip()
+SECONDS = 240
+SCREENSHOTS = ("begin", "light", "dark", "phone")
+
+
+@pytest.fixture(scope="module")
+def shown() -> Path:
+    """Where the screenshots are left, to be looked at."""
+    folder = ROOT / "build/page"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(server: Server, shown: Path) -> dict[str, Any]:
+    """What Chromium found, see tests/chromium/page.mjs."""
+    samples, rate = soundfile.read(RECORDING, dtype="int16")
+    recording = shown / "recording.wav"
+    soundfile.write(recording, samples, rate)
+    return asyncio.run(_driven(server.url, recording, shown))
+
+
+async def _driven(url: str, recording: Path, folder: Path) -> dict[str, Any]:
+    script = ROOT / "tests/chromium/page.mjs"
+    assert (script.parent / "node_modules").exists(), "run: make chromium-env"
+    node = await asyncio.create_subprocess_exec(
+        *("node", str(script), f"{url}/", str(recording), str(folder)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            told, trouble = await node.communicate()
+    finally:
+        if node.returncode is None:
+            node.kill()
+            await node.wait()
+    assert node.returncode == 0, trouble.decode()
+    result: dict[str, Any] = json.loads(told)
+    return result
+
+
+def plain(text: str) -> list[str]:
+    return re.sub(r"[^\w\s]", "", text.lower()).split()
+
+
+def test_a_microphone_is_transcribed(found: dict[str, Any]) -> None:
+    assert plain(found["microphone"]), found
+    assert jiwer.wer(" ".join(plain(WORDS)), " ".join(plain(found["microphone"]))) < 0.2
+    assert float(found["delay"].removesuffix(" s")) >= 0
+
+
+def test_a_file_is_transcribed(found: dict[str, Any]) -> None:
+    assert plain(found["file"]) == plain(WORDS)
+
+
+def test_what_was_said_can_be_saved(found: dict[str, Any], shown: Path) -> None:
+    saved = {
+        name: (shown / f"transcript.{name}").read_text() for name in ("txt", "srt", "vtt", "json")
+    }
+    assert " ".join(saved["txt"].split()) == found["file"]
+    assert json.loads(saved["json"])["text"] == found["file"]
+    assert re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S", saved["srt"])
+    assert re.match(r"WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> ", saved["vtt"])
+    assert max(map(len, saved["srt"].splitlines())) <= 42
+
+
+def test_nobody_is_shut_out(found: dict[str, Any]) -> None:
+    assert found["violations"] == []
+    assert found["overflow"] == []
+    assert found["focused"] == "listen"
+
+
+def test_it_is_quiet_small_and_by_itself(found: dict[str, Any], server: Server) -> None:
+    assert found["console"] == []
+    assert [url for url in found["requests"] if not url.startswith((server.url, "blob:"))] == []
+    assert 0 < found["weight"] < 3 * 150_000  # three pages were opened
+    assert not found["keyAskedInVain"]
+
+
+def test_it_looks_as_the_readme_shows(found: dict[str, Any], shown: Path) -> None:
+    assert found
+    for name in SCREENSHOTS:
+        assert (shown / f"{name}.png").stat().st_size > 5_000

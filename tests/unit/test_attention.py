@@ -1,0 +1,126 @@
+"""The encoder's attention on a GPU, held against transformers' own on a CPU.
+
+The kernel of `varlen` needs a GPU; here a plain one with its interface takes its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.attention.varlen
+from torch.nn import functional
+
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.encode_worker.attention import Attention, Windows, attention_for
+from auricle.encode_worker.encoder import Encoder
+from benchmarks.checkpoints import SIZES, write_checkpoint
+
+pytestmark = pytest.mark.unit
+LENGTHS = [1, 13, 104, 9, 104, 57, 2]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", params=["0.6b", "1.7b"])
+def checkpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Checkpoint:
+    """Random weights in the published geometry, of two layers."""
+    size = SIZES[request.param]
+    audio = size.audio | {"encoder_layers": 2, "num_hidden_layers": 2}
+    text = size.text | {"num_hidden_layers": 1, "intermediate_size": 64}
+    path: Path = tmp_path_factory.mktemp(request.param)
+    write_checkpoint(dataclasses.replace(size, audio=audio, text=text, vocabulary=8192), path)
+    return open_checkpoint(path)
+
+
+def kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    ends: torch.Tensor,
+    _ends: torch.Tensor,
+    longest: int,
+    _longest: int,
+    *,
+    scale: float,
+) -> torch.Tensor:
+    """`varlen_attn` for a CPU; inputs are (rows, heads, width)."""
+    assert int((ends[1:] - ends[:-1]).max()) == longest
+    parts = []
+    for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        rows = (one[begin:end].transpose(0, 1)[None] for one in (query, key, value))
+        parts.append(functional.scaled_dot_product_attention(*rows, scale=scale)[0].transpose(0, 1))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("attention", ["varlen", "padded"])
+def test_all_windows_in_one_kernel_attend_as_one_by_one(
+    checkpoint: Checkpoint, attention: Attention, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", kernel)
+    width = checkpoint.geometry.encoder_d_model
+    generator = torch.Generator().manual_seed(0)
+    made = [torch.randn(length, width, generator=generator) for length in LENGTHS]
+    windows = [[one.to(getattr(torch, dtype))] for one in made]
+    plain = Encoder(checkpoint, dtype, "cpu", threads=1).attend(windows)
+    other = Encoder(checkpoint, dtype, "cpu", threads=1, attention=attention).attend(windows)
+    scale = max(float(one.abs().max()) for one in plain)
+    most = 1e-4 if dtype == "float32" else 0.02 * scale
+    for one, another in zip(plain, other, strict=True):
+        assert one.shape == another.shape
+        assert float((one - another).abs().max()) <= most
+
+
+def test_where_windows_lie_is_told_once_a_pass() -> None:
+    where = Windows.of([2, 3], "padded", CPU)
+    assert where.ends.tolist() == [0, 2, 5]
+    assert where.places is not None and where.places.tolist() == [0, 1, 3, 4, 5]
+    assert where.real is not None and where.real.tolist() == [
+        [[[True, True, False]]],
+        [[[True] * 3]],
+    ]
+    assert Windows.of([2, 3], "varlen", CPU).arguments() == {"max_seqlen": 3}
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "best"),
+    [
+        ("cpu", torch.float32, "per_window"),
+        ("cpu", torch.bfloat16, "per_window"),
+        ("cuda", torch.bfloat16, "varlen"),
+        ("cuda", torch.float16, "varlen"),
+        ("cuda", torch.float32, "padded"),
+    ],
+)
+def test_the_device_decides(device: str, dtype: torch.dtype, best: Attention) -> None:
+    assert attention_for(torch.device(device), dtype) == best
+
+
+def test_float32_is_not_rounded_on_a_gpu(checkpoint: Checkpoint) -> None:
+    torch.backends.cudnn.allow_tf32 = True
+    Encoder(checkpoint, "float32", "cpu", threads=1)
+    assert not torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_a_pass_may_be_warmed_up_for_a_gpu(checkpoint: Checkpoint) -> None:
+    from auricle.encode_worker import canary
+
+    passes: list[tuple[int, int]] = []
+
+    class OnGpu:
+        on_gpu = True
+
+        def encode(self, windows: Any) -> list[torch.Tensor]:
+            passes.append((len(windows), len(windows[0].frames)))
+            return [torch.zeros(1) for _ in windows]
+
+    canary.warm_up(OnGpu(), checkpoint.geometry, 6)  # type: ignore[arg-type]
+    assert passes[0] == (1, 800)
+    assert {count for count, _ in passes} == {1, 2, 4, 6}
+    assert {frames for _, frames in passes} == {24, 48, 72, 800}

@@ -1,0 +1,76 @@
+"""`auricle models check`: what a checkpoint is and what it needs, before anything loads it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from safetensors.torch import load_file
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.survey import Survey, room, survey
+from auricle.cli import main
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+DEMO = ROOT / "models/demo"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Survey:
+    return survey(open_checkpoint(DEMO))
+
+
+def test_every_parameter_is_of_one_part(demo: Survey) -> None:
+    weights = load_file(DEMO / "model.safetensors")
+    assert demo.encoder.parameters + demo.decoder.parameters == sum(
+        tensor.numel() for tensor in weights.values()
+    )
+    assert demo.encoder.parameters == sum(
+        tensor.numel() for name, tensor in weights.items() if "audio_tower" in name
+    )
+    assert demo.encoder.bytes == 2 * demo.encoder.parameters
+    assert demo.decoder.dtypes == ("BF16",)
+
+
+def test_memory_follows_the_geometry(demo: Survey) -> None:
+    assert (demo.window_seconds, demo.window_embeddings) == (8.0, 104)
+    assert demo.window_bytes == 104 * 192 * 2
+    assert demo.kv_bytes_per_token == 2 * 3 * 2 * 64 * 2  # K and V, layers, heads, width, bytes
+
+
+def test_a_larger_gpu_holds_more_and_a_small_one_nothing(demo: Survey) -> None:
+    small, large, larger = (room(demo, gib, 0.85, 30.0) for gib in (3.0, 24.0, 80.0))
+    assert (small.kv_tokens, small.segments, small.windows) == (0, 0, 0)
+    assert 0 < large.segments < larger.segments
+    assert larger.kv_tokens * demo.kv_bytes_per_token < 80 * (1 << 30)
+    assert larger.segments * demo.segment_tokens(30.0) <= larger.kv_tokens
+    assert room(demo, 80.0, 0.85, 15.0).segments > larger.segments
+
+
+def test_programs_can_read_it() -> None:
+    done = CliRunner().invoke(main, ["models", "check", str(DEMO), "--json", "--gpu-memory", "24"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["languages"] == ["English"]
+    assert [gpu["gib"] for gpu in told["gpus"]] == [24]
+
+
+def test_people_can_read_it() -> None:
+    done = CliRunner().invoke(main, ["models", "check", str(DEMO)])
+    assert "8 s = 104 embeddings" in done.stdout
+    assert "GPU, 80 GiB" in done.stdout
+
+
+def test_what_cannot_be_served_is_one_clear_line(tmp_path: Path) -> None:
+    shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["thinker_config"]["text_config"]["hidden_size"] = 100
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    done = CliRunner().invoke(main, ["models", "check", str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "output_dim is 192 but text_config.hidden_size is 100" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
