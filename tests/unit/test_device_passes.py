@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from auricle.checkpoint.files import open_checkpoint, read_config
+from auricle.checkpoint.survey import read_parts
 from auricle.errors import SettingsError
 from auricle.pd_worker.device_memory import check_share, kv_block_bytes, with_settings
 from auricle.pd_worker.device_passes import check_runner, passes_on, runs_eagerly
@@ -159,6 +160,20 @@ def test_memory_is_compared_with_that_of_this_process_gpu(monkeypatch: pytest.Mo
     for fits in (Gpu("large", GIB), Gpu("with the machine's memory", None)):
         gpus[:] = [fits]
         check_memory(pd(kv_blocks=8), checkpoint)
+
+
+def test_weights_are_the_decoders_as_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = open_checkpoint(ROOT / "models/demo")
+    settings = pd(kv_blocks=8, gpu_memory_share=1, dtype="float32")
+    _, decoder = read_parts(checkpoint)
+    needed = 4 * decoder.parameters + 8 * kv_block_bytes(checkpoint.text_config, settings)
+    gpus = [Gpu("just enough", needed)]
+    monkeypatch.setattr("auricle.pd_worker.engine_start.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("auricle.pd_worker.engine_start.device_of_vllm", lambda: "gpu")
+    check_memory(settings, checkpoint)
+    gpus[:] = [Gpu("too small", needed - 1)]
+    with pytest.raises(SettingsError, match="at most 7"):
+        check_memory(settings, checkpoint)
 
 
 def test_the_options_of_an_engine_are_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.survey import read_parts
+from auricle.embeddings.layout import ITEM_BYTES
 from auricle.pd_worker.device_memory import check_share, kv_block_bytes
 from auricle.pd_worker.device_passes import (
     check_runner,
@@ -32,7 +34,8 @@ def check_memory(settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
     """Raise SettingsError if what the settings order does not fit into this process's share."""
     gpus = visible_gpus() if device_of_vllm() == "gpu" else []
     if gpus and (gpu_bytes := gpus[0].memory_bytes) is not None:
-        weights = sum(file.stat().st_size for file in checkpoint.path.glob("*.safetensors"))
+        _, decoder = read_parts(checkpoint)
+        weights = decoder.parameters * ITEM_BYTES[settings.dtype]
         block = kv_block_bytes(checkpoint.text_config, settings)
         check_share(settings, block, weights, gpu_bytes)
 
