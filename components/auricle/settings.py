@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from auricle.device_settings import DeviceSettings, within_devices
+from auricle.device_settings import DeviceSettings, within_devices, without_drafts
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.recording_settings import RecordingSettings
@@ -246,6 +246,7 @@ class PdWorkerSettings(DeviceSettings, CommonSettings):
     @model_validator(mode="after")
     def _shares_of_devices(self) -> Self:
         within_devices(self.replicas, self.gpus, self.processes_per_device)
+        without_drafts(self.async_scheduling, self.draft_tokens)
         return self
 
 

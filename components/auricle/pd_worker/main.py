@@ -23,10 +23,13 @@ from auricle.errors import ProcessFailed
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState
+from auricle.pd_worker.device_memory import with_settings
+from auricle.pd_worker.device_passes import device_of_vllm
 from auricle.pd_worker.device_turn import device_turn
+from auricle.pd_worker.engine_start import check_device, check_memory, engine_options
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Engine, EngineOptions
+from auricle.pd_worker.vllm.engine import Engine
 from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
@@ -46,6 +49,7 @@ async def run(settings: PdWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
+    await asyncio.to_thread(check_device, settings)
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
@@ -124,31 +128,16 @@ async def _engine(
     audio_token: int,
 ) -> Engine:
     """Start vLLM, before or after others that share this process's device."""
-    options = _engine_options(settings, checkpoint, kv_events)
+    await asyncio.to_thread(check_memory, settings, checkpoint)
+    options = engine_options(settings, checkpoint, kv_events)
     report_status("waiting for its device")
     async with device_turn(settings.processes_per_device):
         report_status("starting vLLM")
-        return await asyncio.to_thread(Engine, options, slab, audio_token)
-
-
-def _engine_options(
-    settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
-) -> EngineOptions:
-    return EngineOptions(
-        model=str(checkpoint.path.resolve()),
-        dtype=settings.dtype,
-        max_model_len=settings.max_model_len,
-        max_num_seqs=settings.max_requests,
-        block_size=settings.block_size,
-        kv_cache_gib=settings.kv_cache_gib,
-        gpu_memory_share=settings.process_memory_share,
-        enforce_eager=settings.enforce_eager,
-        threads=settings.threads,
-        draft_tokens=settings.draft_tokens,
-        limit_reuse=settings.limit_reuse,
-        kv_blocks=settings.kv_blocks,
-        kv_events=kv_events,
-    )
+        try:
+            return await asyncio.to_thread(Engine, options, slab, audio_token)
+        except ProcessFailed as error:
+            said = with_settings(str(error), settings, device_of_vllm())
+            raise ProcessFailed(said) from error
 
 
 async def _warm_up(
