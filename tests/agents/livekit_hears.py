@@ -21,6 +21,8 @@ from livekit.plugins import deepgram, openai
 _FRAME_SECONDS = 0.02
 # After each recording: long enough for every plug-in's end of turn.
 _SILENCE_SECONDS = 1.5
+# Some plug-ins keep their connection until the agent leaves, which it does when no more is said.
+_QUIET_SECONDS = 6.0
 
 
 def plugin(name: str, url: str) -> stt.STT:
@@ -64,11 +66,26 @@ async def main(name: str, url: str, *paths: str) -> None:
     async with http_context.open():
         stream = plugin(name, url).stream()
         speaking = asyncio.create_task(speak(stream, list(paths)))
-        async for event in stream:
+        while (event := await next_event(stream, speaking)) is not None:
             text = event.alternatives[0].text if event.alternatives else ""
             print(json.dumps({"type": event.type.value, "text": text}), flush=True)
-        await speaking
         await stream.aclose()
+
+
+async def next_event(
+    stream: stt.RecognizeStream, speaking: asyncio.Task[None]
+) -> stt.SpeechEvent | None:
+    """The next event; None after the last."""
+    coming = asyncio.ensure_future(stream.__anext__())
+    await asyncio.wait([coming, speaking], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([coming], timeout=_QUIET_SECONDS)
+    if not coming.done():
+        coming.cancel()
+        return None
+    try:
+        return coming.result()
+    except StopAsyncIteration:
+        return None
 
 
 if __name__ == "__main__":
