@@ -30,6 +30,7 @@ WAYS: dict[str, ways.Way] = {
     "stream": ways.stream,
     "stream_then_silence": ways.stream_then_silence,
     "stream_8k": telephones.stream_8k,
+    "stream_mu_law": telephones.stream_mu_law,
     "file": ways.file,
     "openai_realtime": ways.openai_realtime,
     "openai_transcriptions": ways.openai_transcriptions,

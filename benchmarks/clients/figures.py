@@ -19,7 +19,7 @@ REFERENCES: dict[str, str] = {
     "triton_live": "stream",
     "wyoming": "stream",
     "vapi": "stream_then_silence",
-    "twilio": "stream_8k",
+    "twilio": "stream_mu_law",
     "audiosocket": "stream_8k",
     "openai_transcriptions": "file",
     "deepgram_recording": "file",

@@ -32,6 +32,11 @@ async def stream_8k(places: Places, pcm: Int16) -> Heard:
     return await stream(places, telephone(pcm), RATE)
 
 
+async def stream_mu_law(places: Places, pcm: Int16) -> Heard:
+    """Our own protocol with audio as mu-law leaves it."""
+    return await stream(places, _through_mu_law(telephone(pcm)), RATE)
+
+
 async def twilio(places: Places, pcm: Int16) -> Heard:
     """`WS /v1/twilio`; its text goes to the transcript bus."""
     speaking, call = Speaking(), f"CA{uuid.uuid4().hex}"
@@ -114,3 +119,11 @@ def _mu_law(frame: Int16) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, frame, RATE, format="RAW", subtype="ULAW")
     return file.getvalue()
+
+
+def _through_mu_law(pcm: Int16) -> Int16:
+    file = io.BytesIO(_mu_law(pcm))
+    samples, _ = soundfile.read(
+        file, format="RAW", subtype="ULAW", samplerate=RATE, channels=1, dtype="int16"
+    )
+    return np.asarray(samples, np.int16)

@@ -57,7 +57,7 @@ def test_a_turn_starts_with_its_first_words_and_ends_with_the_silence_after_them
     assert told([end]) == [("EndOfTurn", 0, "hello you all")]
     assert (end["trigger"], end["end_of_turn_confidence"]) == ("model", 0.7)
     assert (end["audio_window_start"], end["audio_window_end"]) == (1.0, 3.0)
-    assert end["words"] == []
+    assert [word["word"] for word in end["words"]] == ["hello", "you", "all"]
 
 
 def test_a_turn_without_partials_starts_and_ends_at_once() -> None:

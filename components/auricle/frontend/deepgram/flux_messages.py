@@ -80,7 +80,7 @@ class FluxReplies:
             "audio_window_start": round(turn.begin, 3),
             "audio_window_end": round(turn.end, 3),
             "transcript": turn.text,
-            "words": [],  # there are no times of words
+            "words": _words(turn.text),
             "end_of_turn_confidence": confidence,
         }
         return [told if trigger is None else told | {"trigger": trigger}]
@@ -112,6 +112,11 @@ class FluxReplies:
     def number(self) -> int:
         """Return the number of the next message."""
         return next(self._numbers)
+
+
+def _words(text: str) -> list[Reply]:
+    """Return the words of a text. Clients drop a turn without any, and need a confidence."""
+    return [{"word": word, "confidence": 0.0} for word in text.split()]
 
 
 def fatal(error: AuricleError, number: int) -> Reply:
