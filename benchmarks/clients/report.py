@@ -15,6 +15,7 @@ from benchmarks.generated import number, table
 _COLUMNS = {
     "same_text": "texts equal",
     "first_text_ratio": "first text ÷",
+    "kept_text_ratio": "first text that stays ÷",
     "last_text_ratio": "last text ÷",
     "cpu_ratio": "CPU ÷",
 }

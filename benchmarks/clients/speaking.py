@@ -21,12 +21,13 @@ SECONDS = 120.0
 class Heard:
     """A text, and seconds from the audio's begin to its first part, from its end to its last.
 
-    None where the way in does not tell.
+    `kept`: to the first part that is not taken back. None where the way in does not tell.
     """
 
     text: str
     first: float | None = None
     last: float | None = None
+    kept: float | None = None
 
 
 @dataclass
@@ -37,16 +38,20 @@ class Speaking:
     stopped: float | None = None
     first: float | None = None
     last: float | None = None
+    kept: float | None = None
     texts: list[str] = field(default_factory=list)
 
-    def shown(self, text: str) -> None:
-        """Text came that may still change, or the begin of what will not."""
-        if text and self.first is None:
-            self.first = time.monotonic()
+    def shown(self, text: str, kept: str = "") -> None:
+        """Text came that may still change, after `kept`, which will not."""
+        now = time.monotonic()
+        if kept and self.kept is None:
+            self.kept = now
+        if (kept or text) and self.first is None:
+            self.first = now
 
     def final(self, text: str) -> None:
         """A part of the final text came."""
-        self.shown(text)
+        self.shown("", text)
         self.last = time.monotonic()
         if text.strip():
             self.texts.append(text.strip())
@@ -58,8 +63,9 @@ class Speaking:
     def heard(self) -> Heard:
         """Return what came."""
         first = None if self.first is None else self.first - self.began
+        kept = None if self.kept is None else self.kept - self.began
         ends = None if self.stopped is None or self.last is None else self.last - self.stopped
-        return Heard(" ".join(self.texts), first, None if ends is None else max(ends, 1e-4))
+        return Heard(" ".join(self.texts), first, None if ends is None else max(ends, 1e-4), kept)
 
     async def packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> AsyncIterator[Int16]:
         """Yield 100 ms at a time, each when it has been spoken."""

@@ -88,7 +88,9 @@ async def vapi(places: Places, pcm: Int16) -> Heard:
 
         sending = asyncio.create_task(send())
         async for message in socket:
-            speaking.final(json.loads(message)["transcription"])
+            told = json.loads(message)
+            heard = speaking.final if told["transcriptType"] == "final" else speaking.shown
+            heard(told["transcription"])
         await sending
     return speaking.heard()
 

@@ -29,7 +29,7 @@ async def stream(places: Places, pcm: Int16, rate: int = SAMPLE_RATE) -> Heard:
     )
     async for event in events:
         if isinstance(event, Partial):
-            speaking.shown(event.committed + event.partial)
+            speaking.shown(event.partial, event.committed)
         elif isinstance(event, Final):
             speaking.final(event.text)
     return speaking.heard()
@@ -47,7 +47,7 @@ async def stream_then_silence(places: Places, pcm: Int16) -> Heard:
 
     async for event in Client([places.url]).stream(packets(), partials=True, live=True):
         if isinstance(event, Partial):
-            speaking.shown(event.committed + event.partial)
+            speaking.shown(event.partial, event.committed)
         elif isinstance(event, Final):
             speaking.final(event.text)
     return speaking.heard()
@@ -87,7 +87,7 @@ async def openai_realtime(places: Places, pcm: Int16) -> Heard:
         sending = asyncio.create_task(send())
         async for event in connection:
             if event.type == f"{_PREFIX}delta":
-                speaking.shown(event.delta or "")
+                speaking.shown("", event.delta or "")
             elif event.type == f"{_PREFIX}completed":
                 speaking.final(event.transcript)
                 break
@@ -231,7 +231,7 @@ async def wyoming(places: Places, pcm: Int16) -> Heard:
         async with asyncio.timeout(SECONDS):
             while (event := await client.read_event()) is not None:
                 if event.type == "transcript-chunk":
-                    speaking.shown(TranscriptChunk.from_event(event).text)
+                    speaking.shown("", TranscriptChunk.from_event(event).text)
                 elif event.type == "transcript":
                     speaking.final(Transcript.from_event(event).text)
                     break

@@ -169,4 +169,5 @@ async def test_both_channels_of_a_vapi_call_have_the_words_of_our_own_protocol(
             while [" ".join(texts) for texts in said.values()] != own:
                 message = json.loads(await socket.recv())
                 assert message["type"] == "transcriber-response"
-                said[message["channel"]].append(message["transcription"])
+                if message["transcriptType"] == "final":
+                    said[message["channel"]].append(message["transcription"])

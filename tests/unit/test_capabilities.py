@@ -207,6 +207,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "channels": lambda word: len(called({}, **{word: ["inbound", "outbound"]}).tracks) == 2,
     },
     "WS /v1/vapi": {
+        "partials": lambda word: json.loads(vapi.response(PARTIAL, "customer"))[word] == "partial",
         "language": lambda word: vapi.parse_options(f"{word}=en").language == "en",
         "keywords": lambda word: vapi.parse_options(f"{word}=Ada").context == "Ada",
         "channels": lambda word: vapi_start(**{word: 1}).channels == 1,

@@ -17,8 +17,15 @@ from auricle.frontend.doors.access.keys import ANYONE, new_key
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.vapi.messages import Options, error_message, parse_options, parse_start
+from auricle.frontend.vapi.messages import (
+    Options,
+    error_message,
+    parse_options,
+    parse_start,
+    response,
+)
 from auricle.frontend.vapi.session import VapiCalls
+from auricle.messages import Partial, ResumePoint
 from tests.server import ROOT
 from tests.unit.calls import KeptBus
 from tests.unit.front import Front, last_words
@@ -73,7 +80,8 @@ class Vapi:
     @property
     def said(self) -> list[tuple[str, str]]:
         assert {message["type"] for message in self.told} <= {"transcriber-response"}
-        return [(message["channel"], message["transcription"]) for message in self.told]
+        finals = [message for message in self.told if message["transcriptType"] == "final"]
+        return [(message["channel"], message["transcription"]) for message in finals]
 
 
 async def served(vapi: Vapi, front: Frontend | None = None) -> Vapi:
@@ -119,6 +127,17 @@ def test_an_error_says_when_to_come_again() -> None:
         "code": "overloaded",
         "retryAfterSeconds": 5.0,
     }
+
+
+def test_text_that_may_still_change_is_told_as_such() -> None:
+    partial = Partial(0, "ten", " green", 640, "English", ResumePoint())
+    assert json.loads(response(partial, "customer")) == {
+        "type": "transcriber-response",
+        "transcription": "ten green",
+        "channel": "customer",
+        "transcriptType": "partial",
+    }
+    assert response(Partial(0, "", "", 640, "English", ResumePoint()), "customer") == ""
 
 
 # ── calls ───────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from auricle.frontend.doors.capabilities import Capabilities
 CAPABILITIES = Capabilities(
     way="WS /v1/vapi",
     page="telephones.md",
+    partials="transcriptType",
     language="language",
     keywords="context",
     channels="channels",

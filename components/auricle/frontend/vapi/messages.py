@@ -9,6 +9,7 @@ import msgspec
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import json_fault
+from auricle.messages import Final, Partial
 from auricle.quoting import escaped, quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check, query_fields
 
@@ -84,9 +85,21 @@ def parse_options(query: str) -> Options:
     return options
 
 
-def response(text: str, speaker: str) -> str:
-    """Return what a speaker has said."""
-    message = {"type": "transcriber-response", "transcription": text, "channel": speaker}
+def response(event: Partial | Final, speaker: str) -> str:
+    """Return what a speaker has said; empty if that is nothing.
+
+    Each partial text replaces the one before, until a final one.
+    """
+    is_final = isinstance(event, Final)
+    text = event.text if isinstance(event, Final) else (event.committed + event.partial).strip()
+    if not text:
+        return ""
+    message = {
+        "type": "transcriber-response",
+        "transcription": text,
+        "channel": speaker,
+        "transcriptType": "final" if is_final else "partial",
+    }
     return msgspec.json.encode(message).decode()
 
 

@@ -66,9 +66,8 @@ class VapiCalls:
             ]
 
             async def told(number: int, event: Partial | Final) -> None:
-                # Vapi takes each response for something that was said, so there are no partials.
-                if isinstance(event, Final) and event.text:
-                    await socket.send(response(event.text, SPEAKERS[number]))
+                if message := response(event, SPEAKERS[number]):
+                    await socket.send(message)
 
             await follow(channels, self._read(socket, channels), told)
 
