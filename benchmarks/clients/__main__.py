@@ -2,8 +2,8 @@
 
     python -m benchmarks.clients --out FILE [--quick | --smoke]
 
-All ways of a round get the same recordings, in turns of changing order, on one graph. A quarter of
-an hour on two cores, `--quick` five minutes.
+All ways of a round get the same recordings, in turns of changing order, on one graph. Twenty minutes
+on two cores, `--quick` eight.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WAYS: dict[str, ways.Way] = {
     "stream_mu_law": telephones.stream_mu_law,
     "file": ways.file,
     "openai_realtime": ways.openai_realtime,
+    "openai_realtime_low": ways.openai_realtime_low,
     "openai_transcriptions": ways.openai_transcriptions,
     "deepgram_live": ways.deepgram_live,
     "deepgram_turns": ways.deepgram_turns,

@@ -55,23 +55,33 @@ async def stream_then_silence(places: Places, pcm: Int16) -> Heard:
 
 async def file(places: Places, pcm: Int16) -> Heard:
     """A recording by our own protocol, as fast as the server takes it."""
+    client = Client([places.url])
     speaking = Speaking()
     speaking.stop()
-    async for event in Client([places.url]).stream(pcm, partials=False):
+    async for event in client.stream(pcm, partials=False):
         if isinstance(event, Done):
             speaking.final(event.text)
     return speaking.heard()
 
 
 async def openai_realtime(places: Places, pcm: Int16) -> Heard:
-    """`WS /v1/realtime` with openai's client, text as soon as two decodes agree."""
+    """`WS /v1/realtime` with openai's client."""
+    return await _openai_realtime(places, pcm, "medium")
+
+
+async def openai_realtime_low(places: Places, pcm: Int16) -> Heard:
+    """The same, with text as soon as two decodes agree: some is kept that would have changed."""
+    return await _openai_realtime(places, pcm, "low")
+
+
+async def _openai_realtime(places: Places, pcm: Int16, delay: str) -> Heard:
     import openai
 
-    speaking = Speaking()
     client = openai.AsyncOpenAI(base_url=f"{places.url}/v1", api_key=_KEY)
+    speaking = Speaking()
     audio = {
         "format": {"type": "audio/pcm", "rate": SAMPLE_RATE},
-        "transcription": {"model": "demo", "delay": "low"},
+        "transcription": {"model": "demo", "delay": delay},
         "turn_detection": None,
     }
     session: Any = {"type": "transcription", "audio": {"input": audio}}
@@ -101,9 +111,9 @@ async def openai_transcriptions(places: Places, pcm: Int16) -> Heard:
     """`POST /v1/audio/transcriptions` with openai's client."""
     import openai
 
+    client = openai.AsyncOpenAI(base_url=f"{places.url}/v1", api_key=_KEY)
     speaking = Speaking()
     speaking.stop()
-    client = openai.AsyncOpenAI(base_url=f"{places.url}/v1", api_key=_KEY)
     answer = await client.audio.transcriptions.create(model="demo", file=("a.wav", wav(pcm)))
     speaking.final(answer.text)
     return speaking.heard()
@@ -121,9 +131,10 @@ def _deepgram(places: Places) -> Any:
 
 async def deepgram_live(places: Places, pcm: Int16) -> Heard:
     """`WS /v1/listen` with deepgram-sdk."""
+    client = _deepgram(places)
     speaking = Speaking()
     asked = {"model": "demo", "encoding": "linear16", "sample_rate": SAMPLE_RATE}
-    async with _deepgram(places).listen.v1.connect(**asked, interim_results=True) as connection:
+    async with client.listen.v1.connect(**asked, interim_results=True) as connection:
 
         async def send() -> None:
             async for packet in speaking.packets(pcm):
@@ -141,9 +152,10 @@ async def deepgram_live(places: Places, pcm: Int16) -> Heard:
 
 async def deepgram_turns(places: Places, pcm: Int16) -> Heard:
     """`WS /v2/listen` (Flux) with deepgram-sdk; the client ends the last turn."""
+    client = _deepgram(places)
     speaking = Speaking()
     asked = {"model": "demo", "encoding": "linear16", "sample_rate": SAMPLE_RATE}
-    async with _deepgram(places).listen.v2.connect(**asked) as connection:
+    async with client.listen.v2.connect(**asked) as connection:
 
         async def send() -> None:
             async for packet in speaking.packets(pcm):
@@ -167,9 +179,10 @@ async def deepgram_turns(places: Places, pcm: Int16) -> Heard:
 
 async def deepgram_recording(places: Places, pcm: Int16) -> Heard:
     """`POST /v1/listen` with deepgram-sdk."""
+    client = _deepgram(places)
     speaking = Speaking()
     speaking.stop()
-    answer = await _deepgram(places).listen.v1.media.transcribe_file(request=wav(pcm), model="demo")
+    answer = await client.listen.v1.media.transcribe_file(request=wav(pcm), model="demo")
     speaking.final(answer.results.channels[0].alternatives[0].transcript)
     return speaking.heard()
 
