@@ -2,8 +2,8 @@
 
     python -m benchmarks.clients --out FILE [--quick | --smoke]
 
-All ways of a round get the same recordings, in turns of changing order, on one graph. Twenty minutes
-on two cores, `--quick` eight.
+All ways of a round get the same recordings, in turns of changing order, on one graph. Takes
+twenty minutes on two cores, `--quick` eight.
 """
 
 from __future__ import annotations
