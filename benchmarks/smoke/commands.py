@@ -95,7 +95,10 @@ SHORT = (
     Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
-        ("python -m benchmarks.keywords --out build/keywords.json [--quick]",),
+        (
+            "python -m benchmarks.keywords --out build/keywords.json",
+            "python -m benchmarks.keywords --out build/keywords.json [--quick]",
+        ),
     ),
     Short(
         "benchmarks.ways.lengths --recordings 1",
