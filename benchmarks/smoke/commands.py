@@ -85,20 +85,12 @@ SHORT = (
     Short(
         "benchmarks.clients --smoke --out {out}/clients.json",
         300,
-        (
-            "python -m benchmarks.clients",
-            "python -m benchmarks.clients --out build/clients.json",
-            "python -m benchmarks.clients --out build/clients.json [--quick]",
-        ),
+        ("python -m benchmarks.clients --out build/clients.json [--quick]",),
     ),
     Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
-        (
-            "python -m benchmarks.keywords",
-            "python -m benchmarks.keywords --out build/keywords.json",
-            "python -m benchmarks.keywords --out build/keywords.json [--quick]",
-        ),
+        ("python -m benchmarks.keywords --out build/keywords.json [--quick]",),
     ),
     Short(
         "benchmarks.ways.lengths --recordings 1",

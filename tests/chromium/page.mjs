@@ -7,6 +7,8 @@ import puppeteer from "puppeteer-core";
 
 const [url, recording, folder] = process.argv.slice(2);
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const WAV = readFileSync(recording);
+const RECORDED_SECONDS = (WAV.length - 44) / (2 * WAV.readUInt32LE(24)); // 16-bit, one channel
 const SECONDS = 60;
 const DESK = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
@@ -60,7 +62,7 @@ async function look(page, name) {
 const said = (page) => page.$$eval("#final p", (lines) => lines.map((line) => line.lastChild.textContent).join(" "));
 const idle = (page) => page.waitForFunction(() => {
   const listen = document.getElementById("listen");
-  return !listen.disabled && listen.textContent === "Start microphone" && document.querySelector("#final p");
+  return listen.ariaDisabled !== "true" && listen.textContent === "Start microphone" && document.querySelector("#final p");
 });
 const downloadsTo = async (page) => {
   const client = await page.createCDPSession();
@@ -86,7 +88,10 @@ await page.waitForFunction(() => document.getElementById("committed").textConten
 await look(page, "light");
 await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
 await look(page, "dark");
-await page.waitForFunction(() => document.getElementById("speech").textContent === "silence" && document.querySelector("#final p"));
+await page.waitForFunction((seconds) => {
+  const [minutes, rest] = document.getElementById("heard").textContent.split(":").map(Number);
+  return 60 * minutes + rest > seconds - 2 && document.getElementById("speech").textContent === "silence";
+}, {}, RECORDED_SECONDS);
 found.focused = await page.evaluate(() => document.activeElement.id);
 await page.keyboard.press("Enter");
 await idle(page);

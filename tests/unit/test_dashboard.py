@@ -7,7 +7,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import Info
 
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.frontend.metrics import FrontendMetrics
@@ -15,6 +15,7 @@ from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.load.reporter import LoadGauges
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.planner.metrics import PlannerMetrics
+from auricle.process.metrics import Registry
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.runtime.local.metrics import LocalMetrics
 from auricle.runtime.refusals import Refusals
@@ -28,7 +29,7 @@ _QUERIES = [target["expr"] for panel in _PANELS for target in panel.get("targets
 
 def exported() -> dict[str, set[str]]:
     """Sample names of all components' metrics, with their label names."""
-    registry = CollectorRegistry()
+    registry = Registry().registry
     store = SimpleNamespace(slots_in_use=lambda: 0, open_leases=lambda: 0, slots=lambda: 1)
     FrontendMetrics(registry, FrontendSettings())
     NatsBus("nats://localhost", "a", max_queued=1, keep_hours=1.0, registry=registry)
@@ -42,10 +43,14 @@ def exported() -> dict[str, set[str]]:
     LocalMetrics(registry)
     names: dict[str, set[str]] = {}
     for collector in registry._collector_to_names:
+        if isinstance(collector, Info):
+            names[f"{collector._name}_info"] = set(collector._value)
+            continue
         labels = set(getattr(collector, "_labelnames", ()))
         for name in registry._collector_to_names[collector]:
             names[name] = labels
-    return names
+    # The others are what Prometheus' client library tells of any process.
+    return {name: labels for name, labels in names.items() if name.startswith("auricle_")}
 
 
 @pytest.mark.parametrize("query", _QUERIES)
@@ -66,6 +71,7 @@ def test_every_label_of_a_panel_is_exported(query: str) -> None:
 def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
     """So that nobody adds a number and forgets to show it."""
     elsewhere = {
+        "auricle_build_info",
         "auricle_processor_partials_total",
         "auricle_processor_finals_total",
         "auricle_processor_sessions_done_total",

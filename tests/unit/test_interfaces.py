@@ -175,6 +175,6 @@ def test_the_browsers_client_knows_the_servers_messages_only() -> None:
         for schema in SCHEMAS.values()
         if "type" in schema["properties"]
     }
-    for name in ("auricle.js", "index.html"):
+    for name in ("auricle.js", "page.js", "transcript.js"):
         named = set(re.findall(r'type === "(\w+)"', (browser.CLIENT / name).read_text()))
         assert named and named <= known

@@ -18,7 +18,7 @@ from auricle.client.report import check_report, write_report
 from auricle.errors import BadRequest
 
 pytestmark = pytest.mark.unit
-SAMPLES = (np.sin(np.arange(32_000) / 20) * np.linspace(0, 20_000, 32_000)).astype(np.int16)
+SAMPLES = (np.sin(np.arange(32_000) / 2) * np.linspace(0, 20_000, 32_000)).astype(np.int16)
 FINALS = [
     Final(0, "the <script> cat & dog", 250, 1_000, "English"),
     Final(1, "", 1_000, 1_200, "English"),

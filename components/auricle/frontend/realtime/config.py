@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
-from auricle.frontend.listening.hints import Hints
+from auricle.frontend.doors.hints import Hints
 from auricle.frontend.realtime.turn_detection import TAGS, ServerVad, TurnDetection
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.quoting import escaped

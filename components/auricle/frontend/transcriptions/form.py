@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.doors.field_errors import bounded, form_fault
-from auricle.frontend.listening.hints import Hints
+from auricle.frontend.doors.hints import Hints
 from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.quoting import escaped
 from auricle.text_bounds import MODEL
@@ -83,7 +83,7 @@ class TranscriptionForm(Hints):
         return found
 
 
-_KNOWN = ", ".join(["file", *TranscriptionForm.model_fields])
+_KNOWN = ", ".join(dict.fromkeys(["file", "model", *TranscriptionForm.model_fields]))
 
 
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:

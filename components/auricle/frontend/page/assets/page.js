@@ -83,7 +83,8 @@ class Captions {
     void this.endSource();
     at("level", HTMLMeterElement).value = 0;
     LISTEN.textContent = "Start microphone";
-    LISTEN.disabled = FILE.disabled = false;
+    wait(false);
+    FILE.disabled = false;
   }
 }
 
@@ -134,42 +135,52 @@ function begin(sampleRate, stopSource) {
   return (captions = new Captions(sampleRate, stopSource));
 }
 
+/** A button that is disabled loses the focus, and a keyboard its place. @param {boolean} on */
+const wait = (on) => LISTEN.setAttribute("aria-disabled", String(on));
+const waits = () => LISTEN.getAttribute("aria-disabled") === "true";
+
 async function listen() {
-  LISTEN.disabled = FILE.disabled = true;
+  wait(true);
+  FILE.disabled = true;
   try {
     /** @type {Captions | undefined} */ let mine;
     const source = await capture((packet) => mine?.send(packet));
     mine = begin(source.sampleRate, source.stop);
     LISTEN.textContent = "Stop";
-    LISTEN.disabled = false;
+    wait(false);
   } catch (error) {
-    LISTEN.disabled = FILE.disabled = false;
+    wait(false);
+    FILE.disabled = false;
     text("trouble", `no microphone: ${error instanceof Error ? error.message : error}`);
   }
 }
 
 /** @param {Captions} running */
 async function stop(running) {
-  LISTEN.disabled = true; // until the last text has come
+  wait(true); // until the last text has come
   await running.endSource();
   running.session.finish();
 }
 
 /** @param {File} file */
 async function transcribe(file) {
-  LISTEN.disabled = FILE.disabled = true;
+  wait(true);
+  FILE.disabled = true;
   try {
     const samples = await samplesOf(file);
     const mine = begin(SAMPLE_RATE);
     await play(samples, mine.session, (packet) => mine.send(packet));
     mine.session.finish();
   } catch {
-    LISTEN.disabled = FILE.disabled = false;
+    wait(false);
+    FILE.disabled = false;
     text("trouble", `this browser cannot decode ${file.name}; auricle transcribe may`);
   }
 }
 
-LISTEN.addEventListener("click", () => (captions && !captions.over ? stop(captions) : listen()));
+LISTEN.addEventListener("click", () => {
+  if (!waits()) void (captions && !captions.over ? stop(captions) : listen());
+});
 FILE.addEventListener("change", () => {
   if (FILE.files?.[0]) void transcribe(FILE.files[0]);
   FILE.value = "";
