@@ -21,6 +21,8 @@ from auricle.embeddings.stand_in import StandInMemory
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
 from auricle.launcher.config import load_config, settings_for
+from auricle.pd_worker import main
+from auricle.settings import PdWorkerSettings
 from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
@@ -125,13 +127,27 @@ def test_a_slab_is_in_host_memory_without_a_device() -> None:
     assert isinstance(slabs.new_slab(LAYOUT, 1, device=None, shared=False), HostSlab)
 
 
-def test_embeddings_cannot_stay_on_a_device_that_is_none(tmp_path: Path) -> None:
+async def test_embeddings_cannot_stay_on_a_device_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("Common:\n  slab: device\n")
     sections = load_config(path)
     with pytest.raises(SettingsError, match="slab is device, but device is cpu: set device to"):
         settings_for("EncodeWorker", sections, str(path))
-    assert settings_for("PdWorker", sections, str(path)).slab == "device"
+    settings = settings_for("PdWorker", sections, str(path))
+    assert isinstance(settings, PdWorkerSettings)
+    monkeypatch.setattr(main, "_gpu_found", lambda: False)
+    with pytest.raises(SettingsError, match="slab is device, but PyTorch finds no GPU: set it to"):
+        await main._landing_slab(settings, LAYOUT)
+
+
+async def test_where_there_is_no_driver_embeddings_land_in_host_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "read_driver", lambda: None)
+    slab = await main._landing_slab(PdWorkerSettings(), LAYOUT)
+    assert isinstance(slab, HostSlab) and slab.name
 
 
 # ── the driver ──────────────────────────────────────────────────────────────

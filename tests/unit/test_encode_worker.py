@@ -23,6 +23,7 @@ from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.errors import (
+    AuricleError,
     BadRequest,
     FeaturesMissing,
     Overloaded,
@@ -179,6 +180,24 @@ async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Run
     (again,) = (await running.worker.encode(asked)).windows
     running.slab.verify(again.slot, again.key, again.generation, again.length)
     np.testing.assert_array_equal(running.embeddings(again), expected)
+
+
+async def test_values_that_are_not_finite_are_never_stored(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = running.worker._encoder
+    attend = encoder.attend
+
+    def broken_once(windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        monkeypatch.setattr(encoder, "attend", attend)
+        return [torch.full_like(one, float("nan")) for one in attend(windows)]
+
+    monkeypatch.setattr(encoder, "attend", broken_once)
+    asked = request("11", block(FIRST, 60, final=False))
+    with pytest.raises(AuricleError, match="not finite"):
+        await running.worker.encode(asked)
+    assert running.store.slots_in_use() == 0
+    assert (await running.worker.encode(asked)).encoded == 1
 
 
 async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -> None:

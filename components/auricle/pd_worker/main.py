@@ -30,6 +30,7 @@ from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions
 from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
+from auricle.process.device_faults import read_driver
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -139,7 +140,9 @@ async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
 
 
 def _gpu_found() -> bool:
-    from auricle.embeddings import cuda  # takes seconds, as it needs PyTorch
+    if read_driver() is None:
+        return False
+    from auricle.embeddings import cuda  # PyTorch takes seconds
 
     return cuda.found()
 
