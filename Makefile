@@ -5,15 +5,17 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 TARGET ?= cpu
 VENV := .venv
 BENCH_VENV := .venv-bench
+AGENTS_VENV := .venv-agents
 CHROMIUM := tests/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env chromium-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
+agents-env: $(AGENTS_VENV)/.installed
 
 setup: $(VENV)/.installed-$(TARGET)
 setup-dev: $(VENV)/.installed-dev
@@ -33,6 +35,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed-$(TARGET) requirements/dev.txt
 # Stock vLLM and transformers, which the benchmarks compare with.
 $(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
 	$(INSTALL) $(BENCH_VENV) requirements/bench.txt
+	touch $@
+
+# Agent frameworks, whose packages the tests use as they are.
+$(AGENTS_VENV)/.installed: requirements/agents.txt
+	$(INSTALL) $(AGENTS_VENV) requirements/agents.txt
 	touch $@
 
 # Chromium for the tests of the page; its packages are from npm, so it needs Node.
@@ -62,7 +69,7 @@ serve: setup
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
 # time (tests/distribution.py). Without Node the page is not tested in a browser.
-test: setup-dev $(if $(shell command -v npm),chromium-env)
+test: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3
 
 # What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
@@ -108,6 +115,7 @@ lock:
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
 	grep -vxFf requirements/cpu.txt build/all.txt > requirements/dev.txt
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
 	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
 

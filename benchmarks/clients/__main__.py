@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from auricle.audio.pcm import Int16, to_int16
-from benchmarks.clients import telephones, ways
+from benchmarks.clients import assemblyai, telephones, triton, ways
 from benchmarks.clients.figures import Row, figures
 from benchmarks.clients.places import Places, places
 from benchmarks.clients.speaking import SECONDS
@@ -36,8 +36,11 @@ WAYS: dict[str, ways.Way] = {
     "deepgram_live": ways.deepgram_live,
     "deepgram_turns": ways.deepgram_turns,
     "deepgram_recording": ways.deepgram_recording,
+    "assemblyai_turns": assemblyai.assemblyai_turns,
     "riva_live": ways.riva_live,
     "riva_recording": ways.riva_recording,
+    "triton_live": triton.triton_live,
+    "triton_recording": triton.triton_recording,
     "wyoming": ways.wyoming,
     "twilio": telephones.twilio,
     "audiosocket": telephones.audiosocket,

@@ -14,7 +14,9 @@ REFERENCES: dict[str, str] = {
     "openai_realtime": "stream",
     "deepgram_live": "stream",
     "deepgram_turns": "stream",
+    "assemblyai_turns": "stream",
     "riva_live": "stream",
+    "triton_live": "stream",
     "wyoming": "stream",
     "vapi": "stream_then_silence",
     "twilio": "stream_8k",
@@ -22,6 +24,7 @@ REFERENCES: dict[str, str] = {
     "openai_transcriptions": "file",
     "deepgram_recording": "file",
     "riva_recording": "file",
+    "triton_recording": "file",
 }
 
 

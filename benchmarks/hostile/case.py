@@ -128,7 +128,7 @@ def of_close(code: int, reason: bytes, error: bytes) -> Outcome:
     detail = f"close {code} {reason[:120]!r} {error[:200]!r}"
     if code == 1013:
         return Outcome(Verdict.BUSY, detail)
-    if code == 1011:
+    if code in (1011, 3005):  # AssemblyAI has a code of its own
         return Outcome(Verdict.FAILED, detail)
     if found := leak(error) or leak(reason):
         return Outcome(Verdict.LEAKED, f"close {code} {found}")

@@ -23,6 +23,9 @@ from starlette.types import Message, Scope
 from auricle.audio.pcm import PcmStream
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.errors import AuricleError, BadRequest
+from auricle.frontend.assemblyai import messages as assemblyai_messages
+from auricle.frontend.assemblyai.options import StreamingOptions
+from auricle.frontend.assemblyai.options import parse_options as parse_streaming_options
 from auricle.frontend.deepgram import flux_messages
 from auricle.frontend.deepgram import messages as deepgram_messages
 from auricle.frontend.deepgram.flux_options import parse_flux_options
@@ -59,7 +62,7 @@ from auricle.settings import FrontendSettings
 from benchmarks.hostile import in_process_calls
 from benchmarks.hostile.case import Case
 from benchmarks.hostile.generators.inside import COMPONENTS
-from benchmarks.hostile.generators.listen import TURNS
+from benchmarks.hostile.generators.listen import ASSEMBLYAI, TURNS
 from benchmarks.hostile.generators.resumes import ANOTHERS, FRESH, STARTS, Resumption
 
 _REQUESTS: dict[tuple[str, str], Any] = {
@@ -162,12 +165,20 @@ def _listen(data: dict[str, Any]) -> None:
     if "body" in data:
         parse_recording_options(data["query"])
         asyncio.run(_read_recording(data["content_type"], data["body"]))
+    elif data["path"] == ASSEMBLYAI:
+        options = parse_streaming_options(data["query"], FrontendSettings().min_silence_ms)
+        _heard(data["sent"], lambda text: _assemblyai_message(options, text), 1)
     elif data["path"] == TURNS:
         parse_flux_options(data["query"], FrontendSettings().min_silence_ms)
         _heard(data["sent"], flux_messages.parse_message, 1)
     else:
-        options = parse_options(data["query"], most_channels=8)
-        _heard(data["sent"], deepgram_messages.parse_message, options.channels)
+        listen = parse_options(data["query"], most_channels=8)
+        _heard(data["sent"], deepgram_messages.parse_message, listen.channels)
+
+
+def _assemblyai_message(options: StreamingOptions, text: str) -> None:
+    if isinstance(assemblyai_messages.parse_message(text), assemblyai_messages.UpdateConfiguration):
+        options.updated(assemblyai_messages.parse_changes(text))
 
 
 def _heard(sent: list[tuple[int, bytes]], parse: Callable[[str], Any], channels: int) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 from auricle.audio.pcm import PcmStream
 from auricle.frontend.audiosocket.frames import AUDIO_RATES, FrameParser
 from auricle.frontend.doors.rpc.schema import parsed
+from auricle.frontend.kserve.asking import asked_by, unasked
+from auricle.frontend.kserve.recording import RAW_FIELD
+from auricle.frontend.kserve.tensors import audio_of, pcm_of
 from auricle.frontend.listening.interleaved import Interleaved
 from auricle.frontend.riva.options import audio_format, parse_config
 from auricle.frontend.riva.results import PACKAGE
 from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import AudioFormat, EventParser, Ping, Transcribe
-from benchmarks.hostile.generators.rpc import RECOGNITION
+from benchmarks.hostile.generators.rpc import INFERENCE, RECOGNITION
 from benchmarks.hostile.generators.telephones import AUDIOSOCKET, VAPI
 
 _MOST_PAYLOAD = 1 << 20
@@ -74,14 +77,23 @@ def wyoming(sent: bytes) -> None:
 def rpc(data: dict[str, Any]) -> None:
     """A call's messages, as far as they are read before anybody else is asked."""
     service, _, method = data.get("method", "").strip("/").partition("/")
-    if service != RECOGNITION:
-        return
-    if method == "Recognize":
+    if service == RECOGNITION:
+        _recognition(method, data["messages"])
+    elif service == INFERENCE and method in ("ModelInfer", "ModelStreamInfer"):
         for message in data["messages"]:
+            request = parsed("inference.ModelInferRequest", message, RAW_FIELD)
+            unasked(request)
+            asked_by(request)
+            pcm_of(*audio_of(request))
+
+
+def _recognition(method: str, messages: list[bytes]) -> None:
+    if method == "Recognize":
+        for message in messages:
             request = parsed(f"{PACKAGE}.RecognizeRequest", message, _AUDIO_FIELD)
             parse_config(request.config, streaming=False)
     elif method == "StreamingRecognize":
-        for message in data["messages"]:
+        for message in messages:
             request = parsed(f"{PACKAGE}.StreamingRecognizeRequest", message, _AUDIO_FIELD)
             if request.HasField("streaming_config"):
                 options = parse_config(request.streaming_config.config, streaming=True)

@@ -52,6 +52,11 @@ SHORT = (
         ("python -m benchmarks.heavier 3x --output build/checkpoints/3x",),
     ),
     Short("benchmarks.encoder_work --repeats 1", 300, ("python -m benchmarks.encoder_work",)),
+    Short(
+        "benchmarks.encoder_exactness --sizes 0.6b --layers 2 --dtypes float32",
+        300,
+        ("python -m benchmarks.encoder_exactness",),
+    ),
     Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
     Short(
         "benchmarks.gpu --device cpu --only encoder --dtype float32 --model models/demo "

@@ -74,6 +74,7 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
     """
     from auricle.launcher.component import run_component
     from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
+    from auricle.launcher.lengths import check_own_lengths
     from auricle.settings import SECTIONS
 
     try:
@@ -83,7 +84,9 @@ def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> Non
         if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
             # Dynamo's operator sets a namespace per deployment.
             sections.setdefault("Common", {}).setdefault("namespace", namespace)
-        settings = settings_for(name, sections, str(config or COMMAND_LINE))
+        source = str(config or COMMAND_LINE)
+        settings = settings_for(name, sections, source)
+        check_own_lengths(name, sections, source)
         run_component(name, settings)
     except AuricleError as error:
         click.echo(f"auricle: {error}", err=True)

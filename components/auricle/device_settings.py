@@ -4,14 +4,74 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 # They load one after the other, and the launcher gives all of them 300 s for it.
 _MAX_PROCESSES = 4
+_PIECES = ("piecewise", "full_and_piecewise")
+
+CompilationMode = Literal["none", "vllm_compile"]
+CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 
 
-class DeviceSettings(BaseModel):
+class PassSettings(BaseModel):
+    """How vLLM runs the decoder's passes. What is not set depends on the device."""
+
+    enforce_eager: bool | None = Field(
+        None, description="without compilation and CUDA graphs. Default: on a CPU"
+    )
+    max_batched_tokens: int | None = Field(
+        None,
+        ge=256,
+        description="tokens of one pass, and embeddings that vLLM keeps for passes. Default: 8192 "
+        "on a GPU, vLLM's on a CPU",
+    )
+    compilation_mode: CompilationMode = Field(
+        "none", description="vllm_compile: by Inductor, minutes at the first start"
+    )
+    cudagraph_mode: CudaGraphMode | None = Field(
+        None, description="which passes are CUDA graphs, by vLLM's names. Default: full on a GPU"
+    )
+    max_cudagraph_capture_size: int = Field(
+        2048, ge=1, description="tokens of the largest pass that has a CUDA graph"
+    )
+    cudagraph_capture_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), description="tokens of the passes that have one. Empty: vLLM's sizes up to the largest"
+    )
+    attention_backend: str | None = Field(
+        None,
+        pattern=r"^[A-Z][A-Z0-9_]*$",
+        description="vLLM's name of it, such as FLASH_ATTN or TRITON_ATTN. Default: vLLM chooses",
+    )
+    async_scheduling: bool = Field(
+        False, description="schedule a pass during the one before; on a GPU, without drafts"
+    )
+
+    @model_validator(mode="after")
+    def _passes_that_vllm_has(self) -> Self:
+        graphs = self.cudagraph_mode
+        if self.enforce_eager and (graphs not in (None, "none") or self.compilation_mode != "none"):
+            raise ValueError(
+                "enforce_eager leaves out compilation and CUDA graphs, but compilation_mode is "
+                f"{self.compilation_mode} and cudagraph_mode {graphs or 'not set'}: set one or "
+                "the others"
+            )
+        if graphs in _PIECES and self.compilation_mode == "none":
+            raise ValueError(
+                f"cudagraph_mode {graphs} needs compilation_mode vllm_compile, which divides the "
+                "model into pieces; without, full and full_decode_only are possible"
+            )
+        if graphs == "none" and self.cudagraph_capture_sizes:
+            raise ValueError(
+                "cudagraph_capture_sizes are of CUDA graphs, but cudagraph_mode is none: leave "
+                "one of them out"
+            )
+        return self
+
+
+class DeviceSettings(PassSettings):
     """A device's memory, who shares it, and the KV cache in it."""
 
     gpu_memory_share: float = Field(
@@ -21,16 +81,26 @@ class DeviceSettings(BaseModel):
         1, ge=1, le=_MAX_PROCESSES, description="PD processes that share a device, in equal parts"
     )
     kv_cache_gib: int = Field(1, ge=1, description="size of a process's KV cache on a CPU")
-    kv_blocks: int | None = Field(None, ge=8, description="overrides the KV cache's size")
+    kv_blocks: int | None = Field(
+        None, ge=8, description="blocks of a process's KV cache; overrides its size"
+    )
     limit_reuse: bool = Field(
         True, description="cache KV of finished windows only; no decode reuses the rest"
     )
-    enforce_eager: bool = Field(True, description="without CUDA graphs")
 
     @property
     def process_memory_share(self) -> float:
         """The share of a GPU's memory that one process may have."""
         return self.gpu_memory_share / self.processes_per_device
+
+
+def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
+    """Raise ValueError if passes are to be scheduled ahead although drafts depend on the last."""
+    if async_scheduling and draft_tokens:
+        raise ValueError(
+            f"async_scheduling is on and draft_tokens {draft_tokens}, but what of a draft may "
+            "follow is known only after a pass: set draft_tokens to 0, or async_scheduling to false"
+        )
 
 
 def within_devices(replicas: int, gpus: Sequence[int], processes_per_device: int) -> None:

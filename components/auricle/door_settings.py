@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 Seconds = float
 # Whose clients' names of models there are.
-ModelPreset = Literal["openai"]
+ModelPreset = Literal["openai", "assemblyai"]
 
 
 class DoorSettings(BaseModel):
@@ -22,7 +22,7 @@ class DoorSettings(BaseModel):
         (), description="further model names that clients may use, such as whisper-1"
     )
     model_presets: tuple[ModelPreset, ...] = Field(
-        (), description="openai: also the names that OpenAI's clients send by default"
+        (), description="also the names that clients of these services send by default"
     )
     cors_origins: tuple[str, ...] = Field(
         (), description="origins whose web pages may call, besides the server's own; `*` for all"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from auricle.device_settings import DeviceSettings, within_devices
+from auricle.device_settings import DeviceSettings, within_devices, without_drafts
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.recording_settings import RecordingSettings
@@ -227,6 +227,9 @@ class EncodeWorkerSettings(EncoderDeviceSettings, CommonSettings):
     max_batch_windows: int = Field(8, ge=1)
     max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
     lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
+    cuda_graphs: bool = Field(
+        True, description="on a GPU, record the encoder's passes at start; a CPU has none"
+    )
 
 
 class PdWorkerSettings(DeviceSettings, CommonSettings):
@@ -243,6 +246,7 @@ class PdWorkerSettings(DeviceSettings, CommonSettings):
     @model_validator(mode="after")
     def _shares_of_devices(self) -> Self:
         within_devices(self.replicas, self.gpus, self.processes_per_device)
+        without_drafts(self.async_scheduling, self.draft_tokens)
         return self
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server import Server, free_port, serving
+from tests.server import Server, free_port, frontend_beside, serving
 
 
 @pytest.fixture(scope="package")
@@ -20,3 +20,11 @@ def server(wyoming_port: int) -> Iterator[Server]:
     """The default graph with the bundled model."""
     with serving(f"--Frontend.wyoming_port={wyoming_port}") as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def grpc_address(server: Server) -> Iterator[str]:
+    """Where one more frontend of the graph takes gRPC calls."""
+    port = free_port()
+    with frontend_beside(server, f"--Frontend.grpc_port={port}"):
+        yield f"127.0.0.1:{port}"

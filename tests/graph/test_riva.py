@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import soundfile
 
 from auricle.client.stream import stream_file
 from tests import recordings
-from tests.server import ROOT, Server, free_port, frontend_beside
+from tests.server import ROOT, Server
 
 riva_client = pytest.importorskip("riva.client", reason="run make setup-dev")
 import grpc  # noqa: E402
@@ -33,11 +32,9 @@ SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
-def address(server: Server) -> Iterator[str]:
-    """Where one more frontend of the graph takes calls."""
-    port = free_port()
-    with frontend_beside(server, f"--Frontend.grpc_port={port}"):
-        yield f"127.0.0.1:{port}"
+def address(grpc_address: str) -> str:
+    """Where the service is."""
+    return grpc_address
 
 
 @pytest.fixture(scope="module")

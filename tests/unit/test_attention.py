@@ -1,6 +1,6 @@
 """The encoder's attention on a GPU, held against transformers' own on a CPU.
 
-The kernel of `varlen` needs a GPU; here a plain one with its interface takes its place.
+The kernel of `varlen` needs a GPU; on a CPU a plain one takes its place.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.attention.varlen
-from torch.nn import functional
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.encode_worker.attention import Attention, Windows, attention_for
@@ -37,32 +35,11 @@ def checkpoint(
     return open_checkpoint(path)
 
 
-def kernel(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    ends: torch.Tensor,
-    _ends: torch.Tensor,
-    longest: int,
-    _longest: int,
-    *,
-    scale: float,
-) -> torch.Tensor:
-    """`varlen_attn` for a CPU; inputs are (rows, heads, width)."""
-    assert int((ends[1:] - ends[:-1]).max()) == longest
-    parts = []
-    for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        rows = (one[begin:end].transpose(0, 1)[None] for one in (query, key, value))
-        parts.append(functional.scaled_dot_product_attention(*rows, scale=scale)[0].transpose(0, 1))
-    return torch.cat(parts)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("attention", ["varlen", "padded"])
 def test_all_windows_in_one_kernel_attend_as_one_by_one(
-    checkpoint: Checkpoint, attention: Attention, dtype: str, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint, attention: Attention, dtype: str
 ) -> None:
-    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", kernel)
     width = checkpoint.geometry.encoder_d_model
     generator = torch.Generator().manual_seed(0)
     made = [torch.randn(length, width, generator=generator) for length in LENGTHS]
@@ -115,6 +92,9 @@ def test_a_pass_may_be_warmed_up_for_a_gpu(checkpoint: Checkpoint) -> None:
 
     class OnGpu:
         on_gpu = True
+
+        def prepare(self) -> None:
+            assert not passes
 
         def encode(self, windows: Any) -> list[torch.Tensor]:
             passes.append((len(windows), len(windows[0].frames)))

@@ -11,13 +11,18 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from auricle.frontend.deepgram.flux_messages import FluxReplies, Turn
+from auricle.frontend.assemblyai import messages as assemblyai
+from auricle.frontend.assemblyai.options import StreamingOptions
+from auricle.frontend.assemblyai.options import parse_options as parse_streaming
+from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.flux_options import FluxOptions, parse_flux_options
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.deepgram.recording_options import parse_recording_options
+from auricle.frontend.dialects.turns import Spoken, Turn
 from auricle.frontend.doors.capabilities import Capabilities
 from auricle.frontend.doors.rpc.schema import message
+from auricle.frontend.kserve.asking import SpeechOptions, asked_by
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
@@ -31,12 +36,14 @@ from auricle.frontend.wyoming.transcript import Transcript
 from auricle.messages import Partial, ResumePoint
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
+from tests.unit.kserve import request
 
 pytestmark = pytest.mark.unit
 ABILITIES = [field.name for field in dataclasses.fields(Capabilities) if field.metadata]
 RIVA = "nvidia.riva.asr"
 PARTIAL = Partial(0, "ten", "green", 640, "English", ResumePoint())
 TOKEN = {"token": "t", "from_sample": 0}
+SPOKEN = Spoken("a b", 0.0, 1.0, "English", settled=2, is_final=False)
 
 
 def fields_of(kind: type[msgspec.Struct]) -> set[str]:
@@ -76,7 +83,7 @@ def flux(**options: str) -> FluxOptions:
 
 
 def told_of_a_turn(event: Any) -> object:
-    return FluxReplies("sess_1").turn_info(event, Turn(0, "ten", 0.0, 1.0))["event"]
+    return FluxReplies("sess_1").turn(event, Turn(0, (SPOKEN,), 0.0, 1.0))[0]["event"]
 
 
 def recognized(**fields: object) -> RecognitionOptions:
@@ -85,6 +92,20 @@ def recognized(**fields: object) -> RecognitionOptions:
 
 def riva_partial() -> Any:
     return message(f"{RIVA}.StreamingRecognizeResponse").FromString(Results(None).partial(PARTIAL))
+
+
+def streamed(**options: str) -> StreamingOptions:
+    return parse_streaming(urlencode({"sample_rate": "16000", **options}), 500)
+
+
+def turn() -> dict[str, Any]:
+    """A turn in which the first of two words will not change."""
+    replies = assemblyai.Replies("sess_1", "demo", streamed())
+    return replies.turn("Update", Turn(0, (SPOKEN,), 0.0, 1.0))[0]
+
+
+def inferred(name: str, value: object) -> SpeechOptions:
+    return asked_by(request(sequence_id=1, sequence_start=True, **{name: value})).options
 
 
 def transcribed(**data: object) -> Transcribe:
@@ -158,6 +179,22 @@ PROOFS: dict[str, dict[str, Proof]] = {
     "Recognize": {
         "language": lambda word: recognized(**{word: "en-US"}).language == "en",
         "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
+    },
+    "WS /v3/ws": {
+        "partials": lambda word: turn()[word] == "a b",
+        "committed": lambda word: [w[word] for w in turn()["words"]] == [True, False],
+        "turns": lambda word: turn()[word] is False,
+        "language": lambda word: streamed(**{word: "en"}).language == "en",
+        "keywords": lambda word: streamed(**{word: '["Ada"]'}).context == "Ada",
+    },
+    "ModelStreamInfer": {
+        "partials": lambda word: not inferred(word, False).partials,
+        "language": lambda word: inferred(word, "en").language == "en",
+        "keywords": lambda word: inferred(word, "Ada").context == "Ada",
+    },
+    "ModelInfer": {
+        "language": lambda word: inferred(word, "en").language == "en",
+        "keywords": lambda word: inferred(word, "Ada").context == "Ada",
     },
     "Wyoming": {
         "committed": lambda word: f'"type":"{word}"'.encode() in Transcript().heard(PARTIAL),

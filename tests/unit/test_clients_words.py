@@ -33,6 +33,8 @@ DETAIL = "secret /path detail"
 FOREIGN = (RuntimeError(DETAIL), OSError(2, "secret", "/path"), KeyError("secret"))
 INTERNAL = (AuricleError(DETAIL), WorkerUnavailable(DETAIL), WindowsMissing(("k",), DETAIL))
 LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
+ASSEMBLYAI = "/v3/ws?sample_rate=16000"
+WAYS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN, ASSEMBLYAI)
 
 
 def log_tells(caplog: pytest.LogCaptureFixture) -> str:
@@ -196,8 +198,22 @@ async def test_a_session_of_deepgrams_clients_that_fails_says_nothing_of_why(
     assert "secret" in log_tells(caplog)
 
 
+@pytest.mark.parametrize("error", [*FOREIGN, *INTERNAL])
+async def test_a_session_of_assemblyais_clients_that_fails_says_nothing_of_why(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    front = Front()
+    front.processors.failure = lambda: error
+    async with asyncio.timeout(60), front.serving(), front.connect(ASSEMBLYAI) as socket:
+        said, code, reason = await last_words(socket)
+    assert code == 3005
+    assert "secret" not in said + reason
+    assert f'"error_code":3005,"error":"{reason}"' in said
+    assert "secret" in log_tells(caplog)
+
+
 @pytest.mark.parametrize("error", FOREIGN)
-@pytest.mark.parametrize("path", ["/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN])
+@pytest.mark.parametrize("path", WAYS)
 async def test_a_handshake_that_fails_says_nothing_of_why(
     error: Exception, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -137,15 +137,17 @@ async def test_embeddings_cannot_stay_on_a_device_that_is_none(
         settings_for("EncodeWorker", sections, str(path))
     settings = settings_for("PdWorker", sections, str(path))
     assert isinstance(settings, PdWorkerSettings)
-    monkeypatch.setattr(main, "_gpu_found", lambda: False)
-    with pytest.raises(SettingsError, match="slab is device, but PyTorch finds no GPU: set it to"):
+    monkeypatch.setattr(main, "device_of_vllm", lambda: "cpu")
+    with pytest.raises(
+        SettingsError, match="slab is device, but the installed vLLM is built for CPUs"
+    ):
         await main._landing_slab(settings, LAYOUT)
 
 
-async def test_where_there_is_no_driver_embeddings_land_in_host_memory(
+async def test_without_a_gpu_embeddings_land_in_host_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(main, "read_driver", lambda: None)
+    monkeypatch.setattr(main, "device_of_vllm", lambda: "cpu")
     slab = await main._landing_slab(PdWorkerSettings(), LAYOUT)
     assert isinstance(slab, HostSlab) and slab.name
 

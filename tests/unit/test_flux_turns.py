@@ -9,7 +9,7 @@ import pytest
 
 from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
-from auricle.frontend.deepgram.turns import Turns
+from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.listening.endpointing import Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial, ResumePoint
 

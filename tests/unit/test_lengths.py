@@ -9,7 +9,7 @@ import pytest
 from auricle.checkpoint.files import read_config
 from auricle.errors import SettingsError
 from auricle.launcher.config import load_config, settings_for
-from auricle.launcher.lengths import check_lengths, longest
+from auricle.launcher.lengths import check_lengths, check_own_lengths, longest
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 from tests.server import ROOT
 
@@ -59,3 +59,23 @@ def test_the_configs_fit(path: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_read_is_left_to_the_processes(tmp_path: Path) -> None:
     check_lengths(graph(256, model=tmp_path))
+
+
+def test_a_process_that_is_started_alone_looks_at_the_others_section(tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text(
+        f"Common: {{model: {DEMO}, max_segment_seconds: 200}}\nPdWorker: {{max_model_len: 2048}}\n"
+    )
+    sections = load_config(path)
+    for name in ("PdWorker", "Processor"):
+        with pytest.raises(SettingsError, match=r"Common\.max_segment_seconds \(200\) may need"):
+            check_own_lengths(name, sections, str(path))
+    check_own_lengths("EncodeWorker", sections, str(path))
+
+
+def test_more_positions_than_the_decoder_has_are_refused() -> None:
+    positions = read_config(DEMO).geometry.max_positions
+    check_lengths(graph(positions))
+    said = rf"PdWorker\.max_model_len is {positions + 1}, but .* has {positions} positions"
+    with pytest.raises(SettingsError, match=said):
+        check_lengths(graph(positions + 1))

@@ -15,7 +15,10 @@ from auricle.frontend.doors.session_log import RefusalLog
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
-PATHS = ("/v1/audio/stream", "/v1/realtime", "/v1/listen?encoding=linear16&sample_rate=16000")
+PATHS = (
+    *("/v1/audio/stream", "/v1/realtime"),
+    *("/v1/listen?encoding=linear16&sample_rate=16000", "/v3/ws?sample_rate=16000"),
+)
 LISTED = "https://pages.example"
 
 

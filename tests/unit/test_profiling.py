@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.launcher.config import load_config
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
-from auricle.profiling.levels import Level, costs, knee
+from auricle.profiling.helpers import parts
+from auricle.profiling.levels import Level, costs, knee, ratios
+from auricle.profiling.run import processes_together
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -85,3 +88,52 @@ def test_a_profile_of_unknown_work_is_refused(tmp_path: Path) -> None:
     CapacityProfile("c", "m", "d", pool, pool).write(tmp_path / "p.json")
     with pytest.raises(SettingsError, match="no unit of work 'window'; known: windows, gflops"):
         read_profile(tmp_path / "p.json")
+
+
+def test_a_profile_says_how_many_pd_workers_an_encode_worker_feeds(tmp_path: Path) -> None:
+    encode = PoolProfile({"windows": 0.1}, 0.1, 3.0, {"2.5": 900.0, "10": 600.0})
+    pd = PoolProfile({"decodes": 0.2}, 0.1, 3.0, {"2.5": 300.0, "10": 240.0})
+    fed = ratios(encode.streams, pd.streams)
+    assert fed == {"2.5": 3.0, "10": 2.5}
+    CapacityProfile("c", "m", "d", encode, pd, fed).write(tmp_path / "p.json")
+    assert read_profile(tmp_path / "p.json").pd_per_encode_worker == fed
+    wrong = PoolProfile({"decodes": 0.2}, 0.1, 3.0, {"10": -1.0})
+    CapacityProfile("c", "m", "d", encode, wrong).write(tmp_path / "p.json")
+    with pytest.raises(SettingsError, match="streams and times of pd_worker must be finite"):
+        read_profile(tmp_path / "p.json")
+
+
+def test_the_pd_processes_of_a_device_are_measured_together() -> None:
+    sections = load_config(ROOT / "configs/h100-0.6b-shared.yaml", [])
+    found = processes_together(sections, "file")
+    assert found["PdWorker"].overrides("PdWorker") == [
+        "--PdWorker.replicas=3",
+        "--PdWorker.gpus=[0]",
+    ]
+    eight = processes_together(load_config(ROOT / "configs/h100x8-0.6b.yaml", []), "file")
+    assert eight["PdWorker"].overrides("PdWorker") == [
+        "--PdWorker.replicas=1",
+        "--PdWorker.gpus=[2]",
+    ]
+    demo = processes_together(load_config(ROOT / "configs/demo.yaml", []), "file")
+    assert demo["EncodeWorker"].overrides("EncodeWorker") == ["--EncodeWorker.replicas=1"]
+
+
+@pytest.mark.parametrize(
+    ("speakers", "cores", "counts"),
+    [
+        (1, 2, [1]),
+        (96, 64, [96]),
+        (97, 64, [49, 48]),
+        (1000, 64, [91] * 10 + [90]),
+        (1000, 2, [1000]),
+        (1000, 8, [250] * 4),
+    ],
+)
+def test_speakers_are_divided_between_processes(
+    speakers: int, cores: int, counts: list[int]
+) -> None:
+    found = parts(speakers, 10.0, True, cores)
+    assert [part.count for part in found] == counts
+    numbers = [n for part in found for n in range(part.first, part.first + part.count)]
+    assert numbers == list(range(speakers))

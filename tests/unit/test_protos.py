@@ -28,6 +28,14 @@ for module in (riva_asr_pb2, riva_audio_pb2, riva_common_pb2):
     files[file.name] = file.SerializeToString().hex()
 print(json.dumps(files))
 """
+_TRITON = """
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from tritonclient.grpc import service_pb2
+
+file = FileDescriptorProto()
+service_pb2.DESCRIPTOR.CopyToProto(file)
+print(file.SerializeToString().hex())
+"""
 
 
 def ours() -> dict[str, FileDescriptorProto]:
@@ -48,6 +56,21 @@ def test_numbers_and_types_are_those_that_rivas_client_sends() -> None:
     for name, data in json.loads(asked.stdout).items():
         published = FileDescriptorProto.FromString(bytes.fromhex(data))
         assert shape(ours()[name]) == shape(published)
+
+
+def test_numbers_and_types_are_those_that_tritons_client_sends() -> None:
+    """Of its interface we have a part: all of it is as published."""
+    if importlib.util.find_spec("tritonclient") is None:
+        pytest.skip("run make setup-dev")
+    asked = subprocess.run(
+        [sys.executable, "-c", _TRITON], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    published = shape(FileDescriptorProto.FromString(bytes.fromhex(asked.stdout)))
+    written = shape(ours()["kserve/inference.proto"])
+    assert written["package"] == published["package"]
+    assert written["messages"].items() <= published["messages"].items()
+    (service,) = written["services"]
+    assert written["services"][service].items() <= published["services"][service].items()
 
 
 def shape(file: FileDescriptorProto) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
-COMMITTED = ROOT / "deploy/k8s/h100-0.6b"
 CRDS = ROOT.parent / "shared/crds"
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
 # What every cluster with the Dynamo platform knows.
@@ -70,10 +69,16 @@ def test_a_pd_worker_takes_the_gpu_that_it_has_for_itself(rendered: Path) -> Non
     assert yaml.safe_load(CONFIG.read_text())["PdWorker"]["gpu_memory_share"] == 0.7
 
 
-def test_the_committed_manifests_are_current(rendered: Path) -> None:
-    fresh = {p.relative_to(rendered): p.read_text() for p in rendered.rglob("*.yaml")}
-    kept = {p.relative_to(COMMITTED): p.read_text() for p in COMMITTED.rglob("*.yaml")}
-    assert fresh == kept, "run: auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml"
+@pytest.mark.parametrize("name", ["h100-0.6b", "h100-1.7b"])
+def test_the_committed_manifests_are_current(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config, committed = Path("configs") / f"{name}.yaml", ROOT / "deploy/k8s" / name
+    render(GRAPH, config, tmp_path)
+    fresh = {p.relative_to(tmp_path): p.read_text() for p in tmp_path.rglob("*.yaml")}
+    kept = {p.relative_to(committed): p.read_text() for p in committed.rglob("*.yaml")}
+    assert fresh == kept, f"run: auricle render {GRAPH} -f {config}"
 
 
 def closed(schema: Any) -> Any:

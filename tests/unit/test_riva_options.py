@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from auricle.audio.wav import Opening, WavHeader, is_wav, wav_header
 from auricle.errors import BadRequest, ProtocolError
 from auricle.frontend.doors.rpc.schema import message, parsed
 from auricle.frontend.riva.options import RecognitionOptions, audio_format, parse_config
 from auricle.frontend.riva.results import Results
-from auricle.frontend.riva.wav import Opening, WavHeader, is_wav, wav_header
 from auricle.messages import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit

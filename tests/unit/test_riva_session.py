@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from auricle.audio.wav import wav_header
 from auricle.errors import BadRequest
 from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.rpc.schema import message
@@ -19,7 +20,6 @@ from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.transcript_bus import NoBus
 from auricle.frontend.riva.session import StreamingRecognize
-from auricle.frontend.riva.wav import wav_header
 from auricle.settings import FrontendSettings
 from benchmarks.live.frontend import InstantDetector, Processor, _Steady
 

@@ -22,11 +22,13 @@ from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, W
 from auricle.settings import FrontendSettings
 from tests.unit.doors import until
 from tests.unit.front import Front
+from tests.unit.kserve import Stream as Sequence
 from tests.unit.rpc import RIVA, audio, calling, details, ended, first, recording, stream, unary
 
 pytestmark = pytest.mark.unit
 CONFIG, RECOGNIZE = f"{RIVA}/GetRivaSpeechRecognitionConfig", f"{RIVA}/Recognize"
 HEALTH = "grpc.health.v1.Health"
+KSERVE = "inference.GRPCInferenceService"
 DETAIL = "secret /path detail"
 FAILURES = (RuntimeError(DETAIL), AuricleError(DETAIL), WorkerUnavailable(DETAIL))
 TRANSCRIBE = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
@@ -236,6 +238,22 @@ async def test_a_session_that_fails_says_nothing_of_why(
     assert "secret" in "\n".join(formatter.format(record) for record in caplog.records)
 
 
+@pytest.mark.parametrize("error", FAILURES)
+async def test_a_sequence_that_fails_says_nothing_of_why(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    front = Front()
+    front.processors.failure = lambda: error
+    async with asyncio.timeout(60), calling(front) as channel:
+        sequence = Sequence(channel)
+        await sequence.send(bytes(64), sequence_id=7, sequence_start=True)
+        told = (await sequence.answers())[-1]
+    assert told.infer_response.parameters["code"].string_param in ("internal", "unavailable")
+    assert told.error_message and "secret" not in str(told)
+    formatter = logging.Formatter("%(message)s")
+    assert "secret" in "\n".join(formatter.format(record) for record in caplog.records)
+
+
 # ── recordings ──────────────────────────────────────────────────────────────
 
 
@@ -337,7 +355,7 @@ async def test_tools_can_ask_what_there_is(version: str) -> None:
 
         listed = await answer(list_services="")
         names = [service.name for service in listed.list_services_response.service]
-        assert names == [RIVA, HEALTH, f"{package}.ServerReflection"]
+        assert names == [RIVA, KSERVE, HEALTH, f"{package}.ServerReflection"]
         described = await answer(file_containing_symbol=RIVA)
         files = described.file_descriptor_response.file_descriptor_proto
         assert len(files) == 3  # with what it imports

@@ -17,7 +17,7 @@ from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
-SOCKETS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN)
+SOCKETS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN, "/v3/ws?sample_rate=16000")
 
 
 async def tried(front: Front, path: str, **options: object) -> None:

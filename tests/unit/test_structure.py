@@ -48,11 +48,12 @@ FRONTEND_FLOORS = (
     ("observers", "doors"),
     ("frontend",),
     ("recordings", "channel"),
+    ("dialects",),
     (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis", "page"),
+        *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve", "page"),
     ),
-    ("ports", "calls"),
+    ("ports", "socket_ways", "rpc_ways"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

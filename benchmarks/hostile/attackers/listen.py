@@ -1,4 +1,4 @@
-"""Attacks on Deepgram's protocols."""
+"""Attacks on Deepgram's and AssemblyAI's protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.hostile.generators.websocket import frame
 
 @dataclass
 class _Ending(Ending):
-    """How a session ended, in Deepgram's words."""
+    """How a session ended, in the words of either."""
 
     def take(self, opcode: int, payload: bytes) -> None:
         """Take one frame of the server."""

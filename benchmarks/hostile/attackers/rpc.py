@@ -16,6 +16,8 @@ from benchmarks.hostile.case import Case, Outcome, Verdict, leak
 
 # How long a call that the client does not end is given to complain.
 _PATIENCE = 0.15
+# What the client itself says where a call was refused before all of it was written.
+_CUT_SHORT = "Internal error from Core"
 _FAILED = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS)
 
 
@@ -67,6 +69,8 @@ async def _judged(call: Any) -> Outcome:
         return Outcome(Verdict.ANSWERED, detail)
     if any(name == "retry-after" for name, _ in await call.trailing_metadata() or ()):
         return Outcome(Verdict.BUSY, detail)
+    if said == _CUT_SHORT:
+        return Outcome(Verdict.REFUSED, detail)
     if code in _FAILED or code is grpc.StatusCode.UNAVAILABLE:
         return Outcome(Verdict.FAILED, detail)
     if found := leak(said.encode()):

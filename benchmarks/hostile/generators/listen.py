@@ -1,4 +1,4 @@
-"""Deepgram's protocols: queries, messages and audio of sessions, and bodies of recordings."""
+"""Deepgram's and AssemblyAI's protocols: queries, messages, audio of sessions; recordings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from benchmarks.hostile.generators.values import (
     value,
 )
 
-LIVE, TURNS = "/v1/listen", "/v2/listen"
-_AUDIO = {"encoding": "linear16", "sample_rate": "16000", "model": "demo"}
+LIVE, TURNS, ASSEMBLYAI = "/v1/listen", "/v2/listen", "/v3/ws"
+_DEEPGRAM = {"encoding": "linear16", "sample_rate": "16000", "model": "demo"}
+_AUDIO = {
+    LIVE: _DEEPGRAM,
+    TURNS: _DEEPGRAM,
+    ASSEMBLYAI: {"encoding": "pcm_s16le", "sample_rate": "16000", "speech_model": "demo"},
+}
 _OPTIONS: dict[str, dict[str, str]] = {
     LIVE: {
         **{"interim_results": "true", "vad_events": "true", "endpointing": "300"},
@@ -28,6 +33,11 @@ _OPTIONS: dict[str, dict[str, str]] = {
         **{"eot_threshold": "0.8", "eager_eot_threshold": "0.5", "eot_timeout_ms": "900"},
         **{"keyterm": "Ada", "tag": "x"},
     },
+    ASSEMBLYAI: {
+        **{"end_of_turn_confidence_threshold": "0.5", "min_turn_silence": "300"},
+        **{"max_turn_silence": "900", "format_turns": "true", "keyterms_prompt": '["Ada"]'},
+        **{"language_codes": '["en"]', "include_partial_turns": "false", "domain": "medical-v1"},
+    },
 }
 _RECORDING = {"model": "demo", "language": "en", "utterances": "true", "multichannel": "true"}
 _MESSAGES: tuple[dict[str, Any], ...] = (
@@ -35,6 +45,17 @@ _MESSAGES: tuple[dict[str, Any], ...] = (
     {"type": "Finalize"},
     {"type": "ForceEndTurn"},
     {"type": "CloseStream"},
+    {"type": "ForceEndpoint"},
+    {"type": "Terminate"},
+    {
+        "type": "UpdateConfiguration",
+        "min_turn_silence": 200,
+        "max_turn_silence": 700,
+        "end_of_turn_confidence_threshold": 0.6,
+        "format_turns": False,
+        "agent_context": "Hello",
+        "keyterms_prompt": ["Ada"],
+    },
     {
         "type": "Configure",
         "thresholds": {"eot_threshold": 0.8, "eager_eot_threshold": 0.4, "eot_timeout_ms": 700},
@@ -51,11 +72,11 @@ _SWITCHES = ("true", "false", "True", "", "2", "0.5", "-1", "1" * 400, "é", "%0
 
 
 def case(rng: random.Random) -> tuple[str, dict[str, Any]]:
-    """A session on one of the two sockets, or a recording."""
+    """A session on one of the sockets, or a recording."""
     if chance(rng, 0.25):
         return _recording(rng)
-    path = rng.choice((LIVE, LIVE, TURNS))
-    options = dict(_AUDIO)
+    path = rng.choice((LIVE, LIVE, TURNS, ASSEMBLYAI))
+    options = dict(_AUDIO[path])
     for name in rng.sample(sorted(_OPTIONS[path]), rng.randrange(4)):
         options[name] = _OPTIONS[path][name]
     if "channels" in options and chance(rng, 0.8):
@@ -67,7 +88,8 @@ def case(rng: random.Random) -> tuple[str, dict[str, Any]]:
         sent += [(1, _message(rng)) for _ in range(rng.randrange(1, 4))]
         rng.shuffle(sent)
     if chance(rng, 0.7):
-        sent.append((1, b'{"type": "CloseStream"}'))
+        end = b"Terminate" if path == ASSEMBLYAI else b"CloseStream"
+        sent.append((1, b'{"type": "%s"}' % end))
     return f"{path} {kind}", {"path": path, "query": query, "sent": sent}
 
 

@@ -10,6 +10,7 @@ from benchmarks.hostile.generators.values import INTEGERS, chance, mutated, rubb
 
 _RIVA = "nvidia.riva.asr"
 RECOGNITION = f"{_RIVA}.RivaSpeechRecognition"
+INFERENCE = "inference.GRPCInferenceService"
 _HEALTH = "grpc.health.v1.Health"
 _REFLECTION = "grpc.reflection.v1.ServerReflection"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -113,6 +114,70 @@ def _asked_for_config(rng: random.Random) -> list[bytes]:
     return [made.SerializeToString()]
 
 
+def _inferred(rng: random.Random) -> list[bytes]:
+    """A sequence, whose marks are mostly where they belong."""
+    count = rng.randrange(1, 4)
+    return [_inference(rng, {**_SEQUENCE, **_marks(number, count)}) for number in range(count)]
+
+
+def _inferred_recording(rng: random.Random) -> list[bytes]:
+    return [_inference(rng, {})]
+
+
+def _marks(number: int, count: int) -> dict[str, Any]:
+    first, last = number == 0, number == count - 1
+    return {"sequence_start": {"bool_param": first}, "sequence_end": {"bool_param": last}}
+
+
+def _inference(rng: random.Random, parameters: dict[str, Any]) -> bytes:
+    audio = rubbish(rng, 3_200)
+    tensor: dict[str, Any] = {"name": "AUDIO", "datatype": "INT16", "shape": [len(audio) // 2]}
+    fields: dict[str, Any] = {"model_name": "demo", "raw_input_contents": [audio]}
+    for name in rng.sample(_PARAMETERS, rng.choice((0, 0, 1, 2))):
+        parameters[name] = _parameter(rng)
+    if chance(rng, 0.4):
+        tensor |= rng.choice(_TENSORS)(rng)
+    if chance(rng, 0.2):
+        fields |= rng.choice(_REQUESTS)(rng)
+    kind = message("inference.ModelInferRequest")
+    made: bytes = kind(inputs=[tensor], parameters=parameters, **fields).SerializeToString()
+    return made
+
+
+def _parameter(rng: random.Random) -> dict[str, Any]:
+    return rng.choice(
+        (
+            {"bool_param": chance(rng, 0.5)},
+            {"int64_param": _integer(rng)},
+            {"string_param": text(rng)},
+            {"double_param": float("nan")},
+            {"uint64_param": 2**64 - 1},
+            {},
+        )
+    )
+
+
+_SEQUENCE = {"sequence_id": {"int64_param": 7}}
+_PARAMETERS = (
+    *("sequence_id", "sequence_start", "sequence_end", "sample_rate", "language", "context"),
+    *("min_silence_ms", "partials", "priority", "timeout", "binary_data_output"),
+)
+_TENSORS: tuple[Any, ...] = (
+    lambda rng: {"name": _short(rng)},
+    lambda rng: {"datatype": rng.choice(("FP32", "BYTES", "FP64", "", _short(rng)))},
+    lambda rng: {"shape": [_integer(rng) for _ in range(rng.randrange(5))]},
+    lambda _rng: {"parameters": {"shared_memory_region": {"string_param": "../region"}}},
+    lambda rng: {"contents": {"int_contents": [_integer(rng)], "bytes_contents": [b"x"]}},
+)
+_REQUESTS: tuple[Any, ...] = (
+    lambda rng: {"model_name": text(rng)},
+    lambda rng: {"model_version": _short(rng)},
+    lambda rng: {"id": text(rng)},
+    lambda rng: {"outputs": [{"name": _short(rng)}]},
+    lambda rng: {"raw_input_contents": [rubbish(rng, 200) for _ in range(rng.randrange(3))]},
+)
+
+
 def _any(rng: random.Random) -> list[bytes]:
     return [rubbish(rng, 100) for _ in range(rng.randrange(3))]
 
@@ -121,6 +186,9 @@ _CALLS: tuple[tuple[str, Any], ...] = (
     *[(f"{RECOGNITION}/StreamingRecognize", _live)] * 4,
     *[(f"{RECOGNITION}/Recognize", _recording)] * 3,
     (f"{RECOGNITION}/GetRivaSpeechRecognitionConfig", _asked_for_config),
+    *[(f"{INFERENCE}/ModelStreamInfer", _inferred)] * 3,
+    *[(f"{INFERENCE}/ModelInfer", _inferred_recording)] * 2,
+    (f"{INFERENCE}/ModelMetadata", _any),
     (f"{RECOGNITION}/Missing", _any),
     (f"{_HEALTH}/Check", _any),
     (f"{_REFLECTION}/ServerReflectionInfo", _any),

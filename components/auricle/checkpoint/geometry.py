@@ -44,6 +44,13 @@ class Geometry:
         return self.window_frames * HOP
 
 
+def kv_values_per_token(text: Mapping[str, Any]) -> int:
+    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+    heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
+    width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
+    return 2 * int(text["num_hidden_layers"]) * heads * width
+
+
 def _conv_length(frames: int) -> int:
     """Return the length after three convolutions of kernel 3, stride 2, padding 1."""
     for _ in range(3):

@@ -13,6 +13,7 @@ from safetensors import safe_open
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
+from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.prompt import PromptFormat
 
 _ITEM_BYTES = {
@@ -87,10 +88,8 @@ class Room:
 def survey(checkpoint: Checkpoint) -> Survey:
     """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
     PromptFormat(checkpoint)
-    geometry, text = checkpoint.geometry, checkpoint.text_config
-    heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
-    head_dim = int(text.get("head_dim") or geometry.hidden_size // text["num_attention_heads"])
-    encoder, decoder = _parts(checkpoint)
+    geometry = checkpoint.geometry
+    encoder, decoder = read_parts(checkpoint)
     return Survey(
         format=checkpoint.format,
         fingerprint=checkpoint.fingerprint,
@@ -100,7 +99,7 @@ def survey(checkpoint: Checkpoint) -> Survey:
         window_seconds=geometry.window_samples / SAMPLE_RATE,
         window_embeddings=geometry.window_embeddings,
         window_bytes=geometry.window_embeddings * geometry.hidden_size * _SERVED_ITEM_BYTES,
-        kv_bytes_per_token=2 * geometry.text_layers * heads * head_dim * _SERVED_ITEM_BYTES,
+        kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * _SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
     )
 
@@ -121,7 +120,8 @@ def room(found: Survey, gib: float, memory_share: float, segment_seconds: float)
     )
 
 
-def _parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
+def read_parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
+    """Return the weights of the encoder and those of the decoder."""
     parameters: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:

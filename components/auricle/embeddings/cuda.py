@@ -83,11 +83,6 @@ class _Array:
         }
 
 
-def found() -> bool:
-    """Whether PyTorch finds a GPU."""
-    return torch.cuda.is_available()
-
-
 class CudaMemory(DeviceMemory):
     """Memory of the GPU `device` (cuda, cuda:1): this process's own, or another's.
 

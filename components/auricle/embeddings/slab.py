@@ -84,7 +84,7 @@ class Slab(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until all that this thread has filled is there for others."""
+        """Wait until all that this thread has filled or gathered is done."""
 
     def seal(self, index: int, key: str, generation: int, length: int) -> None:
         """Write the header of a filled slot, after which its content verifies."""

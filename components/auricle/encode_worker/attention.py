@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 import torch
@@ -79,6 +79,38 @@ class Windows:
             to_device(real[:, None, None, :], device),
         )
 
+    @classmethod
+    def within(
+        cls, lengths: Sequence[int], windows: int, rows: int, longest: int, attention: Attention
+    ) -> Windows:
+        """Return, on the host, those of a pass with room for more windows and rows than it has.
+
+        Windows that it lacks are empty. Rows that it lacks belong to no window; in `padded`'s
+        batch they share the first place of a window of their own, the last.
+        """
+        filled = torch.tensor([*lengths, *[0] * (windows - len(lengths))])
+        ends = functional.pad(filled.cumsum(0), (1, 0)).to(torch.int32)
+        if attention != "padded":
+            return cls(ends, longest)
+        columns = torch.arange(longest)
+        real = columns[None, :] < functional.pad(filled, (0, 1))[:, None]
+        own = real.reshape(-1).nonzero()[:, 0]
+        places = functional.pad(own, (0, rows - len(own)), value=windows * longest)
+        real[:, 0] = True  # a window without any would be attended to as 0 / 0
+        return cls(ends, longest, places, real[:, None, None, :])
+
+    def copied(self, device: torch.device) -> Windows:
+        """Return a copy on a device."""
+        places, real = (None if one is None else one.to(device) for one in (self.places, self.real))
+        return Windows(self.ends.to(device), self.longest, places, real)
+
+    def fill(self, other: Windows) -> None:
+        """Overwrite with others of the same shapes, on the host. Nothing waits for the device."""
+        pairs = ((self.ends, other.ends), (self.places, other.places), (self.real, other.real))
+        for own, new in pairs:
+            if own is not None and new is not None:
+                own.copy_(to_device(new, own.device), non_blocking=True)
+
     def arguments(self) -> dict[str, Any]:
         """Return what a layer passes on to its attention."""
         if self.places is None:
@@ -105,14 +137,34 @@ def _varlen(
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend as transformers' attention functions do; inputs are (1, heads, rows, width)."""
-    from torch.nn.attention.varlen import varlen_attn  # registers operators for GPUs
-
     assert cu_seq_lens_q is not None and max_length_q is not None
     queries, keys, values = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
+    if query.device.type == "cpu":
+        return _reference(queries, keys, values, cu_seq_lens_q, scaling)[None], None
+    from torch.nn.attention.varlen import varlen_attn  # registers operators for GPUs
+
     bounds, longest = (cu_seq_lens_q, cu_seq_lens_q), (max_length_q, max_length_q)
     attended = varlen_attn(queries, keys, values, *bounds, *longest, scale=scaling)
     assert isinstance(attended, torch.Tensor)
     return attended[None], None
+
+
+def _reference(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    ends: torch.Tensor,
+    scale: float | None,
+) -> torch.Tensor:
+    """Do on a CPU what the kernel does; inputs are (rows, heads, width)."""
+    attended = torch.zeros_like(query)
+    for begin, end in pairwise(ends.tolist()):
+        if begin == end:
+            continue
+        q, k, v = (one[begin:end].transpose(0, 1)[None] for one in (query, key, value))
+        own = functional.scaled_dot_product_attention(q, k, v, scale=scale)
+        attended[begin:end] = own[0].transpose(0, 1)
+    return attended
 
 
 def _padded(

@@ -20,6 +20,7 @@ def warm_up(encoder: Encoder, geometry: Geometry, most_windows: int) -> None:
 
     On a CPU a window will do. Raises whatever the device raises.
     """
+    encoder.prepare()
     encode_silence(encoder, geometry)
     if not encoder.on_gpu:
         return

@@ -31,7 +31,7 @@ from auricle.errors import CheckpointError
 _DROPPED_KEYS = frozenset(
     {"model_type", "architectures", "conv_chunksize", "max_source_positions", "num_hidden_layers"}
 )
-_TORCH_DTYPES = {
+TORCH_DTYPES = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
@@ -79,7 +79,7 @@ class Encoder:
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
         config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
-        self._dtype = _TORCH_DTYPES[dtype]
+        self._dtype = TORCH_DTYPES[dtype]
         self._device = torch.device(device)
         self._attention = attention or attention_for(self._device, self._dtype)
         if self._dtype is torch.float32:
@@ -106,6 +106,9 @@ class Encoder:
         """Whether passes run on a GPU."""
         return self._device.type == "cuda"
 
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one."""
+
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         """Run the conv stack and add positions; returns (length_i, d_model) per block.
@@ -128,13 +131,13 @@ class Encoder:
     def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
         """Convolve blocks padded to `length` frames; returns (blocks, rows, d_model)."""
         features = torch.zeros(len(blocks), 1, BINS, length)
-        for row, block in enumerate(blocks):
-            values = normalise(block.frames, block.floor).T
-            features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
+        fill_features(features, blocks)
+        return self._stack(to_device(features, self._device))
+
+    def _stack(self, features: torch.Tensor) -> torch.Tensor:
+        """Convolve features on the device; nothing waits for it."""
         encoder = self._encoder
-        hidden = to_device(features, self._device).to(
-            dtype=self._dtype, memory_format=torch.channels_last
-        )
+        hidden = features.to(dtype=self._dtype, memory_format=torch.channels_last)
         for conv in self._convs:
             hidden = functional.gelu(conv(hidden))
         count, channels, bins, steps = hidden.shape
@@ -152,13 +155,21 @@ class Encoder:
         device.
         """
         lengths = [sum(len(block) for block in blocks) for blocks in windows]
-        hidden = torch.cat([block for blocks in windows for block in blocks])
+        embeddings = self._attended([block for blocks in windows for block in blocks], lengths)
+        return list(torch.split(embeddings, lengths))
+
+    def _attended(self, blocks: Sequence[torch.Tensor], lengths: Sequence[int]) -> torch.Tensor:
+        """Return the embeddings of windows of such lengths, one behind the other."""
         where = Windows.of(lengths, self._attention, self._device)
+        return self._transform(torch.cat(list(blocks)), where)
+
+    def _transform(self, hidden: torch.Tensor, where: Windows) -> torch.Tensor:
+        """Run transformer and projector over rows on the device; nothing waits for it."""
         arguments = where.arguments()
         for layer in self._encoder.layers:
             hidden = layer(hidden, where.ends, **arguments)[0]
-        embeddings = self._projector(self._encoder.ln_post(hidden))
-        return list(embeddings.split(lengths))
+        embeddings: torch.Tensor = self._projector(self._encoder.ln_post(hidden))
+        return embeddings
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
         """Run both halves; returns (length_i, hidden_size) per window."""
@@ -171,6 +182,13 @@ class Encoder:
         ]
         outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
         return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
+
+
+def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
+    """Write blocks into zeros on the host, float32 (blocks, 1, 128, frames)."""
+    for row, block in enumerate(blocks):
+        values = normalise(block.frames, block.floor).T
+        features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
 
 
 def _load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:

@@ -13,9 +13,9 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slabs import new_slab
+from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
@@ -27,7 +27,7 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.process.transport import log_transfers, transfers
+from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import EncodeWorkerSettings
 
@@ -44,9 +44,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     report_status("loading the audio encoder")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     geometry = checkpoint.geometry
-    encoder = await asyncio.to_thread(
-        Encoder, checkpoint, settings.dtype, settings.device, settings.threads
-    )
+    encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
@@ -82,7 +80,6 @@ async def run(settings: EncodeWorkerSettings) -> None:
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
-        log_transfers(moves)
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
         runtime.description.parts = lambda: Parts(
             model=model,

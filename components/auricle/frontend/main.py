@@ -10,7 +10,6 @@ import socket
 from starlette.types import ASGIApp
 
 from auricle.errors import SettingsError
-from auricle.frontend.calls import call_ways
 from auricle.frontend.deepgram.flux import flux_protocol
 from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
@@ -43,7 +42,8 @@ from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.riva.service import riva_methods
+from auricle.frontend.rpc_ways import rpc_ways
+from auricle.frontend.socket_ways import socket_ways
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
@@ -249,10 +249,10 @@ def _services(
         registry=registry,
         processors=processors,
         refusals=frontend.refusals,
-        rpc_methods=riva_methods(frontend, access, transcriber, frontend.key_limits),
+        rpc_methods=rpc_ways(frontend, access, transcriber, processors),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
-        calls=call_ways(frontend, access, sockets),
+        sockets=socket_ways(frontend, access, sockets),
     )
 
 

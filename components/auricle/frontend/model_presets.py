@@ -15,7 +15,18 @@ _NAMES: dict[ModelPreset, tuple[str, ...]] = {
         "gpt-4o-transcribe",
         "gpt-4o-mini-transcribe",
         "gpt-4o-mini-transcribe-2025-12-15",
-    )
+    ),
+    "assemblyai": (
+        "universal-streaming-english",
+        "universal-streaming-multilingual",
+        "universal-3-6-pro",
+        "universal-3-6",
+        "universal-3-5-pro",
+        "u3-rt-pro",
+        "u3-rt-pro-beta-1",
+        "u3-pro",
+        "whisper-rt",
+    ),
 }
 
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.checkpoint.files import read_config
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import CheckpointError, SettingsError
+from auricle.launcher.config import settings_for
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 
 _TEMPLATE_TOKENS = 64  # of the prompt around context and audio, with a forced language
+_PAIR = ("Processor", "PdWorker")
 
 
 def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
@@ -29,6 +32,11 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
         geometry = read_config(worker.model).geometry
     except CheckpointError:
         return
+    if worker.max_model_len > geometry.max_positions:
+        raise SettingsError(
+            f"PdWorker.max_model_len is {worker.max_model_len}, but the checkpoint's decoder has "
+            f"{geometry.max_positions} positions (max_position_embeddings): lower it to that"
+        )
     needed = longest(processor, geometry)
     if needed > worker.max_model_len:
         raise SettingsError(
@@ -39,6 +47,15 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
             f"({processor.context_characters}) or Processor.max_tokens_per_second "
             f"({processor.max_tokens_per_second:g})"
         )
+
+
+def check_own_lengths(component: str, sections: Mapping[str, dict[str, Any]], source: str) -> None:
+    """The same for a process that is started alone, as in a container.
+
+    The other half of the question is in the section of another component.
+    """
+    if component in _PAIR:
+        check_lengths({name: settings_for(name, sections, source) for name in _PAIR})
 
 
 def longest(settings: ProcessorSettings, geometry: Geometry) -> int:

@@ -23,12 +23,14 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `costs` has, by unit, the share of a worker that one unit of work per second takes; at the
     knee the shares add up to 1. `response_seconds` is the 95th percentile of the response time
-    at the knee, `start_seconds` the time from starting a worker until it is ready.
+    at the knee, `start_seconds` the time from starting a worker until it is ready. `streams` are
+    the live sessions at the knee, by the seconds of their segments; in all of them somebody speaks.
     """
 
     costs: dict[str, float]
     response_seconds: float
     start_seconds: float
+    streams: dict[str, float] = {}
 
     def load(self, work: Mapping[str, float]) -> float:
         """Convert work per second, by unit, to workers at their knee."""
@@ -36,13 +38,18 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The profiles of both pools, for one checkpoint on one kind of machine."""
+    """The profiles of both pools, for one checkpoint on one kind of machine.
+
+    `pd_per_encode_worker` says how many PD workers one encode worker feeds, by the seconds of
+    segments. The planner sizes each pool by its own load; who places them by hand needs it.
+    """
 
     checkpoint: str
     machine: str
     date: str
     encode_worker: PoolProfile
     pd_worker: PoolProfile
+    pd_per_encode_worker: dict[str, float] = {}
 
     def pool(self, kind: WorkerKind) -> PoolProfile:
         """Return the profile of one pool."""
@@ -81,9 +88,10 @@ def _check(path: Path, kind: str, pool: PoolProfile, units: tuple[str, ...]) -> 
             f"Planner.profile {path}: {kind} has no unit of work {unknown[0]!r}; "
             f"known: {', '.join(units)}"
         )
-    values = (*pool.costs.values(), pool.response_seconds, pool.start_seconds)
+    values = (*pool.costs.values(), *pool.streams.values())
+    values += (pool.response_seconds, pool.start_seconds)
     if not all(math.isfinite(v) and v >= 0 for v in values) or not any(pool.costs.values()):
         raise SettingsError(
-            f"Planner.profile {path}: costs and times of {kind} must be finite and not negative, "
-            "and at least one cost must be positive"
+            f"Planner.profile {path}: costs, streams and times of {kind} must be finite and not "
+            "negative, and at least one cost must be positive"
         )

@@ -24,18 +24,20 @@ from auricle.errors import ProcessFailed, SettingsError
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
+from auricle.pd_worker.device_memory import with_settings
+from auricle.pd_worker.device_passes import device_of_vllm
 from auricle.pd_worker.device_turn import device_turn
+from auricle.pd_worker.engine_start import check_device, check_memory, engine_options
 from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Engine, EngineOptions
+from auricle.pd_worker.vllm.engine import Engine
 from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
-from auricle.process.device_faults import read_driver
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.process.transport import log_transfers, transfers
+from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
 
@@ -48,6 +50,7 @@ async def run(settings: PdWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
+    await asyncio.to_thread(check_device, settings)
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
@@ -90,7 +93,6 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, engine, endpoint)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
-        log_transfers(moves)
         runtime.description.parts = partial(
             _parts, checkpoint.fingerprint, settings, engine, fetcher.table, moves
         )
@@ -128,23 +130,16 @@ async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
     Raises SettingsError if they are to land on a GPU and there is none.
     """
     count = settings.landing_slots
-    if settings.slab == "host" or not await asyncio.to_thread(_gpu_found):
+    if settings.slab == "host" or device_of_vllm() != "gpu":
         if settings.slab == "device":
             raise SettingsError(
-                "PdWorker: slab is device, but PyTorch finds no GPU: set it to auto or host"
+                "PdWorker: slab is device, but the installed vLLM is built for CPUs: set slab to "
+                "auto or host"
             )
         return new_slab(layout, count, device=None, shared=True)
     # Others that are loading would count what this takes of the GPU as theirs.
     async with device_turn(settings.processes_per_device):
         return await asyncio.to_thread(new_slab, layout, count, device="cuda", shared=True)
-
-
-def _gpu_found() -> bool:
-    if read_driver() is None:
-        return False
-    from auricle.embeddings import cuda  # PyTorch takes seconds
-
-    return cuda.found()
 
 
 async def _engine(
@@ -155,31 +150,16 @@ async def _engine(
     audio_token: int,
 ) -> Engine:
     """Start vLLM, before or after others that share this process's device."""
-    options = _engine_options(settings, checkpoint, kv_events)
+    await asyncio.to_thread(check_memory, settings, checkpoint)
+    options = engine_options(settings, checkpoint, kv_events)
     report_status("waiting for its device")
     async with device_turn(settings.processes_per_device):
         report_status("starting vLLM")
-        return await asyncio.to_thread(Engine, options, slab, audio_token)
-
-
-def _engine_options(
-    settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
-) -> EngineOptions:
-    return EngineOptions(
-        model=str(checkpoint.path.resolve()),
-        dtype=settings.dtype,
-        max_model_len=settings.max_model_len,
-        max_num_seqs=settings.max_requests,
-        block_size=settings.block_size,
-        kv_cache_gib=settings.kv_cache_gib,
-        gpu_memory_share=settings.process_memory_share,
-        enforce_eager=settings.enforce_eager,
-        threads=settings.threads,
-        draft_tokens=settings.draft_tokens,
-        limit_reuse=settings.limit_reuse,
-        kv_blocks=settings.kv_blocks,
-        kv_events=kv_events,
-    )
+        try:
+            return await asyncio.to_thread(Engine, options, slab, audio_token)
+        except ProcessFailed as error:
+            said = with_settings(str(error), settings, device_of_vllm())
+            raise ProcessFailed(said) from error
 
 
 async def _warm_up(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from auricle.errors import SettingsError
+from auricle.process.gpus import read_management
 
 log = logging.getLogger(__name__)
 
@@ -146,25 +147,9 @@ def read_driver() -> Driver | None:
     if library.cuDriverGetVersion(ctypes.byref(number)) != 0:
         return None
     cuda = (number.value // 1000, number.value % 1000 // 10)
-    try:
-        management = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return Driver(cuda)  # on some boards there is none
-    return _managed(management, cuda)
-
-
-def _managed(management: ctypes.CDLL, cuda: tuple[int, int]) -> Driver:
-    """Return what NVML, which needs no context on a GPU, tells about the driver."""
-    management.nvmlErrorString.restype = ctypes.c_char_p
-    if (status := management.nvmlInit_v2()) != 0:
-        return Driver(cuda, trouble=management.nvmlErrorString(status).decode())
-    try:
-        version, gpus = ctypes.create_string_buffer(80), ctypes.c_uint()
-        management.nvmlSystemGetDriverVersion(version, len(version))
-        management.nvmlDeviceGetCount_v2(ctypes.byref(gpus))
-        return Driver(cuda, version.value.decode(), gpus.value)
-    finally:
-        management.nvmlShutdown()
+    if (found := read_management()) is None:
+        return Driver(cuda)  # on some boards, and in some containers, nobody counts GPUs
+    return Driver(cuda, found.driver, len(found.gpus), found.trouble)
 
 
 def _of_a_device(error: BaseException) -> bool:

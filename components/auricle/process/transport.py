@@ -33,19 +33,20 @@ _DEVICES = Path("/sys/class/infiniband")
 
 
 def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
-    """Describe this process's transfers by the NIXL `backends`. Reads a directory of /sys.
+    """Describe this process's transfers by the NIXL `backends`, and log it at start.
 
-    `on_device` says whether its embeddings are on a GPU.
+    `on_device` says whether its embeddings are on a GPU. Reads a directory of /sys.
     """
     allowed = os.environ.get("UCX_TLS", "")
     devices = os.environ.get("UCX_NET_DEVICES", "")
     rdma = [device.name for device in _DEVICES.iterdir()] if _DEVICES.is_dir() else []
     kinds = possible(allowed, devices, rdma, on_device=on_device)
-    return Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
+    said = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
+    _log(said)
+    return said
 
 
-def log_transfers(said: Transfers) -> None:
-    """Say at start where embeddings are, and what may transfer them."""
+def _log(said: Transfers) -> None:
     log.info(
         "embeddings are in the memory of the %s; NIXL over %s, transport %s",
         *(said.memory, ", ".join(said.backends) or "nothing", " or ".join(said.possible) or "none"),

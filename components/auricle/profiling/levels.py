@@ -88,3 +88,8 @@ def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) 
     scale = np.maximum(matrix.max(axis=0), 1e-12)
     solved, _ = nnls(matrix / scale, np.array(shares))
     return {unit: float(v) for unit, v in zip(units, solved / scale, strict=True)}
+
+
+def ratios(encode: Mapping[str, float], pd: Mapping[str, float]) -> dict[str, float]:
+    """Return how many PD workers one encode worker feeds, from the streams that each carries."""
+    return {segment: round(encode[segment] / pd[segment], 2) for segment in encode if pd[segment]}

@@ -1,123 +1,127 @@
-"""Increases the number of speakers on one worker until it is saturated."""
+"""Increases the number of speakers on the workers of one kind until they are saturated."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import math
+import os
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from auricle.errors import AuricleError
 from auricle.load.reports import LOAD_TOPIC, WorkerKind, WorkerLoad
-from auricle.messages import DecodeReply, DecodeRequest
-from auricle.processor.driver import CheckpointView
-from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.profiling.cast import Cast, Part, Stage
+from auricle.profiling.helpers import Helper, parts
 from auricle.profiling.levels import Level, beyond, level_of
 from auricle.profiling.progress import Progress
-from auricle.profiling.speakers import Speaker, Speech
 from auricle.runtime import Runtime
-from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled
 
-_READY_SECONDS = 60.0
 _MOST_SPEAKERS = 4096
 _LEVEL_SECONDS = 6.0
 
 
-class _NoPdPool(PdPool):
-    """Answers every decode at once and empty, so that only the encode worker is loaded."""
-
-    async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
-        return DecodeReply((), "stop", 0, 0, 0)
-
-
 class Ramp:
-    """Measures levels of load on a graph with one encode worker and one PD worker."""
+    """Measures levels of load on a graph with one encode worker and the PD workers of a device."""
 
     def __init__(
-        self,
-        runtime: Runtime,
-        settings: ProcessorSettings,
-        view: CheckpointView,
-        told: Callable[[str], None],
-        ramps: int,
+        self, runtime: Runtime, stage: Stage, told: Callable[[str], None], ramps: int
     ) -> None:
         """`told` is given a line for each of the levels of so many `ramps`."""
-        self._settings = settings
-        self._view = view
+        self._stage = stage
         self._told = told
-        encode = runtime.client("encode_worker", "generate")
-        pd = runtime.client("pd_worker", "generate")
-        self._encode = EncodePool(encode, settings.encode_deadline_seconds, settings.attempts)
-        self._pd = PdPool(pd, settings.decode_deadline_seconds, settings.attempts)
-        self._no_pd = _NoPdPool(pd, settings.decode_deadline_seconds, settings.attempts)
+        self._cast = Cast(runtime, stage)
+        self._helpers: list[Helper] = []
         self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
         for kind in ("encode_worker", "pd_worker"):
             runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to begin a segment or two.
-        self._settle_seconds = 3 * settings.load_report_seconds
-        self._level_seconds = max(_LEVEL_SECONDS, 4 * settings.load_report_seconds)
+        interval = stage.settings.load_report_seconds
+        self._settle_seconds = 3 * interval
+        self._level_seconds = max(_LEVEL_SECONDS, 4 * interval)
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
         self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
-        """Wait until both workers can be called. Raises DeadlineExceeded."""
-        await self._encode.ready(_READY_SECONDS)
-        await self._pd.ready(_READY_SECONDS)
+        """Wait until all workers can be called. Raises DeadlineExceeded."""
+        await self._cast.ready()
 
-    async def alone(self, speech: Speech) -> dict[WorkerKind, float]:
+    async def close(self) -> None:
+        """End the processes that were started for more speakers."""
+        for helper in self._helpers:
+            await helper.close()
+
+    async def alone(self, segment_seconds: float) -> dict[WorkerKind, float]:
         """Return each pool's 95th percentile response time with a single speaker, in seconds."""
-        await self._level(1, speech, self._pd)
+        await self._level(1, segment_seconds, decoding=True)
         found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
         return {kind: level.response_seconds for kind, level in found.items()}
 
-    async def levels(self, kind: WorkerKind, speech: Speech, limit: float) -> list[Level]:
+    async def levels(self, kind: WorkerKind, segment_seconds: float, limit: float) -> list[Level]:
         """Measure levels, doubling the speakers until one exceeds `limit` (seconds).
 
         One more level is measured between the last two. Raises AuricleError if no number of
-        speakers saturates the worker, or if a session fails.
+        speakers saturates the workers, or if a session fails.
         """
         levels: list[Level] = []
         speakers = 1
         while not levels or not beyond(levels[-1], limit):
             if speakers > _MOST_SPEAKERS:
                 raise AuricleError(f"{_MOST_SPEAKERS} speakers did not saturate one {kind}")
-            levels.append(await self._measured(kind, speakers, speech, limit))
+            levels.append(await self._measured(kind, speakers, segment_seconds, limit))
             speakers *= 2
         if len(levels) > 1:
             between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
-            levels.append(await self._measured(kind, between, speech, limit))
+            levels.append(await self._measured(kind, between, segment_seconds, limit))
         self._progress.ramp_done()
         return sorted(levels, key=lambda level: level.speakers)
 
     async def _measured(
-        self, kind: WorkerKind, speakers: int, speech: Speech, limit: float
+        self, kind: WorkerKind, speakers: int, segment_seconds: float, limit: float
     ) -> Level:
-        pool = self._no_pd if kind == "encode_worker" else self._pd
-        await self._level(speakers, speech, pool)
+        await self._level(speakers, segment_seconds, decoding=kind == "pd_worker")
         found = level_of(speakers, self._reports[kind])
         self._progress.level_done()
         self._told(
-            f"{kind}, segments of {speech.segment_seconds:g} s: {speakers} speakers take "
+            f"{kind}, segments of {segment_seconds:g} s: {speakers} speakers take "
             f"{found.response_seconds * 1000:.0f} ms of {limit * 1000:.0f} ms; {self._progress}"
         )
         return found
 
-    async def _level(self, speakers: int, speech: Speech, pool: PdPool) -> None:
+    async def _level(self, speakers: int, segment_seconds: float, *, decoding: bool) -> None:
         """Run so many speakers, and keep the reports made after they have settled."""
-        tasks = [asyncio.create_task(self._speaker(speech, pool, n).run()) for n in range(speakers)]
-        try:
+        own, *others = parts(speakers, segment_seconds, decoding, os.cpu_count() or 1)
+        async with self._speaking(own, others) as tasks:
             await _undisturbed(asyncio.sleep(self._settle_seconds), tasks)
             self._reports.clear()
             await _undisturbed(asyncio.sleep(self._level_seconds), tasks)
+
+    @asynccontextmanager
+    async def _speaking(
+        self, own: Part, others: list[Part]
+    ) -> AsyncIterator[list[asyncio.Task[None]]]:
+        """Yield tasks that end only if a session fails."""
+        helpers = await self._needed(len(others))
+        for helper, part in zip(helpers, others, strict=True):
+            await helper.begin(part)
+        tasks = self._cast.start(own)
+        tasks += [asyncio.create_task(helper.fails()) for helper in helpers]
+        try:
+            yield tasks
         finally:
             await cancelled(tasks)
+            for helper in helpers:
+                await helper.begin(Part(own.segment_seconds, own.decoding, 0, 0))
 
-    def _speaker(self, speech: Speech, pool: PdPool, seed: int) -> Speaker:
-        return Speaker(speech, self._settings, self._view, self._encode, pool, seed)
+    async def _needed(self, count: int) -> list[Helper]:
+        while len(self._helpers) < count:
+            self._helpers.append(Helper(self._stage))
+            await self._helpers[-1].start()
+        return self._helpers[:count]
 
 
 async def _undisturbed(pause: Awaitable[None], tasks: list[asyncio.Task[None]]) -> None:

@@ -1,4 +1,4 @@
-"""Starts one worker of each pool, measures the knee of each, and writes the profile."""
+"""Starts one encode worker and a device's PD workers, finds their knees, writes the profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import logging
 import os
 import platform
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,18 +19,17 @@ from rich.console import Console
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
 from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest
-from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 from auricle.load.capacity_profile import UNITS, CapacityProfile, PoolProfile
 from auricle.load.reports import WorkerKind
-from auricle.processor.driver import CheckpointView
-from auricle.profiling.levels import Level, costs, knee
+from auricle.process.gpus import described, visible_gpus
+from auricle.profiling.cast import Stage
+from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.progress import without_request_lines
 from auricle.profiling.ramp import Ramp
-from auricle.profiling.speakers import Speech
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
 
@@ -37,6 +37,15 @@ from auricle.settings import ProcessorSettings
 _SEGMENT_SECONDS = (2.5, 10.0)
 _GRAPH = "graphs.e_pd:Processor"
 _START_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A pool's levels with their knees, in speakers; `streams` are those of one worker."""
+
+    levels: list[tuple[list[Level], float]]
+    limit: float
+    streams: dict[str, float]
 
 
 async def profile(
@@ -54,93 +63,123 @@ async def profile(
     os.environ.setdefault("DYN_LOG", "error")  # for this process, which calls workers itself
     logging.basicConfig(level=logging.ERROR)
     sections = load_config(config, overrides)
-    settings = settings_for("Processor", sections, str(config or "the command line"))
+    source = str(config or COMMAND_LINE)
+    settings = settings_for("Processor", sections, source)
+    together = processes_together(sections, source)
     recordings = await asyncio.to_thread(_recordings, settings, audio)
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
-    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
     with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
         found_at = f"--Common.discovery_path={records}"
-        async with _workers(config, [*overrides, found_at], console) as supervisor:
+        async with _workers(config, [*overrides, found_at], together, console) as supervisor:
             own = settings.model_copy(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
             with without_request_lines():
-                measured = await _measure(own, view, recordings, console)
-            starts = {
+                stage = Stage(own, checkpoint, recordings)
+                measured = await _measure(stage, together["PdWorker"].processes, console)
+            starts: dict[WorkerKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
             }
-    pools = {
-        kind: PoolProfile(costs(levels, UNITS[kind]), limit, round(starts[kind], 1))
-        for kind, (levels, limit) in measured.items()
-    }
-    found = CapacityProfile(
+    encode, pd = (_profile(kind, measured[kind], starts[kind]) for kind in UNITS)
+    profiled = CapacityProfile(
         checkpoint=checkpoint.fingerprint,
-        machine=f"{platform.machine()}, {_processor_name()}",
+        machine=_machine(together["PdWorker"].processes),
         date=datetime.now(UTC).date().isoformat(),
-        encode_worker=pools["encode_worker"],
-        pd_worker=pools["pd_worker"],
+        encode_worker=encode,
+        pd_worker=pd,
+        pd_per_encode_worker=ratios(encode.streams, pd.streams),
     )
-    found.write(out)
+    profiled.write(out)
     console.print(f"profile written to {out}", highlight=False)
 
 
-_Measured = dict[WorkerKind, tuple[list[tuple[list[Level], float]], float]]
+def _profile(kind: WorkerKind, found: Measured, start_seconds: float) -> PoolProfile:
+    return PoolProfile(
+        costs(found.levels, UNITS[kind]), found.limit, round(start_seconds, 1), found.streams
+    )
 
 
-async def _measure(
-    settings: ProcessorSettings,
-    view: CheckpointView,
-    recordings: Sequence[Int16],
-    console: Console,
-) -> _Measured:
-    runtime = Runtime(settings)
+@dataclass(frozen=True)
+class Together:
+    """How many processes of a component share a device, and the GPUs they may have."""
+
+    processes: int
+    gpus: tuple[int, ...]
+
+    def overrides(self, component: str) -> list[str]:
+        """Return what starts these processes alone, on one device."""
+        found = [f"--{component}.replicas={self.processes}"]
+        return [*found, f"--{component}.gpus=[{self.gpus[0]}]"] if self.gpus else found
+
+
+def processes_together(sections: Sections, source: str) -> dict[str, Together]:
+    """Return what is measured together: a PD worker carries less beside others on its device."""
+    encode = settings_for("EncodeWorker", sections, source)
+    pd = settings_for("PdWorker", sections, source)
+    return {
+        "EncodeWorker": Together(1, encode.gpus),
+        "PdWorker": Together(pd.processes_per_device, pd.gpus),
+    }
+
+
+async def _measure(stage: Stage, pd_workers: int, console: Console) -> dict[WorkerKind, Measured]:
+    workers: dict[WorkerKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
+    runtime = Runtime(stage.settings)
+    ramp = Ramp(
+        runtime,
+        stage,
+        lambda line: console.print(line, highlight=False),
+        ramps=len(UNITS) * len(_SEGMENT_SECONDS),
+    )
     try:
-        ramp = Ramp(
-            runtime,
-            settings,
-            view,
-            lambda line: console.print(line, highlight=False),
-            ramps=len(UNITS) * len(_SEGMENT_SECONDS),
-        )
         await ramp.ready()
-        speeches = [Speech(recordings, s, chunk_ms=640) for s in _SEGMENT_SECONDS]
-        alone = await ramp.alone(speeches[-1])
-        target = settings.target_chunk_ms / 1000
-        found: _Measured = {}
+        alone = await ramp.alone(_SEGMENT_SECONDS[-1])
+        target = stage.settings.target_chunk_ms / 1000
+        found: dict[WorkerKind, Measured] = {}
         for kind in UNITS:
             # Divides the target between the pools in proportion to their unloaded times.
             limit = target * alone[kind] / sum(alone.values())
-            levels = [await ramp.levels(kind, speech, limit) for speech in speeches]
-            found[kind] = ([(lv, knee(lv, limit)) for lv in levels], limit)
-            for speech, (_, at) in zip(speeches, found[kind][0], strict=True):
+            measured = [await ramp.levels(kind, s, limit) for s in _SEGMENT_SECONDS]
+            levels = [(of_segment, knee(of_segment, limit)) for of_segment in measured]
+            streams = {
+                f"{seconds:g}": round(at / workers[kind], 1)
+                for seconds, (_, at) in zip(_SEGMENT_SECONDS, levels, strict=True)
+            }
+            found[kind] = Measured(levels, limit, streams)
+            for seconds, carried in streams.items():
                 console.print(
-                    f"{kind}: {at:.1f} speakers, segments of {speech.segment_seconds:g} s, "
+                    f"{kind}: {carried:.1f} speakers each, segments of {seconds} s, "
                     f"within {limit * 1000:.0f} ms",
                     highlight=False,
                 )
         return found
     finally:
+        await ramp.close()
         runtime.close()
 
 
 @contextlib.asynccontextmanager
 async def _workers(
-    config: Path | None, overrides: Sequence[str], console: Console
+    config: Path | None,
+    overrides: Sequence[str],
+    together: Mapping[str, Together],
+    console: Console,
 ) -> AsyncGenerator[Supervisor, None]:
-    """Run one worker of each pool, and a processor without sessions, until the block ends."""
+    """Run these workers, and a processor without sessions, until the block ends."""
     ready = asyncio.Event()
     supervisors: list[Supervisor] = []
-    one_each = [f"--{name}.replicas=1" for name in ("EncodeWorker", "PdWorker", "Processor")]
+    alone = [o for component, own in together.items() for o in own.overrides(component)]
     # In the levels where nobody reads embeddings, leases must not fill the slab.
-    one_each += ["--EncodeWorker.lease_seconds=1", "--Common.load_report_seconds=1"]
+    alone += ["--EncodeWorker.lease_seconds=1", "--Common.load_report_seconds=1"]
+    alone += ["--Processor.replicas=1"]
     # Beyond their knee workers refuse much and say so: that is what is measured.
     quiet = ["--Common.log_level=ERROR"]
     running = asyncio.create_task(
         serve(
             _GRAPH,
             config,
-            [*quiet, *overrides, *one_each],
+            [*quiet, *overrides, *alone],
             console=console,
             quiet=True,
             on_ready=lambda _url: ready.set(),
@@ -177,3 +216,11 @@ def _processor_name() -> str:
     with Path("/proc/cpuinfo").open() as lines:
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{len(names)} x {names[0]}" if names else "unknown processor"
+
+
+def _machine(pd_workers: int) -> str:
+    """Name the processors and GPUs, and how many PD processes share one of them."""
+    parts = [platform.machine(), _processor_name(), described(visible_gpus())]
+    if pd_workers > 1:
+        parts.append(f"{pd_workers} PD processes on one device")
+    return ", ".join(part for part in parts if part)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from auricle.frontend import (
+    assemblyai,
     audiosocket,
     deepgram,
+    kserve,
     realtime,
     riva,
     stream,
@@ -22,7 +24,9 @@ WAYS = (
     realtime.CAPABILITIES,
     transcriptions.CAPABILITIES,
     *deepgram.CAPABILITIES,
+    assemblyai.CAPABILITIES,
     *riva.CAPABILITIES,
+    *kserve.CAPABILITIES,
     wyoming.CAPABILITIES,
     twilio.CAPABILITIES,
     vapi.CAPABILITIES,

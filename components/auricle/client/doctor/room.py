@@ -47,7 +47,7 @@ def _too_small(process: Process, room: KvRoom, need: SegmentNeed) -> Iterator[Fi
         yield Finding(
             f"The KV cache of {process.name} holds {room.tokens} tokens, but {segment}.",
             "The end of a long segment cannot be decoded, even if nothing else is.",
-            f"Raise PdWorker.kv_cache_gib (on a GPU gpu_memory_share), {lower}",
+            f"Raise PdWorker.kv_cache_gib (on a GPU kv_blocks or gpu_memory_share), {lower}",
         )
     elif room.tokens < need.tokens * room.max_requests:
         at_once = room.tokens // need.tokens
@@ -55,7 +55,7 @@ def _too_small(process: Process, room: KvRoom, need: SegmentNeed) -> Iterator[Fi
             f"The KV cache of {process.name} holds {at_once} of the longest segments, and "
             f"{room.max_requests} requests are taken at a time.",
             "If that many segments are long at once, some are prefilled again and again.",
-            "Raise PdWorker.kv_cache_gib (on a GPU gpu_memory_share), or lower "
+            "Raise PdWorker.kv_cache_gib (on a GPU kv_blocks or gpu_memory_share), or lower "
             "PdWorker.max_requests.",
             wrong=False,
         )

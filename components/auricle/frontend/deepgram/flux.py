@@ -16,10 +16,11 @@ from auricle.frontend.deepgram.flux_messages import (
 )
 from auricle.frontend.deepgram.flux_options import FluxOptions, checked, parse_flux_options
 from auricle.frontend.deepgram.live import SUBPROTOCOLS
-from auricle.frontend.deepgram.messages import CloseStream, Reply, denial, encode
-from auricle.frontend.deepgram.session import Asked, Session, Summary
+from auricle.frontend.deepgram.messages import CloseStream, NoAudio, denial
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
-from auricle.frontend.deepgram.turns import Turns
+from auricle.frontend.dialects.messages import Reply, encode
+from auricle.frontend.dialects.session import Asked, Session, Summary
+from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
 
@@ -49,8 +50,10 @@ class FluxProtocol:
         leaves."""
         options = self._options(socket.query_string)
         replies = FluxReplies(socket.session)
+        idle = self._frontend.settings.listen_idle_seconds
+        dialect = _Flux(options, replies, idle)
         try:
-            await Session(self._frontend, socket, options, _Flux(options, replies)).run()
+            await Session(self._frontend, socket, options, dialect).run()
         except AuricleError as error:
             self._numbers[error] = replies.number()
             raise
@@ -66,10 +69,16 @@ class FluxProtocol:
 class _Flux:
     """The `Dialect` of one session."""
 
-    def __init__(self, options: FluxOptions, replies: FluxReplies) -> None:
+    def __init__(self, options: FluxOptions, replies: FluxReplies, idle_seconds: float) -> None:
+        self.idle_seconds = idle_seconds
         self._options = options
         self._replies = replies
+        self._ends = options.ends
         self._turns = Turns(options.ends, replies)
+
+    def idle(self) -> NoAudio:
+        """Return the error of a client that sent nothing for longer."""
+        return NoAudio(self.idle_seconds)
 
     def talk(self, channel: int) -> Turns:
         """Return what tells the client of turns; there is one channel."""
@@ -102,7 +111,7 @@ class _Flux:
         except UnsupportedValue as error:
             refused = error
             return Asked(lambda: [self._replies.not_configured(refused)])
-        self._turns.ends = ends
+        self._turns.ends = self._ends = ends
         told = ends.thresholds
         return Asked(
             lambda: [self._replies.configured(told, self._options.context)],
@@ -115,7 +124,7 @@ class _Flux:
                 raise UnsupportedValue(
                     f"{name} cannot change within a session; open another connection", name
                 )
-        given, now = wanted.thresholds or GivenThresholds(), self._turns.ends.thresholds
+        given, now = wanted.thresholds or GivenThresholds(), self._ends.thresholds
         eot, eager = given.eot_threshold, given.eager_eot_threshold
         timeout_ms = given.eot_timeout_ms
         thresholds = Thresholds(
@@ -123,4 +132,4 @@ class _Flux:
             now.eager if eager is None else eager,
             now.timeout_ms if timeout_ms is None else timeout_ms,
         )
-        return replace(self._turns.ends, thresholds=checked(thresholds))
+        return replace(self._ends, thresholds=checked(thresholds))

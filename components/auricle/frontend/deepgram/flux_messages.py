@@ -6,16 +6,14 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
 from auricle.errors import AuricleError
-from auricle.frontend.deepgram.messages import CloseStream, KeepAlive, Reply, decoded
+from auricle.frontend.deepgram.messages import CloseStream, KeepAlive
 from auricle.frontend.deepgram.turn_ends import Thresholds
-
-TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
+from auricle.frontend.dialects.messages import Reply, decoded
+from auricle.frontend.dialects.turns import Turn, TurnEvent
 
 
 class ForceEndTurn(msgspec.Struct, frozen=True, tag="ForceEndTurn"):
@@ -48,16 +46,6 @@ def parse_message(text: str) -> ClientMessage:
     return decoded(text, _JSON, "ForceEndTurn, Configure, KeepAlive, CloseStream")
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What is known of a turn: its number from 0, its text, and the seconds it was heard in."""
-
-    index: int
-    text: str
-    begin: float
-    end: float
-
-
 class FluxReplies:
     """Makes the messages of one session, each with its number: send them in that order."""
 
@@ -79,9 +67,9 @@ class FluxReplies:
             "description": description,
         }
 
-    def turn_info(
+    def turn(
         self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
-    ) -> Reply:
+    ) -> list[Reply]:
         """Return what became of a turn; `confidence` is that it is over."""
         told: Reply = {
             "type": "TurnInfo",
@@ -95,7 +83,7 @@ class FluxReplies:
             "words": [],  # there are no times of words
             "end_of_turn_confidence": confidence,
         }
-        return told if trigger is None else told | {"trigger": trigger}
+        return [told if trigger is None else told | {"trigger": trigger}]
 
     def configured(self, thresholds: Thresholds, keyterms: str) -> Reply:
         """Return the answer to Configure, with all that is in effect."""

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.deepgram.given import REFUSED, Given, wrong
-from auricle.frontend.deepgram.options import AudioOptions, audio_form
+from auricle.frontend.deepgram.options import audio_form
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
+from auricle.frontend.dialects.options import AudioOptions
 from auricle.quoting import quoted
 
 _HONOURED = (

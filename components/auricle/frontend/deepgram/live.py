@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from auricle.errors import AuricleError, ProtocolError
 from auricle.frontend.deepgram import messages
-from auricle.frontend.deepgram.messages import CloseStream, Configure, Finalize, Replies, Reply
+from auricle.frontend.deepgram.messages import (
+    CloseStream,
+    Configure,
+    Finalize,
+    NoAudio,
+    Replies,
+)
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
-from auricle.frontend.deepgram.session import Asked, Session, Summary
 from auricle.frontend.deepgram.utterances import Utterances
+from auricle.frontend.dialects.messages import Reply, encode
+from auricle.frontend.dialects.session import Asked, Session, Summary
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
 
@@ -44,7 +51,8 @@ class ListenProtocol:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
         options = self._options(socket.query_string)
-        dialect = _Live(options, socket.session, self._frontend.model)
+        idle = self._frontend.settings.listen_idle_seconds
+        dialect = _Live(options, socket.session, self._frontend.model, idle)
         await Session(self._frontend, socket, options, dialect).run()
 
     def _options(self, query: str) -> ListenOptions:
@@ -53,15 +61,22 @@ class ListenProtocol:
     @staticmethod
     def error(error: AuricleError) -> str:
         """Return the last message of a session that failed."""
-        return messages.encode(messages.error_message(error))
+        return encode(messages.error_message(error))
 
 
 class _Live:
     """The `Dialect` of one session."""
 
-    def __init__(self, options: ListenOptions, request: str, model: str) -> None:
+    def __init__(
+        self, options: ListenOptions, request: str, model: str, idle_seconds: float
+    ) -> None:
+        self.idle_seconds = idle_seconds
         self._options = options
         self._replies = Replies(request, model, channels=options.channels)
+
+    def idle(self) -> NoAudio:
+        """Return the error of a client that sent nothing for longer."""
+        return NoAudio(self.idle_seconds)
 
     def talk(self, channel: int) -> Utterances:
         """Return what tells the client of one channel."""

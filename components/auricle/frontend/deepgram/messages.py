@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import JSONResponse, Response
@@ -15,13 +14,9 @@ from starlette.responses import JSONResponse, Response
 from auricle import __version__
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import CLOSE_INTERNAL, AuricleError, BadRequest, ProtocolError
-from auricle.frontend.doors.field_errors import json_fault
+from auricle.frontend.dialects.messages import Reply, decoded
 from auricle.frontend.doors.http_errors import error_headers
 from auricle.quoting import escaped
-
-Reply = dict[str, Any]
-M = TypeVar("M")
-LONGEST = 8_192  # characters of a text message; the longest that has an effect has 30
 
 
 class NoAudio(BadRequest):
@@ -59,23 +54,6 @@ _JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 def parse_message(text: str) -> ClientMessage:
     """Parse a client's text message. Raises ProtocolError, naming the supported ones."""
     return decoded(text, _JSON, "KeepAlive, Finalize, CloseStream, Configure")
-
-
-def decoded(text: str, messages: msgspec.json.Decoder[M], names: str) -> M:
-    """Decode a client's text message. Raises ProtocolError, with `names` of what is supported."""
-    if len(text) > LONGEST:
-        raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
-    try:
-        return messages.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ProtocolError(
-            f"not a message that is supported ({names}): {json_fault(error)}"
-        ) from None
-
-
-def encode(reply: Reply) -> str:
-    """Return the message as JSON text."""
-    return msgspec.json.encode(reply).decode()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
 from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given, whole, wrong
+from auricle.frontend.dialects.options import AudioOptions
 from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 
 ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
@@ -17,25 +18,6 @@ _HONOURED = (
     *("keyterm", "keywords"),
 )
 _REFUSED = {**REFUSED, "callback": "results are sent on the connection"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class AudioOptions:
-    """What the versions of the protocol share; `encoding` is one of `audio.pcm.ENCODINGS`.
-
-    `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence_ms` the server's endpointing applies. `warnings` are sentences on what has no effect.
-    """
-
-    encoding: str
-    sample_rate: int
-    channels: int = 1
-    model: str | None = None
-    language: str | None = None
-    context: str = ""
-    partials: bool = False
-    silence_ms: int | None = None
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,13 @@
-"""When a turn ends, from how sure a client wants to be of it. No I/O.
-
-Nothing here looks at what was said: how sure one may be that a turn is over is a function of how
-long nobody has spoken. It is 0.7, Deepgram's default threshold, after the silence that ends speech
-on the other ways in (`Frontend.min_silence_ms`), and goes towards 1.
-"""
+"""When a turn ends, from how sure a client wants to be of it. No I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auricle.frontend.dialects.certainty import Certainty
 from auricle.settings import MIN_SILENCE_MS
 
-DEFAULT_THRESHOLD = 0.7
+DEFAULT_THRESHOLD = 0.7  # Deepgram's
 
 
 @dataclass(frozen=True)
@@ -37,13 +33,13 @@ class TurnEnds:
     def eager_ms(self) -> int | None:
         """The silence after which a turn may be over."""
         eager = self.thresholds.eager
-        return None if eager is None else self._silence_ms(eager)
+        return None if eager is None else self._certainty.silence_ms(eager)
 
     @property
     def end_ms(self) -> int:
         """The silence after which it is."""
         eot, timeout_ms = self.thresholds.eot, self.thresholds.timeout_ms
-        return timeout_ms if eot >= 1.0 else min(timeout_ms, self._silence_ms(eot))
+        return timeout_ms if eot >= 1.0 else min(timeout_ms, self._certainty.silence_ms(eot))
 
     @property
     def trigger(self) -> str:
@@ -58,11 +54,8 @@ class TurnEnds:
 
     def confidence(self, silence_ms: float) -> float:
         """Return how sure one may be after such a silence, from 0 to 1."""
-        return round(silence_ms / (silence_ms + self._half_ms), 3)
-
-    def _silence_ms(self, threshold: float) -> int:
-        return max(MIN_SILENCE_MS, round(self._half_ms * threshold / (1 - threshold)))
+        return self._certainty.after(silence_ms)
 
     @property
-    def _half_ms(self) -> float:
-        return self.min_silence_ms * (1 - DEFAULT_THRESHOLD) / DEFAULT_THRESHOLD
+    def _certainty(self) -> Certainty:
+        return Certainty(DEFAULT_THRESHOLD, self.min_silence_ms)

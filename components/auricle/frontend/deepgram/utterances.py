@@ -15,8 +15,9 @@ from typing import Literal
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.deepgram.messages import Replies, Reply
+from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
+from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial
 

@@ -36,8 +36,8 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 class Services:
     """The handlers of the routes. `processors` returns how many processors can be called now.
 
-    `diagnose` makes a diagnosis, or raises RateLimited. `calls` are those of telephones, by path;
-    `rpc_methods` are the gRPC server's, which has a port of its own.
+    `diagnose` makes a diagnosis, or raises RateLimited. `sockets` are those of other services'
+    protocols, by path; `rpc_methods` are the gRPC server's, which has a port of its own.
     """
 
     models: tuple[str, ...]
@@ -56,7 +56,7 @@ class Services:
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
-    calls: Mapping[str, WebSocketSessions] = field(default_factory=dict)
+    sockets: Mapping[str, WebSocketSessions] = field(default_factory=dict)
 
 
 def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAPI:
@@ -114,15 +114,15 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     async def listen_turns(socket: WebSocket) -> None:
         await services.listen_turns(socket)
 
-    for path, serve in services.calls.items():
-        _add_call_route(app, path, serve)
+    for path, serve in services.sockets.items():
+        _add_socket_route(app, path, serve)
 
     return app
 
 
-def _add_call_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
+def _add_socket_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
     @app.websocket(path)
-    async def call(socket: WebSocket) -> None:
+    async def connection(socket: WebSocket) -> None:
         await serve(socket)
 
 

@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from fastapi import Response, WebSocket, WebSocketDisconnect
 
 from auricle.audio.pcm import milliseconds
-from auricle.errors import (
-    UNFORESEEN,
-    AuricleError,
-    DeadlineExceeded,
-)
+from auricle.errors import UNFORESEEN, AuricleError, DeadlineExceeded
 from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
@@ -176,8 +172,8 @@ class SocketProtocol:
 
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
     `check` raises BadRequest for a query with which a client is refused at the handshake, and
-    `denial` is the response of any refusal there. `sessions` says how many sessions a query asks
-    for: each counts for admission and limits.
+    `denial` is the response of any refusal there. `close_code` is that of a session which failed.
+    `sessions` says how many sessions a query asks for: each counts for admission and limits.
     """
 
     name: str
@@ -187,6 +183,7 @@ class SocketProtocol:
     resumes: bool = False
     check: Callable[[str], None] = lambda _query: None
     denial: Callable[[AuricleError], Response] = error_response
+    close_code: Callable[[AuricleError], int] = lambda error: error.close_code
     sessions: Callable[[str], int] = lambda _query: 1
 
 
@@ -291,4 +288,4 @@ class SocketSessions:
             await connection.send(protocol.error(error))
         except (ClientGone, AuricleError):
             log.debug("the client left before the error reached it")
-        await connection.close(error.close_code, error.for_client)
+        await connection.close(protocol.close_code(error), error.for_client)

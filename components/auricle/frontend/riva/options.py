@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from auricle.audio.decode import MAX_RATE, MIN_RATE
+from auricle.audio.wav import WavHeader
 from auricle.errors import UnsupportedValue
-from auricle.frontend.riva.wav import WavHeader
 from auricle.quoting import quoted
 from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check

@@ -1,44 +1,15 @@
-"""The message of `Recognize`: parsed, checked and written to disk, in a worker thread.
-
-The file is anonymous, as uploads are: nothing is left behind if this process dies. The decoding
-process opens it through /proc.
-"""
+"""The message of `Recognize`: parsed, checked and written to disk, in a worker thread."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO
-
+from auricle.audio.wav import is_wav, wav_header
 from auricle.frontend.doors.rpc.schema import parsed
-from auricle.frontend.recordings.storage import storing
-from auricle.frontend.riva.options import RecognitionOptions, audio_format, parse_config
-from auricle.frontend.riva.results import PACKAGE
-from auricle.frontend.riva.wav import is_wav, wav_header
+from auricle.frontend.recordings.received import Received, stored
+from auricle.frontend.riva.options import audio_format, parse_config
+from auricle.frontend.riva.results import PACKAGE, Results
 from auricle.text_bounds import EVENT_ID, check
 
 _AUDIO_FIELD = 2
-
-
-@dataclass(frozen=True)
-class Received:
-    """A recording of `size` bytes; `request` is the client's name for the call."""
-
-    request: str | None
-    options: RecognitionOptions
-    size: int
-    file: IO[bytes]
-
-    @property
-    def path(self) -> Path:
-        """Where another process can open it, until `close`."""
-        return Path(f"/proc/{os.getpid()}/fd/{self.file.fileno()}")
-
-    def close(self) -> None:
-        """Free the file."""
-        self.file.close()
 
 
 def received(data: bytes) -> Received:
@@ -54,13 +25,13 @@ def received(data: bytes) -> Received:
     header = b""
     if options.encoding is not None and not is_wav(audio):
         header = wav_header(*audio_format(options, None), len(audio))
-    return Received(request, options, len(audio), _written(header, audio))
-
-
-def _written(header: bytes, audio: bytes) -> IO[bytes]:
-    with storing():
-        file: IO[bytes] = TemporaryFile()  # noqa: SIM115  # `Received.close` closes it
-        file.write(header)
-        file.write(audio)
-        file.flush()
-    return file
+    return Received(
+        stored(header, audio),
+        len(audio),
+        Results(request).recording,
+        options.model,
+        options.language,
+        options.context,
+        options.silence_ms,
+        options.warnings,
+    )

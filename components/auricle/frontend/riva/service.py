@@ -9,8 +9,8 @@ from auricle.frontend.doors.rpc.calls import LiveCalls
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, Method, Methods, only_message
 from auricle.frontend.doors.rpc.schema import message, parsed
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.riva.recognize import Recognize
+from auricle.frontend.recordings.calls import RecordingCalls
+from auricle.frontend.riva.recording import received
 from auricle.frontend.riva.results import PACKAGE
 from auricle.frontend.riva.session import StreamingRecognize
 from auricle.tasks import within
@@ -20,7 +20,7 @@ _MESSAGE_SECONDS = 10.0
 
 
 def riva_methods(
-    frontend: Frontend, access: Access, transcriber: RecordingTranscriber, key_limits: KeyLimits
+    frontend: Frontend, access: Access, recordings: RecordingCalls, key_limits: KeyLimits
 ) -> Methods:
     """Return the methods of the service, for the frontend's event loop."""
     calls = LiveCalls(
@@ -33,10 +33,12 @@ def riva_methods(
         frontend.settings.slow_reader_seconds,
     )
     streaming = StreamingRecognize(frontend)
-    recognize = Recognize(frontend, access, transcriber, key_limits)
 
     async def stream(incoming: Incoming, context: Context) -> None:
         await calls.serve(incoming, context, "riva", streaming.run)
+
+    async def recognize(incoming: Incoming, context: Context) -> bytes:
+        return await recordings.serve(incoming, context, "riva", received)
 
     async def config(incoming: Incoming, context: Context) -> bytes:
         access.client(incoming.metadata)
@@ -47,7 +49,7 @@ def riva_methods(
 
     return {
         SERVICE: {
-            "Recognize": Method(recognize.serve),
+            "Recognize": Method(recognize),
             "StreamingRecognize": Method(stream, streams=True),
             "GetRivaSpeechRecognitionConfig": Method(config),
         }

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from auricle.audio.wav import Opening
 from auricle.errors import ProtocolError
 from auricle.frontend.channel import Channel
 from auricle.frontend.doors.front_door import about_to_go
@@ -20,7 +21,6 @@ from auricle.frontend.riva.options import (
     refuse_names,
 )
 from auricle.frontend.riva.results import PACKAGE, Results
-from auricle.frontend.riva.wav import Opening
 from auricle.messages import Final
 from auricle.tasks import Interrupted, first_failure_or
 from auricle.text_bounds import EVENT_ID, check

@@ -135,6 +135,8 @@ class LandingSlabConnector(ECConnectorBase):
     def _gather(self, locations: Sequence[Location]) -> Sequence[torch.Tensor]:
         """Copy all windows at once: vLLM keeps them longer than their slots are pinned."""
         gathered = torch.as_tensor(self._slab.gather([(at.slot, at.length) for at in locations]))
+        # Before an abort is answered, after which slots are not pinned any more.
+        self._slab.settle()
         if self._device.type == "cuda" and gathered.device.type == "cpu":
             gathered = gathered.pin_memory()  # or the host would wait for the copy
         values = gathered.to(self._device, non_blocking=True).view(self._dtype)

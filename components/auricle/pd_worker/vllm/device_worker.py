@@ -23,7 +23,8 @@ class DeviceWorker(PlatformWorker):
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         super().load_model(*args, **kwargs)
         runner = self.model_runner
-        runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
+        if self.vllm_config.speculative_config is not None:
+            runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
         # vLLM compiles it when log probabilities are asked for the first time, which needs a
         # compiler and keeps everybody waiting for a minute.
         sampler.batched_count_greater_than = _ranks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,39 +18,18 @@ from auricle.errors import (
     WindowsMissing,
     WorkerUnavailable,
 )
+from auricle.pd_worker.vllm.last_words import last_words, said
+from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.pd_worker.vllm.placed import PlacedWindow
+from auricle.process.device_faults import first_sentence
 from auricle.tasks import within
+
+__all__ = ["Decoded", "Engine", "EngineOptions", "Timings"]
 
 _ABORT_SECONDS = 5.0
 # Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
 # queue between the two, on which both busy-wait for a second after every step.
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """The part of vLLM's configuration that auricle's settings control.
-
-    `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
-    overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
-    With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
-    publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`.
-    """
-
-    model: str
-    dtype: str
-    max_model_len: int
-    max_num_seqs: int
-    block_size: int
-    kv_cache_gib: int
-    gpu_memory_share: float
-    enforce_eager: bool
-    threads: int
-    draft_tokens: int = 0
-    limit_reuse: bool = True
-    kv_blocks: int | None = None
-    enable_prefix_caching: bool = True
-    kv_events: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,8 +65,8 @@ class Decoded:
 class Engine:
     """One vLLM engine that takes its audio from `slab`.
 
-    The constructor blocks until the model is loaded: call it in a worker thread. All other
-    methods must be called on one event loop.
+    The constructor blocks until the model is loaded: call it in a worker thread. It raises
+    ProcessFailed if vLLM cannot start. All other methods must be called on one event loop.
     """
 
     def __init__(self, options: EngineOptions, slab: Slab, audio_token: int) -> None:
@@ -96,7 +75,7 @@ class Engine:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        from auricle.pd_worker.vllm.arguments import kv_events, speculation, worker_class
+        from auricle.pd_worker.vllm.arguments import WORKER, kv_events, of_passes, speculation
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
         from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import EngineState, logger_into
@@ -116,7 +95,6 @@ class Engine:
             max_num_seqs=options.max_num_seqs,
             block_size=options.block_size,
             gpu_memory_utilization=options.gpu_memory_share,
-            enforce_eager=options.enforce_eager,
             enable_prefix_caching=options.enable_prefix_caching,
             enable_mm_embeds=True,
             mm_processor_cache_gb=0,
@@ -127,18 +105,20 @@ class Engine:
             # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
-            worker_cls=worker_class(options.draft_tokens),
+            worker_cls=WORKER,
             scheduling_policy="priority",
-            scheduler_cls="auricle.pd_worker.vllm.scheduler.SessionScheduler",
             speculative_config=speculation(options.draft_tokens),
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),
+            **of_passes(options.passes, enforce_eager=options.enforce_eager),
         )
         self._limit_reuse = options.limit_reuse
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
-        self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=[logger_into(self.state)])
+        with _said_why():
+            loggers = [logger_into(self.state)]
+            self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
         self._requests = RequestBuilder(self._llm, audio_token)
         cache = self._llm.vllm_config.cache_config
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
@@ -222,10 +202,34 @@ class Engine:
 
     async def close(self) -> None:
         """Stop vLLM's processes."""
+        failed = self.dead.is_set() or self._llm.errored
         if self._llm.output_handler is not None:
             # Otherwise it would report the end of the engine as a failure.
             self._llm.output_handler.cancel()
+        if failed:
+            self._kill()
         await asyncio.to_thread(self._llm.shutdown)
+
+    def _kill(self) -> None:
+        """End an engine that has failed: it may wait for ever for a device that has, too."""
+        resources: Any = self._llm.engine_core.resources
+        for process in getattr(resources.engine_manager, "processes", ()):
+            process.kill()
+
+
+@contextlib.contextmanager
+def _said_why() -> Iterator[None]:
+    """Raise ProcessFailed with what vLLM says, if its engine cannot be started in this block."""
+    with last_words() as file:
+        try:
+            yield
+        except (RuntimeError, ValueError, AssertionError) as error:
+            raise ProcessFailed(f"vLLM cannot start: {said(file) or _reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    problems = getattr(error, "errors", None)  # of pydantic, whose first line only counts them
+    return str(problems()[0]["msg"]) if callable(problems) else first_sentence(error)
 
 
 def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
@@ -272,4 +276,7 @@ def _set_environment(options: EngineOptions) -> None:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(options.kv_cache_gib))
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    # On a GPU vLLM would fork its engine off this process, whose threads (NIXL's) hold locks, and
+    # would not call our plug-in there, which ends the engine with this process.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     os.environ["OMP_NUM_THREADS"] = str(options.threads)

@@ -6,6 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from multiprocessing.process import BaseProcess
+
+from auricle.pd_worker.vllm.last_words import listen
 
 ARCHITECTURE = "AuricleQwen3ASRDecoder"
 _MODEL = "auricle.pd_worker.vllm.model:AuricleQwen3ASRDecoder"
@@ -15,16 +18,15 @@ def register() -> None:
     """Register our decoder class with vLLM, which imports it when a model is loaded."""
     from vllm import ModelRegistry
 
-    _end_with_parent()
+    if (parent := multiprocessing.parent_process()) is not None:
+        _end_with(parent)
+        listen()
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
         ModelRegistry.register_model(ARCHITECTURE, _MODEL)
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: BaseProcess) -> None:
     """Kill this process when its parent dies: vLLM's engine would outlive a killed parent."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
 
     def wait() -> None:
         parent.join()

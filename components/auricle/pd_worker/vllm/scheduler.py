@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.outputs import DraftTokenIds
@@ -24,8 +25,8 @@ DRAFT = "draft"
 REUSABLE_TOKENS = "reusable_tokens"
 
 
-class SessionScheduler(Scheduler):
-    """Verifies each request's own draft and bounds what the prefix cache keeps of it."""
+class ReusablePrefix(Scheduler):
+    """Bounds what the prefix cache keeps of a request. Right under both of vLLM's runners."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,6 +41,24 @@ class SessionScheduler(Scheduler):
             )
 
         coordinator.cache_blocks = hash_reusable_blocks
+
+
+class AsyncSessionScheduler(ReusablePrefix, AsyncScheduler):
+    """Schedules a pass during the one before it; verifies no drafts."""
+
+
+class SessionScheduler(ReusablePrefix):
+    """Verifies each request's own draft as well, under the runner that has drafts (V1).
+
+    The other one chooses the tokens to verify on the device, from what a model proposes.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.num_spec_tokens and self.use_v2_model_runner:
+            raise ValueError("vLLM's V2 model runner verifies no given drafts; its V1 runner does")
+        if self.scheduler_config.async_scheduling:
+            raise ValueError("drafts are verified pass by pass, but async_scheduling is on")
         # KV slots for drafts that are verified together with the prompt (below).
         self.num_lookahead_tokens: int = max(
             self.vllm_config.num_lookahead_tokens, self.num_spec_tokens

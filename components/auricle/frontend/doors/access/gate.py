@@ -76,9 +76,11 @@ def accepted_subprotocol(headers: Mapping[str, str], known: Sequence[str]) -> st
 
 
 def _secret(headers: Mapping[str, str]) -> str | None:
-    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() in _SCHEMES and secret.strip():
         return secret.strip()
+    if scheme and not secret and scheme.lower() not in _SCHEMES:
+        return scheme  # AssemblyAI's clients send the key alone
     if vapi := headers.get(_VAPI, "").strip():
         return vapi
     offered = _offered(headers)

@@ -7,7 +7,6 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from auricle.audio.pcm import milliseconds
 from auricle.errors import UNFORESEEN, AuricleError, Overloaded
@@ -17,12 +16,12 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, warn
+from auricle.frontend.doors.rpc.messages import CallMessages
 from auricle.frontend.doors.seats import Seat, seat_lost
 from auricle.frontend.doors.session_log import RefusalLog, log_ended
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
-from auricle.tasks import Patience, cancelled, within
 
 log = logging.getLogger(__name__)
 _RECONNECT_SECONDS = 1.0
@@ -32,24 +31,22 @@ class LiveCall:
     """One call that was let in. Call its methods on the event loop.
 
     Methods raise ClientGone once the client has left. `audio_seconds` counts the audio
-    processed so far. One task may `receive` at a time, and one `send`.
+    processed so far. One task may `receive` at a time.
     """
 
     def __init__(
         self, context: Context, client: Client, slow_reader_seconds: float, session: str, seat: Seat
     ) -> None:
-        """A `send` may take `slow_reader_seconds`; beyond what gRPC holds, nothing is queued."""
+        """A `send` may take `slow_reader_seconds`."""
         self._context = context
-        self._slow_reader_seconds = slow_reader_seconds
+        self._messages = CallMessages(context, slow_reader_seconds)
         self.client = client
         self.session = session
         self.audio_seconds = 0.0
         self.trace = NO_TRACE
         self.farewell: str | None = None  # why the session ends early, without an error
-        self._patience = Patience()
-        self._reading: asyncio.Task[Any] | None = None
         self._seat = seat
-        seat.on_loss(lambda: self._patience.fail(seat_lost()))
+        seat.on_loss(lambda: self._messages.fail(seat_lost()))
 
     async def receive(self, seconds: float, what: str) -> bytes | None:
         """Return the next message, None after the last one.
@@ -59,20 +56,9 @@ class LiveCall:
         """
         if self._seat.taken_away:
             raise seat_lost()
-        if self._reading is None:
-            # After a read that is cancelled gRPC gives no message any more, so one goes on beyond
-            # a wait that ends.
-            self._reading = asyncio.create_task(self._read())
-        message = await self._patience.wait(seconds, asyncio.shield(self._reading), what)
-        self._reading = None
+        message = await self._messages.receive(seconds, what)
         self._seat.confirm()
-        return message if isinstance(message, bytes) else None
-
-    async def _read(self) -> Any:
-        try:
-            return await self._context.read()
-        except Exception:
-            raise ClientGone from None
+        return message
 
     async def warn(self, warnings: Sequence[str]) -> None:
         """Tell the client what has no effect. Call it before `send`."""
@@ -85,17 +71,11 @@ class LiveCall:
 
     async def send(self, message: bytes) -> None:
         """Send a message. Raises DeadlineExceeded if the client does not read."""
-        try:
-            sending = self._context.write(message)
-            await within(self._slow_reader_seconds, sending, "reading what was sent")
-        except AuricleError:
-            raise
-        except Exception:
-            raise ClientGone from None
+        await self._messages.send(message)
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
-        self._patience.interrupt()
+        self._messages.interrupt()
 
     def goes_at(self, samples: int) -> None:
         """The session will end early, as UNAVAILABLE; the client may go on elsewhere.
@@ -107,9 +87,7 @@ class LiveCall:
 
     async def release(self) -> None:
         """The session is over: nothing is received any more, and no deadline runs on."""
-        self._patience.close()
-        if self._reading is not None:
-            await cancelled([self._reading])
+        await self._messages.release()
 
 
 @dataclass

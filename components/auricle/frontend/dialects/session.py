@@ -1,6 +1,6 @@
-"""One session of Deepgram's protocols, between the client's socket and processors.
+"""One session on a WebSocket, between the client and processors.
 
-What the versions of the protocol have of their own is a `Dialect`.
+What protocols have of their own is a `Dialect`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.channel import SpokenChannel, Talk
-from auricle.frontend.deepgram.messages import NoAudio, Reply, encode
-from auricle.frontend.deepgram.options import AudioOptions
+from auricle.errors import AuricleError, DeadlineExceeded
+from auricle.frontend.dialects.channel import SpokenChannel, Talk
+from auricle.frontend.dialects.messages import Reply, encode
+from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
@@ -40,15 +40,28 @@ class Asked:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was heard in a session: `seconds` of audio, whose bytes have that SHA-256."""
+    """What was heard in a session: `seconds` of audio, whose bytes have that SHA-256.
+
+    `left`: this server shuts down, and the client may go on elsewhere.
+    """
 
     seconds: float
     sha256: str
     created: datetime
+    left: bool
 
 
 class Dialect(Protocol):
-    """How one version of the protocol speaks. No I/O."""
+    """How one protocol speaks. No I/O."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a client may send nothing."""
+        ...
+
+    def idle(self) -> AuricleError:
+        """Return the error of a client that sent nothing for longer."""
+        ...
 
     def talk(self, channel: int) -> Talk:
         """Return what tells the client of one channel; it is called for each, in order."""
@@ -86,6 +99,7 @@ class Session:
         self._interleaved = Interleaved(options.channels, sample_bytes)
         self._digest = hashlib.sha256()
         self._created = datetime.now(UTC)
+        self._gone = False  # the session ends early
         self._turn = LoopTurn()
 
     async def run(self) -> None:
@@ -118,12 +132,11 @@ class Session:
             await self._turn.give_way()
 
     async def _next(self) -> tuple[str | None, bytes]:
-        idle = self._frontend.settings.listen_idle_seconds
         enough = min(channel.expect() for channel in self._channels) * len(self._channels)
         try:
-            return await self._socket.receive(idle, "audio or a KeepAlive message", enough)
+            return await self._socket.receive(self._dialect.idle_seconds, "a message", enough)
         except DeadlineExceeded:
-            raise NoAudio(idle) from None
+            raise self._dialect.idle() from None
 
     async def _take(self, data: bytes) -> None:
         self._frontend.metrics.bytes("websocket", len(data))
@@ -158,11 +171,13 @@ class Session:
         rests = [channel.resting_at for channel in self._channels]
         known = [at for at in rests if at is not None]
         if len(known) == len(rests):
+            self._gone = True
             self._socket.goes_at(min(known))
             for channel in self._channels:
                 channel.finish()
             return True
-        if not self._door.last_call:
+        self._gone = self._door.last_call
+        if not self._gone:
             return False
         await self._end()
         self._socket.goes_at(self._channels[0].heard_samples)
@@ -175,7 +190,10 @@ class Session:
         writers = [asyncio.create_task(channel.write()) for channel in self._channels]
         await first_failure_or(asyncio.create_task(asyncio.wait(writers)), writers)
         heard = Summary(
-            self._channels[0].heard_samples / SAMPLE_RATE, self._digest.hexdigest(), self._created
+            self._channels[0].heard_samples / SAMPLE_RATE,
+            self._digest.hexdigest(),
+            self._created,
+            self._gone,
         )
         await self._telling.tell_last(lambda: map(encode, self._dialect.last(heard)))
 

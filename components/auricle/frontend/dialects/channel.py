@@ -8,8 +8,8 @@ from functools import partial
 from typing import Protocol
 
 from auricle.frontend.channel import Channel
-from auricle.frontend.deepgram.messages import Reply
-from auricle.frontend.deepgram.options import AudioOptions
+from auricle.frontend.dialects.messages import Reply
+from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import GateEvent

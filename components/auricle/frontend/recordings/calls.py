@@ -1,4 +1,4 @@
-"""`Recognize`: a recording in one message, and its text."""
+"""gRPC calls with a recording in one message, whose answer is its text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from auricle.frontend.doors.seats import Seats
 from auricle.frontend.doors.session_log import log_ended
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.recordings.received import Receive, Received
 from auricle.frontend.recordings.transcriber import Heard, Recording, RecordingTranscriber, Segment
-from auricle.frontend.riva.recording import Received, received
-from auricle.frontend.riva.results import Results
 from auricle.process.logs import about
 from auricle.tasks import first_failure_or, in_thread, outcome_of, within
 
@@ -33,14 +32,18 @@ _RECEIVING_BYTES = 1 << 30  # of all messages together, while they are received
 class _Work:
     """What is logged of one call; `seconds` of the recording were transcribed."""
 
+    protocol: str
     name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
     tenant: str = ""
     admitted: bool = False
     seconds: float = 0.0
 
 
-class Recognize:
-    """Serves calls on the event loop, at most `max_recordings` complete ones at a time."""
+class RecordingCalls:
+    """Serves the calls of all protocols on one event loop.
+
+    At most `max_recordings` complete recordings are in work at a time.
+    """
 
     def __init__(
         self,
@@ -59,11 +62,16 @@ class Recognize:
         self._receiving = Seats(min(settings.max_uploads, at_a_time))
         self._in_work = 0
 
-    async def serve(self, incoming: Incoming, context: Context) -> bytes:
-        """Return the answer of one call. Raises AuricleError if it fails or is refused."""
-        work = _Work()
+    async def serve(
+        self, incoming: Incoming, context: Context, protocol: str, received: Receive
+    ) -> bytes:
+        """Return the answer of one call. Raises AuricleError if it fails or is refused.
+
+        `received` takes the call's message, in a worker thread.
+        """
+        work = _Work(protocol)
         try:
-            answer = await self._answer(work, incoming, context)
+            answer = await self._answer(work, incoming, context, received)
         except asyncio.CancelledError:  # how gRPC says that the client has left
             self._ended(work, incoming, ClientGone.outcome)
             raise
@@ -78,7 +86,9 @@ class Recognize:
         self._ended(work, incoming, "done")
         return answer
 
-    async def _answer(self, work: _Work, incoming: Incoming, context: Context) -> bytes:
+    async def _answer(
+        self, work: _Work, incoming: Incoming, context: Context, received: Receive
+    ) -> bytes:
         client = self._access.client(incoming.metadata, "recordings")
         self._check_room()  # before a client sends what would be refused
         work.tenant = client.tenant
@@ -90,21 +100,27 @@ class Recognize:
                 "recording", session=work.name, tenant=client.tenant
             ) as trace,
         ):
-            transcribing = self._transcribe(work, trace, client, incoming, context)
+            transcribing = self._transcribe(work, trace, client, incoming, context, received)
             return await first_failure_or(
                 asyncio.create_task(transcribing), [asyncio.create_task(outcome_of(over))]
             )
 
     async def _transcribe(
-        self, work: _Work, trace: str, client: Client, incoming: Incoming, context: Context
+        self,
+        work: _Work,
+        trace: str,
+        client: Client,
+        incoming: Incoming,
+        context: Context,
+        received: Receive,
     ) -> bytes:
         async with client.session("recordings"):
             work.admitted = True
-            with closing(await self._received(client, incoming, context)) as sent:
-                self._frontend.check_model(sent.options.model)
+            with closing(await self._received(client, incoming, context, received)) as sent:
+                self._frontend.check_model(sent.model)
                 client.check_size(sent.size, self._settings.max_upload_bytes)
                 self._frontend.metrics.bytes("grpc", sent.size)
-                await warn(context, sent.options.warnings)
+                await warn(context, sent.warnings)
                 recording = Recording(
                     id=work.name,
                     trace=trace,
@@ -112,9 +128,9 @@ class Recognize:
                     name="the audio",
                     tenant=client.tenant,
                     owner=client.counts_as(incoming.host),
-                    language=sent.options.language,
-                    context=sent.options.context,
-                    endpointing=self._endpointing(sent.options.silence_ms),
+                    language=sent.language,
+                    context=sent.context,
+                    endpointing=self._endpointing(sent.silence_ms),
                 )
                 self._check_room()
                 self._in_work += 1
@@ -122,9 +138,11 @@ class Recognize:
                     segments = await self._segments(work, recording, client)
                 finally:
                     self._in_work -= 1
-                return Results(sent.request).recording(segments)
+                return sent.answer(segments)
 
-    async def _received(self, client: Client, incoming: Incoming, context: Context) -> Received:
+    async def _received(
+        self, client: Client, incoming: Incoming, context: Context, received: Receive
+    ) -> Received:
         """Return what the client sent, on disk, once there is room to receive it."""
         seat = self._receiving.take(client.counts_as(incoming.host))
         if seat is None:
@@ -181,7 +199,7 @@ class Recognize:
         self._frontend.metrics.recording_ended(outcome)
         if work.admitted:
             with about(tenant=work.tenant):
-                log_ended("recording", work.name, "riva", work.seconds, outcome)
+                log_ended("recording", work.name, work.protocol, work.seconds, outcome)
                 if error is not None and error.told is not None:
                     log.error("recording %s failed: %s", work.name, error)
         elif error is not None:

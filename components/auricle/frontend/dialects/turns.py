@@ -1,4 +1,4 @@
-"""What a client of `/v2/listen` is told of turns, and when. No I/O, no clock.
+"""What a client is told of turns, and when. No I/O, no clock.
 
 Endpointing finds silences before the text of the speech before them is known. What they mean for
 the turn is kept as a mark until that text was told.
@@ -9,19 +9,86 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.deepgram.flux_messages import FluxReplies, Turn
-from auricle.frontend.deepgram.messages import Reply
-from auricle.frontend.deepgram.turn_ends import TurnEnds
+from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial
 
+TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The text of one segment, which was heard in these seconds.
+
+    Unless it is final, only its first `settled` characters will not change.
+    """
+
+    text: str
+    begin: float
+    end: float
+    language: str
+    settled: int = 0
+    is_final: bool = True
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is known of a turn: its number from 0, what was said in it, and in which seconds."""
+
+    index: int
+    spoken: tuple[Spoken, ...]
+    begin: float
+    end: float
+
+    @property
+    def text(self) -> str:
+        """The text of all its segments."""
+        return " ".join(one.text for one in self.spoken)
+
+
+class TurnEnds(Protocol):
+    """After which silences a turn ends."""
+
+    @property
+    def eager_ms(self) -> int | None:
+        """The silence after which a turn may be over; None if nobody is to be told."""
+        ...
+
+    @property
+    def end_ms(self) -> int:
+        """The silence after which it is."""
+        ...
+
+    @property
+    def trigger(self) -> str:
+        """Why a turn ends after `end_ms`, in the protocol's words."""
+        ...
+
+    @property
+    def speech_ends_ms(self) -> int:
+        """The silence after which speech gets its final text: a turn ends with nothing less."""
+        ...
+
+    def confidence(self, silence_ms: float) -> float:
+        """Return how sure one may be after such a silence, from 0 to 1."""
+        ...
+
+
+class TurnReplies(Protocol):
+    """Makes the messages of a session, in the order in which they are sent."""
+
+    def turn(
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
+    ) -> list[Reply]:
+        """Return what is said of what became of a turn; `confidence` is that it is over."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,12 +112,12 @@ class Turns:
     A turn starts with its first words and has those of all segments up to its end.
     """
 
-    def __init__(self, ends: TurnEnds, replies: FluxReplies) -> None:
+    def __init__(self, ends: TurnEnds, replies: TurnReplies) -> None:
         self.ends = ends  # may change at any time
         self._replies = replies
         self._marks: deque[_Mark] = deque()
         self._index = 0
-        self._texts: list[str] = []  # of the turn, final
+        self._finals: list[Spoken] = []  # of the turn
         self._begin: float | None = None  # seconds, of the turn's text
         self._end = 0.0
         self._started = False  # the client was told of the turn
@@ -84,17 +151,18 @@ class Turns:
     def partial(self, event: Partial) -> list[Reply]:
         """The open segment has text that may change."""
         start = event.resume.segment_start / SAMPLE_RATE
-        text = self._text((event.committed + event.partial).strip())
-        return self._begun(text, start, event.audio_ms / 1000) or self._updated(text)
+        spoken = _open(event, start)
+        said = [*self._finals, *([spoken] if spoken.text else [])]
+        return self._begun(said, start, spoken.end) or self._updated(said)
 
     def final(self, event: Final) -> list[Reply]:
         """A segment has its final text."""
         self._text_until = event.resume.segment_start
+        start, end = event.start_ms / 1000, event.end_ms / 1000
         if event.text:
-            self._texts.append(event.text)
-        text = self._text()
-        told = self._begun(text, event.start_ms / 1000, event.end_ms / 1000) + self._due()
-        return told or self._updated(text)  # a change says all that an update says
+            self._finals.append(Spoken(event.text, start, end, event.language))
+        told = self._begun(self._finals, start, end) + self._due()
+        return told or self._updated(self._finals)  # a change says all that an update says
 
     def closed(self) -> list[Reply]:
         """There is no more audio, and all text was told: whatever is open ends."""
@@ -137,23 +205,23 @@ class Turns:
         if not self._eager:
             return []
         self._eager = False
-        return [self._replies.turn_info("TurnResumed", self._turn(self._text()))]
+        return self._replies.turn("TurnResumed", self._turn(self._finals))
 
     # ── text ────────────────────────────────────────────────────────────────
 
-    def _begun(self, text: str, start: float, end: float) -> list[Reply]:
-        """The turn has this text now; tell the client if it is its first."""
-        if not text:
+    def _begun(self, said: Sequence[Spoken], start: float, end: float) -> list[Reply]:
+        """This was said in the turn so far; tell the client if it is the first of it."""
+        if not said:
             return []
         self._begin = start if self._begin is None else self._begin
         self._end = end
         if self._started:
             return []
         self._started = True
-        return [self._replies.turn_info("StartOfTurn", self._turn(text))]
+        return self._replies.turn("StartOfTurn", self._turn(said))
 
-    def _updated(self, text: str) -> list[Reply]:
-        return [self._replies.turn_info("Update", self._turn(text))] if text else []
+    def _updated(self, said: Sequence[Spoken]) -> list[Reply]:
+        return self._replies.turn("Update", self._turn(said)) if said else []
 
     def _due(self) -> list[Reply]:
         """Tell what the marks mean whose text was told."""
@@ -164,10 +232,10 @@ class Turns:
             if mark.end - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
                 break
             self._marks.popleft()
-            if mark.kind == "eager" and self._started and (text := self._text()):
+            if mark.kind == "eager" and self._started and self._finals:
                 self._eager = True
-                turn = self._turn(text)
-                told.append(self._replies.turn_info("EagerEndOfTurn", turn, mark.confidence))
+                turn = self._turn(self._finals)
+                told += self._replies.turn("EagerEndOfTurn", turn, mark.confidence)
             elif mark.kind == "end":
                 told += self._ended(mark)
         return told
@@ -175,17 +243,21 @@ class Turns:
     def _ended(self, mark: _Mark) -> list[Reply]:
         if not self._started:
             return []
-        turn = self._turn(self._text())
+        turn = self._turn(self._finals)
         self._index += 1
-        self._texts, self._begin = [], None
+        self._finals, self._begin = [], None
         self._started = self._eager = False
-        return [self._replies.turn_info("EndOfTurn", turn, mark.confidence, mark.trigger)]
+        return self._replies.turn("EndOfTurn", turn, mark.confidence, mark.trigger)
 
-    def _text(self, partial: str = "") -> str:
-        return " ".join([*self._texts, *([partial] if partial else [])])
+    def _turn(self, said: Sequence[Spoken]) -> Turn:
+        return Turn(self._index, tuple(said), self._begin or 0.0, self._end)
 
-    def _turn(self, text: str) -> Turn:
-        return Turn(self._index, text, self._begin or 0.0, self._end)
+
+def _open(event: Partial, start: float) -> Spoken:
+    """Return what is known of the open segment, which began at `start` seconds."""
+    text = (event.committed + event.partial).strip()
+    settled = min(len(text), len(event.committed.lstrip()))
+    return Spoken(text, start, event.audio_ms / 1000, event.language, settled, is_final=False)
 
 
 def _samples(milliseconds: int) -> int:

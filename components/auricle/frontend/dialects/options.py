@@ -1,0 +1,24 @@
+"""What the options of every dialect say of the audio and its text. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioOptions:
+    """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
+
+    `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
+    `silence_ms` the server's endpointing applies. `warnings` are sentences on what has no effect.
+    """
+
+    encoding: str
+    sample_rate: int
+    channels: int = 1
+    model: str | None = None
+    language: str | None = None
+    context: str = ""
+    partials: bool = False
+    silence_ms: int | None = None
+    warnings: tuple[str, ...] = ()

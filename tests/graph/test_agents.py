@@ -1,0 +1,135 @@
+"""Agent frameworks' own packages, unmodified, over a recorded conversation on the real graph.
+
+They run in an environment of their own (`make agents-env`), all at once: they speak in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jiwer
+import pytest
+import soundfile
+
+from tests import recordings
+from tests.proxy import Proxy, proxied
+from tests.server import ROOT, Server, frontend_beside
+
+pytestmark = pytest.mark.end_to_end
+PYTHON = ROOT / ".venv-agents/bin/python"
+LIVEKIT = ("openai", "openai_live", "deepgram", "flux")
+PIPECAT = ("openai", "openai_server_vad", "deepgram")
+SAID = ("hello", "station")
+SECONDS = 180.0
+FINALS = ("final_transcript", "TranscriptionFrame")
+INTERIMS = ("interim_transcript", "InterimTranscriptionFrame")
+Told = list[tuple[str, str]]  # kind and text of each event
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> Iterator[str]:
+    """A frontend that serves the models' names which the frameworks ask for by default."""
+    names = "--Frontend.model_aliases=[nova-3,nova-3-general,flux-general-en]"
+    with frontend_beside(server, "--Frontend.model_presets=[openai]", names) as frontend:
+        yield frontend.url
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The conversation: two recordings, as WAV files."""
+    folder = tmp_path_factory.mktemp("agents")
+    for name in SAID:
+        samples, rate = soundfile.read(recordings.path(name), dtype="int16")
+        soundfile.write(folder / f"{name}.wav", samples, rate)
+    return [folder / f"{name}.wav" for name in SAID]
+
+
+@pytest.fixture(scope="module")
+def heard(url: str, spoken: list[Path]) -> dict[str, Told]:
+    """What every plug-in told its agent."""
+    return asyncio.run(_all_heard(url, spoken))
+
+
+async def _all_heard(url: str, spoken: list[Path]) -> dict[str, Told]:
+    ways = [*(("livekit", way) for way in LIVEKIT), *(("pipecat", way) for way in PIPECAT)]
+    told = await asyncio.gather(*(_hears(*way, url, spoken) for way in ways))
+    return {f"{framework} {way}": one for (framework, way), one in zip(ways, told, strict=True)}
+
+
+async def _hears(
+    framework: str,
+    way: str,
+    url: str,
+    spoken: list[Path],
+    on_final: Callable[[], None] | None = None,
+) -> Told:
+    """Run a framework over the recordings; `on_final` is called after the first final text."""
+    assert PYTHON.exists(), "run: make agents-env"
+    script = ROOT / f"tests/agents/{framework}_hears.py"
+    process = await asyncio.create_subprocess_exec(
+        *(str(PYTHON), str(script), way, url, *map(str, spoken)), stdout=PIPE, stderr=DEVNULL
+    )
+    told: Told = []
+    try:
+        async with asyncio.timeout(SECONDS):
+            assert process.stdout is not None
+            async for line in process.stdout:
+                event = json.loads(line)
+                told.append((event["type"], event["text"]))
+                if on_final is not None and event["type"] in FINALS:
+                    on_final()
+                    on_final = None
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return told
+
+
+def texts(told: Told, kinds: tuple[str, ...] = FINALS) -> list[str]:
+    return [text for kind, text in told if kind in kinds]
+
+
+@pytest.mark.parametrize("way", [f"livekit {way}" for way in LIVEKIT])
+def test_livekits_agents_hear_turns(heard: dict[str, Told], way: str) -> None:
+    told = heard[way]
+    kinds = [kind for kind, _ in told]
+    assert jiwer.wer(" ".join(map(recordings.words, SAID)), " ".join(texts(told))) <= 0.2
+    # A start of speech is what interrupts an agent that speaks.
+    assert kinds.count("start_of_speech") == kinds.count("end_of_speech") >= len(SAID)
+    assert kinds.index("start_of_speech") < kinds.index("interim_transcript")
+    assert kinds.index("interim_transcript") < kinds.index("final_transcript")
+
+
+@pytest.mark.parametrize("way", [f"pipecat {way}" for way in PIPECAT])
+def test_pipecats_pipelines_hear_turns(heard: dict[str, Told], way: str) -> None:
+    told = heard[way]
+    kinds = [kind for kind, _ in told]
+    assert jiwer.wer(" ".join(map(recordings.words, SAID)), " ".join(texts(told))) <= 0.2
+    assert kinds.index("InterimTranscriptionFrame") < kinds.index("TranscriptionFrame")
+    assert "ErrorFrame" not in kinds
+    if way.endswith("server_vad"):
+        begun = kinds.count("ProposedUserStartedSpeakingFrame")
+        assert begun == kinds.count("ProposedUserStoppedSpeakingFrame") >= len(SAID)
+
+
+@pytest.mark.parametrize(
+    ("framework", "way"), [("livekit", "openai"), ("livekit", "deepgram"), ("pipecat", "openai")]
+)
+async def test_an_agent_whose_connection_is_cut_hears_the_next_turn(
+    url: str, spoken: list[Path], framework: str, way: str
+) -> None:
+    async with proxied(url) as proxy:
+        told = await _hears(framework, way, proxy.url, spoken, on_final=proxy.cut)
+    assert _connected_again(proxy)
+    assert texts(told)[0] == recordings.words("hello")
+    assert texts(told)[-1].endswith("friday")
+
+
+def _connected_again(proxy: Proxy) -> bool:
+    return proxy.connections > 1

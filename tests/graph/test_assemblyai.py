@@ -1,0 +1,127 @@
+"""AssemblyAI's streaming protocol on the real graph, with the official client, unmodified."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stdout
+from typing import Any
+
+import pytest
+
+from auricle.client.stream import stream_file
+from tests import recordings
+from tests.graph.test_deepgram import PACKET, pcm
+from tests.server import ROOT, Server
+
+streaming = pytest.importorskip("assemblyai.streaming.v3", reason="run make setup-dev")
+
+pytestmark = pytest.mark.end_to_end
+EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+SECONDS = 120.0
+EVENTS = streaming.RealTimeEvents
+
+
+class Listener:
+    """An official client, and what it was told."""
+
+    def __init__(self, server: Server) -> None:
+        options = streaming.RealTimeTranscriberOptions(
+            api_host=server.url.replace("http", "ws"),
+            api_key="any",  # the graph has no keys
+            connect_timeout=SECONDS,
+            terminate_timeout=SECONDS,
+        )
+        self.client = streaming.AsyncRealTimeTranscriber(options)
+        self.told: list[Any] = []
+        self._news = asyncio.Event()
+        for event in EVENTS:
+            self.client.on(event, self._hear)
+
+    def _hear(self, _client: object, event: Any) -> None:
+        self.told.append(event)
+        self._news.set()
+
+    async def send(self, audio: bytes) -> None:
+        for start in range(0, len(audio), PACKET):
+            await self.client.stream(audio[start : start + PACKET])
+
+    async def ended(self) -> None:
+        """Wait until a turn has ended."""
+        async with asyncio.timeout(SECONDS):
+            while not any(turn.end_of_turn for turn in self.turns):
+                self._news.clear()
+                await self._news.wait()
+
+    @property
+    def turns(self) -> list[Any]:
+        return [event for event in self.told if isinstance(event, streaming.TurnEvent)]
+
+
+@asynccontextmanager
+async def connected(server: Server, **options: Any) -> AsyncIterator[Listener]:
+    listener = Listener(server)
+    given: dict[str, Any] = {"sample_rate": 16_000} | options
+    await listener.client.connect(streaming.RealTimeParameters(**given))
+    try:
+        yield listener
+    finally:
+        await listener.client.disconnect(terminate=True)
+
+
+async def own_words(server: Server, name: str) -> str:
+    samples = recordings.samples(name)
+    events = [event async for event in stream_file(server.url, samples, live=False)]
+    return str(events[-1]["text"])
+
+
+async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
+    """Two recordings with a silence between them; then the client ends a turn itself."""
+    own = [await own_words(server, name) for name in ("hello", "station")]
+    audio = pcm("hello", silence_seconds=4.0) + pcm("station")
+    async with connected(server, format_turns=True, min_turn_silence=700) as listener:
+        await listener.send(audio)
+        await listener.ended()
+        await listener.client.force_endpoint()
+        await listener.client.set_params(
+            streaming.RealTimeSessionParameters(min_turn_silence=900, keyterms_prompt=["Ada"])
+        )
+    told = listener.told
+    assert isinstance(told[0], streaming.BeginEvent)
+    assert isinstance(told[-1], streaming.TerminationEvent)
+    assert told[-1].audio_duration_seconds == round(len(audio) / 32_000)
+    (warning,) = [event for event in told if isinstance(event, streaming.WarningEvent)]
+    assert warning.warning.startswith("keyterms_prompt cannot change within a session")
+    ends = [turn for turn in listener.turns if turn.end_of_turn]
+    assert " ".join(turn.transcript for turn in ends) == " ".join(own)
+    assert [turn.turn_order for turn in ends] == list(range(len(ends)))
+    assert all(turn.turn_is_formatted for turn in ends)
+    for turn in listener.turns:
+        assert " ".join(word.text for word in turn.words) == turn.transcript
+        assert [w.start for w in turn.words] == sorted(w.start for w in turn.words)
+    assert any(not turn.end_of_turn for turn in listener.turns)
+    started = [event for event in told if isinstance(event, streaming.SpeechStartedEvent)]
+    assert len(started) == len(ends)
+
+
+async def test_what_cannot_be_served_is_refused_at_the_handshake(server: Server) -> None:
+    for options, status in (({"redact_pii": True}, 400), ({"speech_model": "u3-rt-pro"}, 404)):
+        listener = Listener(server)
+        given = streaming.RealTimeParameters(sample_rate=16_000, **options)
+        async with asyncio.timeout(SECONDS):
+            await listener.client.connect(given)
+        (error,) = listener.told
+        assert error.code == status
+
+
+async def test_the_example_in_the_docs_prints_the_words(server: Server) -> None:
+    (example,) = EXAMPLE.findall((ROOT / "docs/assemblyai.md").read_text())
+    names = {name: getattr(streaming, name) for name in streaming.__all__}
+    names |= {"host": server.url.replace("http", "ws"), "pcm": pcm("hello")}
+    printed = io.StringIO()
+    async with asyncio.timeout(SECONDS):
+        with redirect_stdout(printed):
+            await asyncio.to_thread(exec, example, names)
+    assert " ".join(printed.getvalue().split()) == await own_words(server, "hello")

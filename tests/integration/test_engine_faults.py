@@ -1,0 +1,130 @@
+"""vLLM's own process on a device that fails: it says why, and ends. Errors are injected."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import psutil
+import pytest
+from vllm.config.compilation import CompilationMode, CUDAGraphMode
+from vllm.utils.import_utils import resolve_obj_by_qualname
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.keys import tenant_mark
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.errors import ProcessFailed, WorkerUnavailable
+from auricle.pd_worker.vllm import arguments
+from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
+from auricle.pd_worker.vllm.options import Passes
+from auricle.pd_worker.vllm.placed import PlacedWindow
+from tests.integration import faulty_worker
+from tests.integration.faulty_worker import FAILS, FailingDevice, FullDevice
+from tests.server import ROOT
+
+pytestmark = pytest.mark.integration
+MODEL = ROOT / "models/demo"
+TENANT = "test"
+# vLLM gives an engine that has failed five seconds to tidy up.
+TIDY_SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def prompt() -> PromptFormat:
+    return PromptFormat(open_checkpoint(MODEL))
+
+
+@pytest.fixture
+def slab() -> Iterator[HostSlab]:
+    geometry = open_checkpoint(MODEL).geometry
+    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
+    made = HostSlab.create_shared(layout, 4)
+    yield made
+    made.unlink()
+
+
+@asynccontextmanager
+async def engine_on(
+    device: type, slab: HostSlab, prompt: PromptFormat, patch: pytest.MonkeyPatch
+) -> AsyncIterator[Engine]:
+    """An engine without drafts."""
+    patch.setattr(arguments, "WORKER", f"{faulty_worker.__name__}.{device.__name__}")
+    options = EngineOptions(
+        model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
+        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, kv_blocks=64,
+    )  # fmt: skip
+    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def decode(engine: Engine, slab: HostSlab, prompt: PromptFormat, name: str) -> Decoded:
+    """Decode a window of zeros."""
+    key, length = uuid.uuid4().hex + tenant_mark(TENANT), slab.layout.max_length
+    slab.write(0, key, 1, np.zeros(slab.layout.payload_bytes(length), np.uint8))
+    return await engine.generate(
+        name, prompt.head(""), [PlacedWindow(key, 0, 1, length)], prompt.tail(None),
+        prompt.stop_tokens, 8, priority=1, tenant=TENANT, draft=(5, 6, 7), logprobs=True,
+    )  # fmt: skip
+
+
+async def test_memory_that_runs_out_while_vllm_loads_is_one_sentence(
+    slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ProcessFailed) as failed:
+        async with engine_on(FullDevice, slab, prompt, monkeypatch):
+            pass
+    assert str(failed.value) == (
+        "vLLM cannot start: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+        "capacity of 79.11 GiB of which 1.50 GiB is free."
+    )
+
+
+async def test_an_engine_whose_device_fails_for_good_ends_at_once(
+    slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with engine_on(FailingDevice, slab, prompt, monkeypatch) as engine:
+        before = await decode(engine, slab, prompt, "works")
+        # A draft is of no use here, and does no harm.
+        assert before.steps == len(before.tokens) == len(before.logprobs)
+        children = psutil.Process().children(recursive=True)
+        (process,) = [child for child in children if "EngineCore" in child.name()]
+        async with asyncio.timeout(TIDY_SECONDS):
+            with pytest.raises(WorkerUnavailable):
+                await decode(engine, slab, prompt, FAILS)
+            await asyncio.to_thread(process.wait, TIDY_SECONDS)
+        with pytest.raises(ProcessFailed, match="has ended"):
+            await engine.answers()
+
+
+def test_each_of_vllms_ways_to_schedule_has_its_scheduler() -> None:
+    for ahead in (False, True):
+        given = arguments.of_passes(Passes(async_scheduling=ahead), enforce_eager=True)
+        assert given["async_scheduling"] is ahead
+        scheduler = resolve_obj_by_qualname(given["scheduler_cls"])
+        assert issubclass(scheduler, AsyncScheduler) is ahead
+
+
+def test_passes_are_told_in_vllms_words() -> None:
+    eager = arguments.of_passes(Passes(max_batched_tokens=4096), enforce_eager=True)
+    assert eager["max_num_batched_tokens"] == 4096
+    assert "compilation_config" not in eager
+    graphs = arguments.compilation(Passes(cudagraph_mode="full", max_capture_size=512))
+    assert (graphs.mode, graphs.cudagraph_mode) == (CompilationMode.NONE, CUDAGraphMode.FULL)
+    assert graphs.max_cudagraph_capture_size == 512
+    compiled = Passes(
+        compilation_mode="vllm_compile", cudagraph_mode="full_and_piecewise", capture_sizes=(8, 64)
+    )
+    pieces = arguments.compilation(compiled)
+    assert pieces.mode == CompilationMode.VLLM_COMPILE
+    assert pieces.cudagraph_mode == CUDAGraphMode.FULL_AND_PIECEWISE
+    assert pieces.cudagraph_capture_sizes == [8, 64]
+    assert pieces.max_cudagraph_capture_size is None

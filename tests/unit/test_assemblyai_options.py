@@ -1,0 +1,160 @@
+"""Options of `/v3/ws`: what changes the text is honoured or refused, the rest is taken."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from auricle.errors import BadRequest
+from auricle.frontend.assemblyai.options import StreamingOptions, parse_options
+from auricle.frontend.assemblyai.silences import TurnSilences
+from auricle.frontend.model_presets import served_names
+from auricle.settings import FrontendSettings
+
+pytestmark = pytest.mark.unit
+# What livekit-plugins-assemblyai 1.8.9 and pipecat-ai 1.14.0 send by default (November 2026).
+LIVEKIT = {
+    "sample_rate": "16000",
+    "encoding": "pcm_s16le",
+    "speech_model": "universal-streaming-english",
+    "language_detection": "false",
+}
+PIPECAT = {
+    "sample_rate": "16000",
+    "encoding": "pcm_s16le",
+    "min_turn_silence": "100",
+    "max_turn_silence": "100",
+    "speech_model": "universal-3-6-pro",
+}
+
+
+def parsed(**options: object) -> StreamingOptions:
+    return parse_options(urlencode({"sample_rate": "16000", **options}), 500)
+
+
+def test_options_are_taken() -> None:
+    options = parsed(
+        encoding="pcm_mulaw",
+        language_code="en-US",
+        language_detection="True",
+        prompt="A lecture.",
+        keyterms_prompt=json.dumps(["Ada", "Babbage"]),
+        inactivity_timeout="30",
+    )
+    assert (options.encoding, options.sample_rate, options.language) == ("pcm_mulaw", 16_000, "en")
+    assert options.context == "A lecture. Ada, Babbage"
+    assert (options.tells_language, options.idle_seconds, options.partials) == (True, 30, True)
+    assert options.warnings == ()
+
+
+@pytest.mark.parametrize("given", [LIVEKIT, PIPECAT])
+def test_what_frameworks_send_is_taken(given: dict[str, str]) -> None:
+    options = parse_options(urlencode(given), 500)
+    assert options.warnings == ()
+    assert options.model in served_names(FrontendSettings(model_presets=("assemblyai",)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"encoding": "opus"}, "encoding 'opus' cannot be used: it must be 'pcm_s16le' or"),
+        ({"sample_rate": "100"}, "sample_rate '100' cannot be used: it must be at least 4000"),
+        ({"end_of_turn_confidence_threshold": "2"}, "it must be at most 1"),
+        ({"end_of_turn_confidence_threshold": "nan"}, "it must be a number"),
+        ({"max_turn_silence": "10001"}, "max_turn_silence '10001' .* must be at most 10000"),
+        ({"min_turn_silence": "-1"}, "min_turn_silence '-1' .* must be at least 0"),
+        ({"min_turn_silence": "9", "max_turn_silence": "8"}, r"min_turn_silence \(9\) is above"),
+        ({"format_turns": "perhaps"}, "format_turns 'perhaps' .* must be true or false"),
+        ({"inactivity_timeout": "1"}, "inactivity_timeout '1' .* must be at least 5"),
+        ({"keyterms_prompt": "Ada"}, "keyterms_prompt 'Ada' cannot be used: it must be a JSON"),
+        ({"keyterms_prompt": "[1]"}, "it must be a JSON list"),
+        ({"keyterms_prompt": "[" * 600}, "it must be a JSON list"),
+        ({"language_code": "x" * 33}, "language_code has 33 characters, at most 32"),
+        ({"filter_profanity": "true"}, "filter_profanity is not supported: the model writes"),
+        ({"redact_pii": "true"}, "redact_pii is not supported: the model writes what is said"),
+        ({"webhook_url": "https://x"}, "results are sent on the connection"),
+        ({"channels": "2"}, "channels is not supported; supported: encoding, .*sample_rate"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(options: dict[str, str], said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        parsed(**options)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("", "sample_rate is missing"), ("sample_rate=1&sample_rate=2", "was given 2 times")],
+)
+def test_the_sample_rate_is_given_once(query: str, said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        parse_options(query, 500)
+
+
+def test_what_has_no_effect_is_named() -> None:
+    options = parsed(
+        vad_threshold="0.4",
+        domain="medical-v1",
+        speaker_labels="false",
+        filter_profanity="False",
+        format_turns="false",
+        max_turn_silence="50",
+        language_codes=json.dumps(["en", "es"]),
+    )
+    assert [warning.split(" ")[0] for warning in options.warnings] == [
+        *("max_turn_silence=50", "format_turns=false", "language_codes"),
+        *("vad_threshold", "domain"),
+    ]
+    assert options.language is None
+
+
+@pytest.mark.parametrize(
+    ("given", "end_ms", "speech_ends_ms"),
+    [
+        ({}, 500, 500),
+        ({"min_turn_silence": 800}, 800, 500),
+        ({"max_turn_silence": 300}, 300, 300),
+        ({"min_turn_silence": 100, "max_turn_silence": 100}, 100, 100),
+        ({"max_turn_silence": 0}, 100, 100),
+        ({"end_of_turn_confidence_threshold": 0}, 100, 100),
+        ({"end_of_turn_confidence_threshold": 0.5}, 750, 500),
+        ({"end_of_turn_confidence_threshold": 0.9}, 1_280, 500),
+        ({"end_of_turn_confidence_threshold": 1, "max_turn_silence": 5_000}, 5_000, 500),
+        ({"min_end_of_turn_silence_when_confident": 700}, 700, 500),
+    ],
+)
+def test_a_turn_ends_after_a_silence(
+    given: dict[str, object], end_ms: int, speech_ends_ms: int
+) -> None:
+    options = parsed(**given)
+    assert (options.ends.end_ms, options.silence_ms) == (end_ms, speech_ends_ms)
+
+
+def test_one_may_be_as_sure_as_is_asked_for_after_that_silence() -> None:
+    ends = TurnSilences(500, threshold=0.5)
+    assert (ends.confidence(ends.end_ms), ends.confidence(500)) == (0.5, 0.4)
+
+
+def test_an_update_changes_what_it_names_only() -> None:
+    options = parsed(min_turn_silence="800", format_turns="true")
+    changed = options.updated({"max_turn_silence": 900, "agent_context": "Hello", "prompt": None})
+    assert changed.ends == TurnSilences(500, least_ms=800, most_ms=900)
+    assert changed.turns.format_turns is True
+    assert changed.warnings == ("agent_context has no effect",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"keyterms_prompt": ["Ada"]}, "keyterms_prompt cannot change within a session"),
+        ({"filter_profanity": True}, "filter_profanity is not supported"),
+        ({"max_turn_silence": 700}, r"min_turn_silence \(800\) is above max_turn_silence \(700\)"),
+        ({"max_turn_silence": "soon"}, "max_turn_silence 'soon' cannot be used"),
+        ({"nonsense": 1}, "nonsense is not supported; supported: end_of_turn_confidence_threshold"),
+    ],
+)
+def test_what_cannot_change_is_refused_by_name(changes: dict[str, object], said: str) -> None:
+    options = parsed(min_turn_silence="800")
+    with pytest.raises(BadRequest, match=said):
+        options.updated(changes)
