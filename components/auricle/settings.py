@@ -6,13 +6,14 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from auricle.device_settings import DeviceSettings, within_devices, without_drafts
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.recording_settings import RecordingSettings
 from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS, PoolLimits, within_one_launcher
+from auricle.slab_settings import EncoderDeviceSettings, SlabSettings
 
 Seconds = float
 # Bounds of what a client may request and of an operator's defaults.
@@ -21,7 +22,7 @@ MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
 
 
-class CommonSettings(BaseModel):
+class CommonSettings(SlabSettings):
     """Section `Common`: settings of all components."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -216,7 +217,7 @@ class ProcessorSettings(CommonSettings):
     )
 
 
-class EncodeWorkerSettings(CommonSettings):
+class EncodeWorkerSettings(EncoderDeviceSettings, CommonSettings):
     """Section `EncodeWorker`."""
 
     slots: int = Field(256, ge=2, description="slots of the slab, one window each")
@@ -226,7 +227,6 @@ class EncodeWorkerSettings(CommonSettings):
     max_batch_windows: int = Field(8, ge=1)
     max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
     lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
-    device: str = Field("cpu", description="torch device of the encoder")
     cuda_graphs: bool = Field(
         True, description="on a GPU, record the encoder's passes at start; a CPU has none"
     )

@@ -16,7 +16,6 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import KEY_BYTES
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import BadRequest
 from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
@@ -24,6 +23,7 @@ from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
 from tests.server import ROOT
+from tests.slabs import content, slab_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 MODEL = ROOT / "models/demo"
@@ -73,7 +73,7 @@ async def bench() -> AsyncIterator[Bench]:
     geometry = checkpoint.geometry
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
-    slab = HostSlab.create_shared(layout, 64)
+    slab = slab_in("device", layout, 64)  # the graphs of other tests have slabs in host memory
     prompt = PromptFormat(checkpoint)
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
@@ -96,7 +96,7 @@ async def bench() -> AsyncIterator[Bench]:
             slot += 1
         windows[name] = tuple(placed)
     first = windows["kitchen"][0]
-    payload = slab.payload(first.slot, first.length).copy()
+    payload = content(slab, first.slot, first.length)
     copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
     slab.write(slot, copy.key, 1, payload)
     windows["twice"], windows["copied"] = (first, first), (first, copy)

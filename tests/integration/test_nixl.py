@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 
 from auricle.embeddings.layout import SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import READING, Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.slab import Slab
 from auricle.errors import TransferFailed
 from tests.server import eventually
+from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.integration
 LAYOUT = SlabLayout(width=192, item_bytes=4, max_length=104)
@@ -40,12 +41,12 @@ class Address:
     changing: Place
 
 
-def own_a_slab(pipe: Connection, generation: Synchronized[int]) -> None:
+def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> None:
     """The encode worker's side: a window that stays, and a slot that gets new content all the time.
 
     `generation` is that of the latest content of the slot. Answers `notices` until told to end.
     """
-    slab = HostSlab.private(LAYOUT, 8)
+    slab = slab_in(kind, LAYOUT, 8)
     notices: list[bytes] = []
     endpoint = NixlEndpoint(f"owner-{os.getpid()}", slab.regions, notices.append, lambda: True)
     metadata = endpoint.start()
@@ -62,14 +63,18 @@ def own_a_slab(pipe: Connection, generation: Synchronized[int]) -> None:
     endpoint.close()
 
 
-def rewrite(slab: HostSlab, generation: Synchronized[int], over: threading.Event) -> None:
+def rewrite(slab: Slab, generation: Synchronized[int], over: threading.Event) -> None:
     """Give a slot ever new content, all bytes of which are alike; half of the time it is torn."""
     half, pauses = 52 * LAYOUT.row_bytes, np.random.default_rng(1)
     for number in itertools.count(1):
         slab.invalidate(CHANGING)
-        slab.payload(CHANGING, 104)[:half] = number % 251
+        torn = content(slab, CHANGING, 104)
+        torn[:half] = number % 251
+        slab.fill(CHANGING, torn)
         time.sleep(pauses.uniform(0, 0.003))
-        slab.payload(CHANGING, 104)[half:] = number % 251
+        torn[half:] = number % 251
+        slab.fill(CHANGING, torn)
+        slab.settle()
         slab.seal(CHANGING, KEY, number, 104)
         generation.value = number
         if over.wait(pauses.uniform(0, 0.006)):
@@ -80,7 +85,7 @@ def rewrite(slab: HostSlab, generation: Synchronized[int], over: threading.Event
 class Bench:
     """A reader in this process and an owner in another."""
 
-    slab: HostSlab
+    slab: Slab
     endpoint: NixlEndpoint
     address: Address
     owner: BaseProcess
@@ -118,13 +123,14 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    kind = getattr(request, "param", "host")
     processes = multiprocessing.get_context("spawn")
     mine, theirs = multiprocessing.Pipe()
     generation: Synchronized[int] = processes.Value("Q", 0)
-    owner = processes.Process(target=own_a_slab, args=(theirs, generation))
+    owner = processes.Process(target=own_a_slab, args=(theirs, generation, kind))
     owner.start()
-    slab = HostSlab.private(LAYOUT, 4)
+    slab = slab_in(kind, LAYOUT, 4)
     endpoint = NixlEndpoint(f"reader-{os.getpid()}", slab.regions)
     endpoint.start()
     try:
@@ -139,15 +145,17 @@ def bench() -> Iterator[Bench]:
             owner.kill()
 
 
+@pytest.mark.parametrize("bench", KINDS, indirect=True)
 async def test_a_window_arrives_whole_and_its_owner_is_told_once(bench: Bench) -> None:
     for _ in range(20):
-        bench.slab.payload(1, 104)[:] = 0
+        bench.slab.fill(1, np.zeros(104 * LAYOUT.row_bytes, np.uint8))
         await bench.read()
         bench.verify()
     await eventually(lambda: bench.notices() == [b"41,42"] * 20, seconds=60)
     assert READING not in bench.notices()
 
 
+@pytest.mark.parametrize("bench", KINDS, indirect=True)
 async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
     bench: Bench,
 ) -> None:
@@ -158,7 +166,7 @@ async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
             expected = bench.generation.value
             await bench.read(bench.address.changing)
             if bench.slab.mismatch(1, KEY, expected, 104) is None:
-                assert set(bench.slab.payload(1, 104).tolist()) == {expected % 251}
+                assert set(content(bench.slab, 1, 104).tolist()) == {expected % 251}
                 whole += 1
             else:
                 refused += 1

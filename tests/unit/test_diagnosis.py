@@ -239,6 +239,18 @@ def test_only_what_machine_and_environment_leave_possible_is_said(
     assert possible(allowed, devices, rdma) == kinds
 
 
+@pytest.mark.parametrize(
+    ("allowed", "may"),
+    [("", True), ("all", True), ("rc,cuda_copy,cuda_ipc", True), ("tcp,cuda", True), ("^tcp", True),
+     ("tcp,cuda_copy", False), ("^cuda_ipc", False)],
+)  # fmt: skip
+def test_cuda_ipc_is_possible_for_embeddings_on_a_gpu_unless_forbidden(
+    allowed: str, may: bool
+) -> None:
+    assert ("CUDA IPC" in possible(allowed, "", [], on_device=True)) is may
+    assert "CUDA IPC" not in possible(allowed, "", [])
+
+
 async def test_only_a_key_for_operations_may_ask() -> None:
     (client, its), (operator, theirs) = new_key("acme"), new_key("ops", scopes=["operations"])
     front = Front([its, theirs])

@@ -16,13 +16,14 @@ from prometheus_client import CollectorRegistry
 from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import SlabLayout
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.slab import Slab
 from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.errors import (
+    AuricleError,
     BadRequest,
     FeaturesMissing,
     Overloaded,
@@ -33,6 +34,7 @@ from auricle.messages import BlockFeatures, EncodeRequest, SpoiledSlot, WindowFe
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
 from tests.server import ROOT
+from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 CHECKPOINT = open_checkpoint(ROOT / "models/demo")
@@ -49,18 +51,18 @@ FIRST, SECOND, THIRD = key("aa"), key("bb"), key("cc")
 @dataclass
 class Running:
     worker: EncodeWorker
-    slab: HostSlab
+    slab: Slab
     loop: asyncio.Task[None]
     store: EmbeddingStore
 
     def embeddings(self, ref: WindowRef) -> np.ndarray:
-        return self.slab.payload(ref.slot, ref.length).view(np.float32).copy()
+        return content(self.slab, ref.slot, ref.length).view(np.float32)
 
 
-@pytest.fixture
-async def running() -> AsyncIterator[Running]:
+@pytest.fixture(params=KINDS)
+async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     layout = SlabLayout(GEOMETRY.hidden_size, 4, GEOMETRY.window_embeddings)
-    slab = HostSlab.private(layout, 8)
+    slab = slab_in(request.param, layout, 8)
     store = EmbeddingStore(slab, 60.0)
     worker = EncodeWorker(
         EncodeWorkerSettings(),
@@ -180,12 +182,30 @@ async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Run
     np.testing.assert_array_equal(running.embeddings(again), expected)
 
 
+async def test_values_that_are_not_finite_are_never_stored(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = running.worker._encoder
+    attend = encoder.attend
+
+    def broken_once(windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        monkeypatch.setattr(encoder, "attend", attend)
+        return [torch.full_like(one, float("nan")) for one in attend(windows)]
+
+    monkeypatch.setattr(encoder, "attend", broken_once)
+    asked = request("11", block(FIRST, 60, final=False))
+    with pytest.raises(AuricleError, match="not finite"):
+        await running.worker.encode(asked)
+    assert running.store.slots_in_use() == 0
+    assert (await running.worker.encode(asked)).encoded == 1
+
+
 async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -> None:
     """Its header is right, so only the reader knows."""
     asked = request("11", block(FIRST, 60, final=False))
     (right,) = (await running.worker.encode(asked)).windows
     expected = running.embeddings(right)
-    running.slab.payload(right.slot, right.length)[5] ^= 1
+    running.slab.fill(right.slot, np.zeros_like(expected).view(np.uint8).reshape(-1))
     (cached,) = (await running.worker.encode(asked)).windows
     assert cached.slot == right.slot
     of_another = SpoiledSlot("another agent", right.slot, right.generation)

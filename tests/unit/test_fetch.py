@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import PendingRead, ReadRequest
 from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
 from auricle.pd_worker.fetch import WindowFetcher
+from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
@@ -26,8 +28,7 @@ class CopyEndpoint:
     `between` is called after each step of a read, and may change what the next one finds.
     """
 
-    def __init__(self, remote: HostSlab, local: HostSlab) -> None:
-        self.remote, self.local = remote, local
+    def __init__(self) -> None:
         self.requests: list[ReadRequest] = []
         self.notices: list[tuple[str, bytes]] = []
         self.fail: str | None = None
@@ -54,11 +55,7 @@ class CopyEndpoint:
     def finish(self, read: PendingRead) -> None:
         for step in read.request.steps:
             for source, target in zip(step.remote, step.local, strict=True):
-                at = target.address - self.local._memory.ctypes.data
-                start = source.address - self.remote._memory.ctypes.data
-                self.local._memory[at : at + target.size] = self.remote._memory[
-                    start : start + source.size
-                ]
+                ctypes.memmove(target.address, source.address, target.size)
             self.between()
         read.ended.set_result(None)
         read.outcome.set_result(None)
@@ -67,10 +64,12 @@ class CopyEndpoint:
 class Bench:
     """A remote slab with windows in it, and a fetcher."""
 
-    def __init__(self, slots: int = 4) -> None:
-        self.remote = HostSlab.private(LAYOUT, 4)
-        self.local = HostSlab.private(LAYOUT, slots)
-        self.endpoint = CopyEndpoint(self.remote, self.local)
+    kind = "host"  # of slabs, if none is named
+
+    def __init__(self, slots: int = 4, remote: str = "", local: str = "") -> None:
+        self.remote = slab_in(remote or self.kind, LAYOUT, 4)
+        self.local = slab_in(local or self.kind, LAYOUT, slots)
+        self.endpoint = CopyEndpoint()
         self.fetcher = WindowFetcher(
             self.local,
             self.endpoint,  # type: ignore[arg-type]
@@ -95,13 +94,23 @@ class Bench:
         return DecodeWindow(key, 3, partial)
 
 
-async def test_windows_of_one_worker_are_read_at_once_and_their_leases_released() -> None:
-    bench = Bench()
+@pytest.fixture(params=KINDS, autouse=True)
+def both_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every test run over slabs in host memory, and over slabs on a device."""
+    monkeypatch.setattr(Bench, "kind", request.param)
+
+
+@pytest.mark.parametrize(("remote", "local"), list(itertools.product(KINDS, repeat=2)))
+async def test_windows_of_one_worker_are_read_at_once_and_their_leases_released(
+    remote: str, local: str
+) -> None:
+    bench = Bench(remote=remote, local=local)
     async with bench.fetcher.pinned([bench.window(A, 0), bench.window(B, 1)]) as fetched:
         assert [w.key for w in fetched.windows] == [A, B]
         assert fetched.bytes_read == 2 * LAYOUT.content_bytes(3)
         for window in fetched.windows:
             bench.local.verify(window.slot, window.key, window.generation, 3)
+            assert list(content(bench.local, window.slot, 3)) == list(range(48))
         assert bench.fetcher.table.pinned == 2
     assert bench.fetcher.table.pinned == 0
     assert [r.notice for r in bench.endpoint.requests] == [b"70,71"]
@@ -158,9 +167,11 @@ async def test_what_is_not_the_window_asked_for_is_refused(
 
 
 async def test_torn_content_is_refused_and_can_be_read_again() -> None:
-    bench = Bench()
+    bench = Bench(remote="host", local="host")  # only there is a checksum
     window = bench.window(A)
-    bench.remote.payload(0, 3)[6] ^= 1
+    torn = content(bench.remote, 0, 3)
+    torn[6] ^= 1
+    bench.remote.fill(0, torn)
     with pytest.raises(WindowsMissing, match="checksum"):
         async with bench.fetcher.pinned([window]):
             pass

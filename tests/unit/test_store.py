@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from auricle.embeddings.layout import Bytes, SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.store import EmbeddingStore, Identity, Reservation
 from auricle.errors import Overloaded
+from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
@@ -20,8 +20,8 @@ NOW, LEASE_SECONDS = 1000.0, 30.0
 class Bench:
     """A store of two slots."""
 
-    def __init__(self) -> None:
-        self.slab = HostSlab.private(LAYOUT, 2)
+    def __init__(self, kind: str) -> None:
+        self.slab = slab_in(kind, LAYOUT, 2)
         self.store = EmbeddingStore(self.slab, LEASE_SECONDS)
 
     def reserve(self, key: str, now: float = NOW, supersedes: str | None = None) -> Reservation:
@@ -40,9 +40,9 @@ def payload(value: int, length: int = 3) -> Bytes:
     return np.full(LAYOUT.payload_bytes(length), value, np.uint8)
 
 
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
+@pytest.fixture(params=KINDS)
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(request.param)
 
 
 def test_a_window_is_found_once_it_is_published(bench: Bench) -> None:
@@ -78,7 +78,7 @@ def test_the_old_header_is_gone_before_the_slot_is_written_again(bench: Bench) -
     again = bench.reserve(C, now=NOW + LEASE_SECONDS)
     assert again.slot.index == ref.slot
     assert not bench.slab.header(ref.slot).any()
-    np.testing.assert_array_equal(bench.slab.payload(ref.slot, 3), payload(1))
+    np.testing.assert_array_equal(content(bench.slab, ref.slot, 3), payload(1))
     bench.store.publish([(again, payload(2))])
     assert bench.slab.mismatch(ref.slot, A, ref.generation, 3) is not None
 

@@ -30,6 +30,7 @@ FLOORS = (
         "recording_settings",
         "door_settings",
         "device_settings",
+        "slab_settings",
     ),
     ("settings", "kubernetes_settings"),
     ("process",),

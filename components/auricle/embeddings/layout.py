@@ -7,7 +7,8 @@ header when these have arrived: a header that still has the expected generation 
 nobody had begun to replace them. Headers are in host memory even where embeddings are not.
 
 Header, 64 bytes, little-endian: magic 4s · version u32 · key 24s · generation
-u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · 8 bytes zero.
+u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · whether there is one u32 · 4 bytes
+zero. Embeddings that were written on a device have no crc32.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import numpy.typing as npt
 
 from auricle.embeddings.keys import KEY_BYTES
 
-_HEADER = struct.Struct(f"<4sI{KEY_BYTES}sQIIII8x")
+_HEADER = struct.Struct(f"<4sI{KEY_BYTES}sQIIIII4x")
 HEADER_BYTES = _HEADER.size
-_MAGIC, _VERSION = b"AURI", 3
+_MAGIC, _VERSION = b"AURI", 4
 _GENERATION_AT = struct.calcsize(f"<4sI{KEY_BYTES}s")
 _ALIGNMENT = 64
 Bytes = npt.NDArray[np.uint8]
@@ -66,14 +67,14 @@ class SlabLayout:
         if rest or not 0 < length <= self.max_length:
             raise ValueError(f"{size} bytes are not 1 to {self.max_length} embeddings")
 
-    def header(self, key: str, generation: int, length: int, checksum: int) -> Bytes:
+    def header(self, key: str, generation: int, length: int, checksum: int | None) -> Bytes:
         """Return the header of a slot. Raises ValueError unless `key` has the size of a key."""
         key_bytes = bytes.fromhex(key)
         if len(key_bytes) != KEY_BYTES:  # struct would pad it, and no reader would find it
             raise ValueError(f"a key of {len(key_bytes)} bytes is not one of {KEY_BYTES}")
         packed = _HEADER.pack(
             _MAGIC, _VERSION, key_bytes, generation,
-            length, self.width, self.item_bytes, checksum,
+            length, self.width, self.item_bytes, checksum or 0, checksum is not None,
         )  # fmt: skip
         return np.frombuffer(packed, np.uint8)
 
@@ -94,10 +95,10 @@ class SlabLayout:
                 return "slot header has {} {}, expected {}".format(name, *shown)
         return None
 
-    def checksum(self, header: Bytes) -> int:
-        """Return the crc32 of the embeddings that the header is of."""
-        checksum: int = _HEADER.unpack(header.tobytes())[-1]
-        return checksum
+    def checksum(self, header: Bytes) -> int | None:
+        """Return the crc32 of the embeddings that the header is of; None if it has none."""
+        checksum, has_one = _HEADER.unpack(header.tobytes())[-2:]
+        return int(checksum) if has_one else None
 
     def restamp(self, header: Bytes, generation: int) -> None:
         """Replace the generation in the header."""

@@ -54,7 +54,7 @@ class NixlEndpoint:
 
     All public methods may be called from any thread. `on_notice` is called in the agent's
     thread with each notification's bytes. `awaiting_notices` is called there too: while it
-    returns True, the thread polls for notifications.
+    returns True, the thread polls for notifications. `enter_thread` is called there first.
     """
 
     def __init__(
@@ -63,11 +63,13 @@ class NixlEndpoint:
         regions: Sequence[Region],
         on_notice: Callable[[bytes], None] | None = None,
         awaiting_notices: Callable[[], bool] = lambda: False,
+        enter_thread: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._regions = tuple(regions)
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
+        self._enter_thread = enter_thread
         self._inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
         self._reader = Reader(self._send)
         self._sending_until = self._serving_until = 0.0
@@ -155,6 +157,7 @@ class NixlEndpoint:
                     settle(item.outcome, TransferFailed(why))
 
     def _open(self) -> None:
+        self._enter_thread()  # NIXL reaches a device's memory through this thread's context
         from nixl_cu12._api import nixl_agent, nixl_agent_config
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))

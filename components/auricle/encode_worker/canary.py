@@ -40,5 +40,10 @@ def encode_silence(encoder: Encoder, geometry: Geometry) -> None:
 
 def check_finite(embeddings: torch.Tensor) -> None:
     """Raise AuricleError unless all values are finite."""
-    if not torch.isfinite(embeddings).all():
+    refuse_unless(bool(torch.isfinite(embeddings).all()))
+
+
+def refuse_unless(finite: bool) -> None:
+    """Raise AuricleError unless all values were found to be finite."""
+    if not finite:
         raise AuricleError("the encoder produced values that are not finite")

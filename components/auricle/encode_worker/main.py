@@ -11,8 +11,8 @@ import torch
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.slabs import new_slab
 from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
 from auricle.encode_worker.cost import EncoderCost
@@ -48,7 +48,9 @@ async def run(settings: EncodeWorkerSettings) -> None:
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
-    slab = HostSlab.private(layout, settings.slots)
+    on_gpu = settings.slab != "host" and encoder.on_gpu
+    device = settings.device if on_gpu else None
+    slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
     store = EmbeddingStore(slab, settings.lease_seconds)
     endpoint = NixlEndpoint(
         # A restarted process is a new agent, so stale metadata cannot address its memory.
@@ -56,6 +58,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         slab.regions,
         on_notice=store.release,
         awaiting_notices=lambda: store.open_leases() > 0,
+        enter_thread=slab.enter_thread,
     )
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
@@ -76,11 +79,12 @@ async def run(settings: EncodeWorkerSettings) -> None:
     try:
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
+        moves = transfers(endpoint.backends, on_device=slab.on_device)
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
         runtime.description.parts = lambda: Parts(
             model=model,
             slab=SlabState(store.slots(), store.slots_in_use(), store.slots_leased()),
-            transfers=transfers(endpoint.backends),
+            transfers=moves,
         )
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(endpoint.watch(), "NIXL")

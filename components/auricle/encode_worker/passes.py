@@ -12,7 +12,7 @@ import torch
 from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.layout import Bytes
-from auricle.encode_worker.canary import check_finite
+from auricle.encode_worker.canary import check_finite, refuse_unless
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.encode_worker.store import EmbeddingStore, Reservation
 from auricle.errors import Overloaded
@@ -111,8 +111,17 @@ class EncoderPass:
             blocks = zip(job.window.blocks, job.outputs, strict=True)
             windows.append([convolved[b.key] if out is None else out for b, out in blocks])
         if reserved:
-            payloads = _payloads(self._encoder.attend(windows))
-            self._store.publish(list(zip(reserved, payloads, strict=True)))
+            self._publish(reserved, self._encoder.attend(windows))
+
+    def _publish(self, reserved: Sequence[Reservation], embeddings: Sequence[torch.Tensor]) -> None:
+        if not self._store.on_device:
+            self._store.publish(list(zip(reserved, _payloads(embeddings), strict=True)))
+            return
+        # All is queued on the device, what the check is about included, and waited for once.
+        finite = torch.isfinite(torch.cat(list(embeddings))).all().to("cpu", non_blocking=True)
+        self._store.publish(
+            list(zip(reserved, embeddings, strict=True)), lambda: refuse_unless(bool(finite))
+        )
 
 
 def _payloads(embeddings: Sequence[torch.Tensor]) -> list[Bytes]:

@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from auricle.embeddings.layout import Bytes
 from auricle.embeddings.leases import LeaseBook
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.messages import SpoiledSlot, WindowRef
 
@@ -44,7 +44,7 @@ class EmbeddingStore:
     NIXL thread releases them. `now` is monotonic seconds.
     """
 
-    def __init__(self, slab: HostSlab, lease_seconds: float) -> None:
+    def __init__(self, slab: Slab, lease_seconds: float) -> None:
         self._slab = slab
         self._table = SlotTable(slab.count)
         self._leases = LeaseBook(self._table, lease_seconds)
@@ -99,11 +99,20 @@ class EmbeddingStore:
             self._slab.invalidate(slot.index)
             return Reservation(key, slot)
 
-    def publish(self, windows: Sequence[tuple[Reservation, Bytes]]) -> None:
+    @property
+    def on_device(self) -> bool:
+        """Whether embeddings stay on the encoder's device."""
+        return self._slab.on_device
+
+    def publish(
+        self, windows: Sequence[tuple[Reservation, Any]], check: Callable[[], None] = lambda: None
+    ) -> None:
         """Write the embeddings of reserved slots, then their headers; they are found from then on.
 
-        Embeddings are rows of `layout.row_bytes` bytes, shape (bytes,). Raises ValueError if one's
-        size is not that of its reservation; none has been published then.
+        Embeddings are rows of `layout.row_bytes` bytes, shape (bytes,), or tensors if they stay on
+        the device. `check` is called between the two, when embeddings are where they belong.
+        Raises whatever it raises, or ValueError if embeddings do not have the size of their
+        reservation; none has been published then.
         """
         for reservation, payload in windows:
             expected = self._slab.layout.payload_bytes(reservation.slot.length)
@@ -112,6 +121,8 @@ class EmbeddingStore:
         # Without the lock, as the slots are nobody else's yet.
         for reservation, payload in windows:
             self._slab.fill(reservation.slot.index, payload)
+        self._slab.settle()  # once for all of them
+        check()
         for reservation, _ in windows:
             slot = reservation.slot
             self._slab.seal(slot.index, reservation.key, slot.generation, slot.length)

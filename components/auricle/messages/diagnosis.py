@@ -24,14 +24,16 @@ class Transfers(msgspec.Struct, frozen=True):
     """How this process moves embeddings.
 
     `backends` are NIXL's. `possible` are the kinds of transport that UCX may use here (`RDMA`,
-    `TCP`, `shared memory`); NIXL does not say which it chose. `allowed` and `devices` are the
-    values of UCX_TLS and UCX_NET_DEVICES, empty if they are not set.
+    `TCP`, `shared memory`, `CUDA IPC`); NIXL does not say which it chose. `allowed` and `devices`
+    are the values of UCX_TLS and UCX_NET_DEVICES, empty if they are not set. `memory` is what
+    embeddings are in, `host` or `GPU`.
     """
 
     backends: tuple[str, ...]
     possible: tuple[str, ...]
     allowed: str
     devices: str
+    memory: str = "host"
 
 
 class KvRoom(msgspec.Struct, frozen=True):

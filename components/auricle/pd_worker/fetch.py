@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from auricle.embeddings.layout import HEADER_BYTES
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
@@ -40,7 +40,7 @@ class WindowFetcher:
 
     def __init__(
         self,
-        slab: HostSlab,
+        slab: Slab,
         endpoint: NixlEndpoint,
         *,
         fingerprint: str,

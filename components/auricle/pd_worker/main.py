@@ -16,13 +16,14 @@ from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotTable
-from auricle.errors import ProcessFailed
+from auricle.errors import ProcessFailed, SettingsError
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
-from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState
+from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
 from auricle.pd_worker.device_memory import with_settings
 from auricle.pd_worker.device_passes import device_of_vllm
 from auricle.pd_worker.device_turn import device_turn
@@ -57,8 +58,10 @@ async def run(settings: PdWorkerSettings) -> None:
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
-    slab = HostSlab.create_shared(layout, settings.landing_slots)
-    endpoint = NixlEndpoint(f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions)
+    slab = await _landing_slab(settings, layout)
+    endpoint = NixlEndpoint(
+        f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions, enter_thread=slab.enter_thread
+    )
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
     engine = kv_directory = None
@@ -89,8 +92,9 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, engine, endpoint)
+        moves = transfers(endpoint.backends, on_device=slab.on_device)
         runtime.description.parts = partial(
-            _parts, checkpoint.fingerprint, settings, engine, fetcher.table, endpoint
+            _parts, checkpoint.fingerprint, settings, engine, fetcher.table, moves
         )
         drain = Drain(
             lambda: len(worker.segments) + worker.meter.in_flight,
@@ -120,11 +124,29 @@ async def run(settings: PdWorkerSettings) -> None:
             shutil.rmtree(kv_directory, ignore_errors=True)
 
 
+async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
+    """Allocate the slab that embeddings land in, on vLLM's GPU if it has one.
+
+    Raises SettingsError if they are to land on a GPU and there is none.
+    """
+    count = settings.landing_slots
+    if settings.slab == "host" or device_of_vllm() != "gpu":
+        if settings.slab == "device":
+            raise SettingsError(
+                "PdWorker: slab is device, but the installed vLLM is built for CPUs: set slab to "
+                "auto or host"
+            )
+        return new_slab(layout, count, device=None, shared=True)
+    # Others that are loading would count what this takes of the GPU as theirs.
+    async with device_turn(settings.processes_per_device):
+        return await asyncio.to_thread(new_slab, layout, count, device="cuda", shared=True)
+
+
 async def _engine(
     settings: PdWorkerSettings,
     checkpoint: Checkpoint,
     kv_events: str,
-    slab: HostSlab,
+    slab: Slab,
     audio_token: int,
 ) -> Engine:
     """Start vLLM, before or after others that share this process's device."""
@@ -141,7 +163,7 @@ async def _engine(
 
 
 async def _warm_up(
-    engine: Engine, fetcher: WindowFetcher, slab: HostSlab, prompt: PromptFormat, length: int
+    engine: Engine, fetcher: WindowFetcher, slab: Slab, prompt: PromptFormat, length: int
 ) -> None:
     """Decode a window of zeros, through the connector and all else that requests use."""
     key = uuid.uuid4().hex + tenant_mark("warm-up")
@@ -161,12 +183,12 @@ def _parts(
     settings: PdWorkerSettings,
     engine: Engine,
     table: SlotTable,
-    endpoint: NixlEndpoint,
+    moves: Transfers,
 ) -> Parts:
     return Parts(
         model=RunningModel(fingerprint, settings.dtype),
         slab=SlabState(table.count, table.in_use, table.pinned),
-        transfers=transfers(endpoint.backends),
+        transfers=moves,
         kv=KvRoom(engine.kv_tokens, settings.max_model_len, settings.max_requests),
     )
 

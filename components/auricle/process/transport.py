@@ -6,13 +6,17 @@ leave possible, and no more.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from pathlib import Path
 
 from auricle.messages import Transfers
 
+log = logging.getLogger(__name__)
+
 RDMA, TCP, SHARED_MEMORY = "RDMA", "TCP", "shared memory"
+CUDA_IPC = "CUDA IPC"
 _ALL = frozenset({RDMA, TCP, SHARED_MEMORY})
 # By the names in UCX_TLS; RDMA's also come with suffixes (rc_mlx5, dc_x).
 _KINDS = {
@@ -22,21 +26,37 @@ _KINDS = {
 }
 # The names of all transports of a kind: forbidding a part of them forbids no kind.
 _WHOLE = {"ib": RDMA, "tcp": TCP, "sm": SHARED_MEMORY, "shm": SHARED_MEMORY}
-# Within one process, or for device memory only, which slabs are not in.
+_CUDA_IPC = frozenset({"cuda", "cuda_ipc"})
+# Within one process, or for device memory only.
 _OTHERS = ("self", "cuda", "gdr", "rocm", "ze")
 _DEVICES = Path("/sys/class/infiniband")
 
 
-def transfers(backends: tuple[str, ...]) -> Transfers:
-    """Describe this process's transfers by the NIXL `backends`. Reads a directory of /sys."""
+def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
+    """Describe this process's transfers by the NIXL `backends`, and log it at start.
+
+    `on_device` says whether its embeddings are on a GPU. Reads a directory of /sys.
+    """
     allowed = os.environ.get("UCX_TLS", "")
     devices = os.environ.get("UCX_NET_DEVICES", "")
     rdma = [device.name for device in _DEVICES.iterdir()] if _DEVICES.is_dir() else []
-    return Transfers(backends, possible(allowed, devices, rdma), allowed, devices)
+    kinds = possible(allowed, devices, rdma, on_device=on_device)
+    said = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
+    _log(said)
+    return said
 
 
-def possible(allowed: str, devices: str, rdma: Collection[str]) -> tuple[str, ...]:
-    """Return the kinds that UCX may use.
+def _log(said: Transfers) -> None:
+    log.info(
+        "embeddings are in the memory of the %s; NIXL over %s, transport %s",
+        *(said.memory, ", ".join(said.backends) or "nothing", " or ".join(said.possible) or "none"),
+    )
+
+
+def possible(
+    allowed: str, devices: str, rdma: Collection[str], *, on_device: bool = False
+) -> tuple[str, ...]:
+    """Return the kinds that UCX may use, for embeddings on a GPU or in host memory.
 
     `allowed` and `devices` are the values of UCX_TLS and UCX_NET_DEVICES, empty for anything;
     `rdma` are the machine's RDMA devices.
@@ -44,7 +64,18 @@ def possible(allowed: str, devices: str, rdma: Collection[str]) -> tuple[str, ..
     kinds = _allowed_kinds(allowed)
     if not rdma or not _names_one_of(devices, rdma):
         kinds -= {RDMA}
+    if on_device and _allows_cuda_ipc(allowed):
+        kinds |= {CUDA_IPC}
     return tuple(sorted(kinds))
+
+
+def _allows_cuda_ipc(allowed: str) -> bool:
+    """Whether processes of one machine may open each other's memory of a GPU."""
+    text = allowed.strip()
+    names = {name.strip().lstrip("\\") for name in text.removeprefix("^").split(",")}
+    if text.startswith("^"):
+        return not names & _CUDA_IPC
+    return not text or "all" in names or bool(names & _CUDA_IPC)
 
 
 def _allowed_kinds(allowed: str) -> frozenset[str]:

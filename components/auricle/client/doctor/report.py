@@ -56,7 +56,8 @@ def _own(transfers: Transfers | None) -> str:
         return ""
     *several, last = transfers.possible or ("nothing",)
     which = f"unknown ({', '.join(several)} or {last})" if several else last
-    return f"; NIXL over {', '.join(transfers.backends) or 'nothing'}, transport {which}"
+    nixl = f"NIXL over {', '.join(transfers.backends) or 'nothing'}, transport {which}"
+    return f"; embeddings in memory of the {transfers.memory}; {nixl}"
 
 
 def _times(steps: Probed) -> str:

@@ -3,7 +3,7 @@
 The PD worker reads and verifies a request's windows, and pins their slots of a shared slab,
 before the request reaches vLLM. The connector maps the same slab in vLLM's processes. Its
 scheduler side checks each slot's header again, so that a wrong slot fails that one request;
-its worker side copies.
+its worker side copies those of a step at once.
 
 The slot of each window is a parameter of the request:
 `SamplingParams.extra_args["ec_transfer_params"] = {"windows": [[key, slot, generation, length]]}`.
@@ -12,6 +12,7 @@ The slot of each window is a parameter of the request:
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +27,7 @@ from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
-from auricle.embeddings.layout import SlabLayout
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.slabs import attach
 from auricle.pd_worker.vllm.listeners import refuse_connections
 
 log = logging.getLogger(__name__)
@@ -55,8 +55,7 @@ class LandingSlabConnector(ECConnectorBase):
     def __init__(self, vllm_config: VllmConfig, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
         extra = vllm_config.ec_transfer_config.ec_connector_extra_config
-        layout = SlabLayout(extra["width"], extra["item_bytes"], extra["max_length"])
-        self._slab = HostSlab.attach(layout, extra["slots"], extra["slab"])
+        self._slab = attach(extra)
         self._dtype = vllm_config.model_config.dtype
         self._device = vllm_config.device_config.device
         self._located: dict[str, Location] = {}
@@ -129,14 +128,23 @@ class LandingSlabConnector(ECConnectorBase):
         metadata = self._get_connector_metadata()
         if not isinstance(metadata, LoadWindows):
             raise TypeError(f"unexpected connector metadata {type(metadata).__name__}")
-        for key, location in metadata.windows.items():
-            if key not in encoder_cache:
-                encoder_cache[key] = self._read(location)
+        new = {key: at for key, at in metadata.windows.items() if key not in encoder_cache}
+        if new:
+            encoder_cache.update(zip(new, self._gather(list(new.values())), strict=True))
 
-    def _read(self, location: Location) -> torch.Tensor:
-        memory = self._slab.payload(location.slot, location.length).copy()
-        values = torch.from_numpy(memory).view(self._dtype)
-        return values.view(location.length, self._slab.layout.width).to(self._device)
+    def _gather(self, locations: Sequence[Location]) -> Sequence[torch.Tensor]:
+        """Copy all windows at once: vLLM keeps them longer than their slots are pinned."""
+        gathered = torch.as_tensor(self._slab.gather([(at.slot, at.length) for at in locations]))
+        # Before an abort is answered, after which slots are not pinned any more.
+        self._slab.settle()
+        if self._device.type == "cuda" and gathered.device.type == "cpu":
+            gathered = gathered.pin_memory()  # or the host would wait for the copy
+        values = gathered.to(self._device, non_blocking=True).view(self._dtype)
+        rows = values.view(-1, self._slab.layout.width)
+        return torch.split(rows, [at.length for at in locations])
+
+    def shutdown(self) -> None:
+        self._slab.close()
 
     def save_caches(
         self, encoder_cache: dict[str, torch.Tensor], mm_hash: str, **kwargs: Any

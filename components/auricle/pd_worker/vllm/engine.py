@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import export
 from auricle.errors import (
     AuricleError,
     DeadlineExceeded,
@@ -68,7 +69,7 @@ class Engine:
     ProcessFailed if vLLM cannot start. All other methods must be called on one event loop.
     """
 
-    def __init__(self, options: EngineOptions, slab: HostSlab, audio_token: int) -> None:
+    def __init__(self, options: EngineOptions, slab: Slab, audio_token: int) -> None:
         _set_environment(options)
         from vllm.config import ECTransferConfig
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -79,18 +80,11 @@ class Engine:
         from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import EngineState, logger_into
 
-        layout = slab.layout
         transfer = ECTransferConfig(
             ec_connector="LandingSlabConnector",
             ec_connector_module_path="auricle.pd_worker.vllm.connector",
             ec_role="ec_consumer",
-            ec_connector_extra_config={
-                "slab": slab.name,
-                "slots": slab.count,
-                "width": layout.width,
-                "item_bytes": layout.item_bytes,
-                "max_length": layout.max_length,
-            },
+            ec_connector_extra_config=export(slab),
         )
         arguments = AsyncEngineArgs(
             model=options.model,

@@ -1,0 +1,152 @@
+"""Memory of a GPU that other processes can open: all calls of CUDA that slabs need.
+
+It is allocated by the driver and not by PyTorch, whose allocations may be parts of others, or be
+mapped so that CUDA IPC cannot share them. PyTorch sees it through the CUDA array interface.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from auricle.embeddings.device_memory import DeviceMemory
+from auricle.embeddings.reads import Region
+from auricle.errors import ProcessFailed
+
+_OPEN_FLAGS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only ones there are
+
+
+class IpcHandle(ctypes.Structure):
+    """CUipcMemHandle: what another process opens memory by."""
+
+    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
+
+
+class Driver:
+    """The calls of libcuda that PyTorch has none for; the thread must have a context."""
+
+    def __init__(self, library: Any = None) -> None:
+        self._library = library or ctypes.CDLL("libcuda.so.1")
+
+    def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes of the current GPU."""
+        address = ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def export(self, address: int) -> bytes:
+        """Return the handle of an allocation."""
+        handle = IpcHandle()
+        self._call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
+        return bytes(handle)
+
+    def open(self, handle: bytes) -> int:
+        """Return where another process's allocation is in this one."""
+        address = ctypes.c_uint64()
+        theirs = IpcHandle.from_buffer_copy(handle)
+        self._call(
+            "cuIpcOpenMemHandle_v2", ctypes.byref(address), theirs, ctypes.c_uint(_OPEN_FLAGS)
+        )
+        return address.value
+
+    def close(self, address: int) -> None:
+        """Undo `open`."""
+        self._call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
+
+    def _call(self, name: str, *arguments: object) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status == 0:
+            return
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorName(status, ctypes.byref(text))
+        said = text.value.decode() if text.value else f"status {status}"
+        raise ProcessFailed(f"CUDA error: {name} says {said}")
+
+
+@dataclass(frozen=True)
+class _Array:
+    """Bytes at an address, by the CUDA array interface."""
+
+    address: int
+    size: int
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": (self.size,),
+            "typestr": "|u1",
+            "data": (self.address, False),
+            "version": 3,
+        }
+
+
+class CudaMemory(DeviceMemory):
+    """Memory of the GPU `device` (cuda, cuda:1): this process's own, or another's.
+
+    Another's, which `theirs` names, is opened when it is used for the first time.
+    """
+
+    kind = "cuda"
+
+    def __init__(self, device: str, size: int, theirs: bytes | None = None) -> None:
+        self._index = torch.device(device).index or 0
+        self._size = size
+        self._theirs = theirs
+        self._driver: Driver | None = None
+        self._address = 0
+        self._tensor: torch.Tensor | None = None
+
+    @classmethod
+    def allocate(cls, device: str, size: int) -> CudaMemory:
+        """Allocate memory of a GPU. Raises ProcessFailed if there is not enough."""
+        memory = cls(device, size)
+        memory._map()
+        return memory
+
+    @classmethod
+    def open(cls, handle: str) -> CudaMemory:
+        """Open another process's memory, on the GPU of the same number."""
+        index, size, theirs = handle.split(" ")
+        return cls(f"cuda:{index}", int(size), bytes.fromhex(theirs))
+
+    @property
+    def bytes(self) -> torch.Tensor:
+        return self._tensor if self._tensor is not None else self._map()
+
+    @property
+    def region(self) -> Region:
+        return Region(self._address, self._size, self._index, "VRAM")
+
+    def handle(self) -> str:
+        assert self._driver is not None
+        return f"{self._index} {self._size} {self._driver.export(self._address).hex()}"
+
+    def enter_thread(self) -> None:
+        torch.cuda.set_device(self._index)
+        torch.cuda.current_stream().synchronize()  # makes the context, if there is none yet
+
+    def settle(self) -> None:
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self._index))
+        event.synchronize()
+
+    def close(self) -> None:
+        if self._theirs is not None and self._driver is not None:
+            torch.cuda.synchronize(self._index)  # copies from it may be under way
+            self._tensor = None
+            self._driver.close(self._address)
+            self._driver = None
+
+    def _map(self) -> torch.Tensor:
+        self.enter_thread()
+        self._driver = Driver()
+        if self._theirs is None:
+            self._address = self._driver.allocate(self._size)
+        else:
+            self._address = self._driver.open(self._theirs)
+        array = _Array(self._address, self._size)
+        self._tensor = torch.as_tensor(array, device=f"cuda:{self._index}")
+        return self._tensor

@@ -1,0 +1,138 @@
+"""What all slabs have in common: slots, their headers, and the order in which they are written."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
+from auricle.embeddings.reads import Place, Region
+from auricle.errors import TransferFailed
+
+
+class Slab(ABC):
+    """`count` slots: embeddings in some kind of memory, headers always in the host's.
+
+    A slot is written in this order: `invalidate`, `fill`, `settle`, `seal`. One `settle` does for
+    all slots that were filled before it. It is for one writer at a time; any number may read.
+    """
+
+    on_device = False  # whether the embeddings are on a GPU
+
+    def __init__(self, layout: SlabLayout, count: int, headers: Bytes) -> None:
+        self.layout = layout
+        self.count = count
+        self._headers = headers
+
+    # ── for other processes ─────────────────────────────────────────────────
+
+    @abstractmethod
+    def exported(self) -> dict[str, Any]:
+        """Return what another process needs to attach to it (see slabs.py), as plain values."""
+
+    @abstractmethod
+    def unlink(self) -> None:
+        """Refuse further processes; those that are attached keep it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of another process's slab."""
+
+    # ── for transfers ───────────────────────────────────────────────────────
+
+    @property
+    @abstractmethod
+    def payloads(self) -> Region:
+        """The embeddings of all slots."""
+
+    @property
+    def regions(self) -> tuple[Region, Region]:
+        """All embeddings and all headers, for registration with NIXL."""
+        return self.payloads, Region(self._headers.ctypes.data, self.count * HEADER_BYTES)
+
+    def place(self, index: int, length: int) -> Place:
+        """Return where a slot's first `length` embeddings and its header are."""
+        payloads, headers = self.regions
+        return Place(
+            Region(
+                payloads.address + index * self.layout.payload_stride,
+                self.layout.payload_bytes(length),
+                payloads.device,
+                payloads.memory,
+            ),
+            Region(headers.address + index * HEADER_BYTES, HEADER_BYTES),
+        )
+
+    @abstractmethod
+    def enter_thread(self) -> None:
+        """Prepare the calling thread for transfers of this memory."""
+
+    # ── for writers ─────────────────────────────────────────────────────────
+
+    def invalidate(self, index: int) -> None:
+        """Clear a slot's header, so that nobody takes what is written next for what was there."""
+        self.header(index)[:] = 0
+
+    @abstractmethod
+    def fill(self, index: int, payload: Any) -> None:
+        """Begin to write embeddings into an invalidated slot.
+
+        `payload` is whole rows: bytes of the host, shape (bytes,), or what the kind of slab takes
+        besides. Raises ValueError unless they are 1 to `max_length` embeddings.
+        """
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait until all that this thread has filled or gathered is done."""
+
+    def seal(self, index: int, key: str, generation: int, length: int) -> None:
+        """Write the header of a filled slot, after which its content verifies."""
+        checksum = self.checksum(index, length)
+        self.header(index)[:] = self.layout.header(key, generation, length, checksum)
+
+    def write(self, index: int, key: str, generation: int, payload: Bytes) -> None:
+        """Replace a slot's content. Raises ValueError as `fill` does, and for a malformed key."""
+        self.invalidate(index)
+        self.fill(index, payload)
+        self.settle()
+        self.seal(index, key, generation, payload.nbytes // self.layout.row_bytes)
+
+    def restamp(self, index: int, generation: int) -> None:
+        """Replace the generation in a slot's header."""
+        self.layout.restamp(self.header(index), generation)
+
+    # ── for readers ─────────────────────────────────────────────────────────
+
+    def header(self, index: int) -> Bytes:
+        """Return a slot's header as a view, shape (HEADER_BYTES,)."""
+        start = index * HEADER_BYTES
+        return self._headers[start : start + HEADER_BYTES]
+
+    @abstractmethod
+    def checksum(self, index: int, length: int) -> int | None:
+        """Return the crc32 of a slot's first `length` embeddings; None if it costs too much."""
+
+    @abstractmethod
+    def gather(self, slots: Sequence[tuple[int, int]]) -> Any:
+        """Copy the embeddings of `slots` (index, length), one behind the other, to new memory.
+
+        That is an array of bytes, or a tensor of bytes on a device.
+        """
+
+    def mismatch(self, index: int, key: str, generation: int, length: int) -> str | None:
+        """Return None if the slot's header has these values, else how it differs."""
+        return self.layout.mismatch(self.header(index), key, generation, length)
+
+    def verify(self, index: int, key: str, generation: int, length: int) -> None:
+        """Raise TransferFailed unless the header has these values and the checksum matches.
+
+        A slot that was written on a device has none, and none is computed there.
+        """
+        if (wrong := self.mismatch(index, key, generation, length)) is not None:
+            raise TransferFailed(wrong)
+        expected = self.layout.checksum(self.header(index))
+        if expected is None or (found := self.checksum(index, length)) is None:
+            return
+        if found != expected:
+            raise TransferFailed(f"embeddings of {key} do not match their checksum")
