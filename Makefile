@@ -12,7 +12,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -60,6 +60,10 @@ hostile-quick: setup-dev
 # Some thirty-five faults under live sessions, about five minutes: no word lost, none said twice.
 faults-quick: setup-dev
 	$(BIN)/python -m benchmarks.faults --quick --out build/faults-quick.jsonl
+
+# Every line of the GPU benchmark but those of CUDA, with a tiny model: some three minutes.
+gpu-quick: setup-dev
+	$(BIN)/python -m benchmarks.gpu --device cpu --quick --again --out build/gpu-quick.json
 
 demo: setup
 	$(BIN)/auricle transcribe models/demo/recordings/market.flac --live

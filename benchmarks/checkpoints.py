@@ -6,6 +6,9 @@
 -1.7B, for a GPU. The output head is zero for every token that is not a word, so a decode ends only
 at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
 speech.
+
+`tiny` only shows that a program runs; `1.7b-encoder` has the larger one's encoder before a decoder
+of one layer.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,18 @@ class Size:
 
 
 SIZES = {
+    "tiny": Size(
+        audio={
+            "d_model": 32, "encoder_layers": 2, "num_hidden_layers": 2, "output_dim": 32,
+            "encoder_attention_heads": 1, "encoder_ffn_dim": 64, "downsample_hidden_size": 8,
+        },
+        text={
+            "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1,
+            "num_key_value_heads": 1, "head_dim": 32, "intermediate_size": 64,
+        },
+        vocabulary=8192,
+        words=3000,
+    ),
     "60m": Size(
         audio={
             "d_model": 512, "encoder_layers": 8, "num_hidden_layers": 8, "output_dim": 512,
@@ -79,6 +94,9 @@ SIZES = {
         words=3000,
     ),
 }  # fmt: skip
+SIZES["1.7b-encoder"] = replace(
+    SIZES["1.7b"], text={**SIZES["1.7b"].text, "num_hidden_layers": 1}, vocabulary=8192
+)
 
 
 def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:

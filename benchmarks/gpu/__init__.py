@@ -1,1 +1,1 @@
-"""Measures the capacity of GPUs; see __main__."""
+"""Measures what a GPU carries, with its measured ceilings beside the figures; see __main__."""

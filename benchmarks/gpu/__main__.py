@@ -1,115 +1,120 @@
-"""Measures the capacity of GPUs, at the geometry of Qwen3-ASR-0.6B with random weights.
+"""Measures what a GPU carries at the geometry of Qwen3-ASR, with random weights.
 
-    python -m benchmarks.gpu --gpus 1 --out build/gpu.json
-    python -m benchmarks.gpu --gpus 8 --out build/gpu.json [--only encoder|graph]
+    python -m benchmarks.gpu --out FILE [--only PART …] [--minutes M] [--again]
+                             [--gpus N] [--config CONFIG]
+    python -m benchmarks.gpu --out FILE --device cpu --quick
 
-First the encode worker alone, one process per GPU at a time and all at once; then, where
-vLLM for GPUs is installed (`make setup-dev TARGET=gpu`), the whole graph under paced load, with
-one encode or PD process per GPU as configs/h100x8-0.6b.yaml lays them out (one GPU is
-shared). The JSON is that of `benchmarks.load`. Without a GPU, `--device cpu --only encoder`
-tests this program.
+Each part takes at most ten minutes and is a process of its own. FILE has its figures as soon as it
+ends; a part that has them is not run again (`--again` does), so an interrupted run, or one
+that `--minutes` has ended, goes on with the same command. Needs `make setup-dev TARGET=gpu`.
+With `--quick` the geometry is tiny, and the figures say nothing: on a CPU this tests the
+program. METRICS.md defines the figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
+import signal
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from benchmarks.gpu import graph
-from benchmarks.gpu.placement import placed
-from benchmarks.prepared import checkpoint
+import torch
+
+from benchmarks.gpu.busy import gpu_names
+from benchmarks.gpu.found import Task
+from benchmarks.gpu.part import PartFailed, run
+from benchmarks.gpu.parts import COMPARED, PARTS
+from benchmarks.gpu.results import Results
 from benchmarks.streaming.environment import environment
 
+_MOST_SECONDS = 600.0  # of a part
 
-def main() -> None:
+
+def main(words: Sequence[str] | None = None) -> None:
+    """See the module; `words` are those of the command line. Ends with 1 if a part failed."""
+    arguments, results = _parsed(words)
+    wanted = arguments.only or [*PARTS]
+    chosen = [p for p in PARTS if p in wanted and (arguments.again or not results.done(p))]
+    for part in wanted:
+        if part not in chosen:
+            _told(f"{part} has its figures; --again measures them again")
+    if any(part in COMPARED for part in chosen) and not results.done("ceilings"):
+        chosen = list(dict.fromkeys(("ceilings", *chosen)))
+    failed = _run(chosen, results, arguments)
+    print("\n".join(results.lines()))
+    sys.exit(failed)
+
+
+def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=("encoder", "graph"))
-    parser.add_argument("--model", type=Path, help="another checkpoint than random weights")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each encoder figure")
-    arguments = parser.parse_args()
-    model = arguments.model or checkpoint("0.6b")
-    result: dict[str, Any] = {"figures": {}, "details": {}, "environment": environment()}
-    result["environment"]["gpus"] = ", ".join(_gpu_names()) or "none"
+    parser.add_argument("--quick", action="store_true", help="only whether everything runs")
+    parser.add_argument("--only", metavar="PART", nargs="+", choices=[*PARTS])
+    parser.add_argument("--again", action="store_true", help="also parts that have their figures")
+    parser.add_argument("--minutes", type=float, help="begin no part that may take longer")
+    parser.add_argument("--gpus", type=int, default=1, help="of the pools of `streams`")
+    parser.add_argument("--config", type=Path, help="of the pools of `streams`")
+    arguments = parser.parse_args(words)
+    if arguments.device == "cpu" and not arguments.quick:
+        parser.error("--device cpu needs --quick: the published geometry would take a CPU hours")
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no CUDA device; --device cpu --quick tries the program without one")
+    if arguments.gpus < 1:
+        parser.error("--gpus must be at least 1")
+    if arguments.config and not arguments.config.is_file():
+        parser.error(f"--config: there is no file {arguments.config}")
+    try:
+        results = Results(arguments.out, device=arguments.device, quick=arguments.quick)
+    except ValueError as error:
+        parser.error(f"--out: {error}")
+    return arguments, results
 
-    def save() -> None:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
-    if arguments.only != "graph":
-        _encoders(arguments, model, result)
-        save()
-    if arguments.only != "encoder":
-        if (why := graph.missing()) is not None:
-            result["details"]["graph"] = f"not run: {why}"
-            print(why, file=sys.stderr)
+def _run(chosen: Sequence[str], results: Results, arguments: argparse.Namespace) -> bool:
+    """Run the parts one after the other; return whether one of them failed."""
+    began, failed = time.monotonic(), False
+    where = environment() | {"gpus": ", ".join(gpu_names()) or "none"}
+    config = str(arguments.config.resolve()) if arguments.config else ""
+    for part in chosen:
+        expected = PARTS[part].minutes
+        if arguments.minutes is not None and _minutes(began) + expected > arguments.minutes:
+            _told(f"{part} is left out: it may take {expected:g} minutes")
+            continue
+        if part in COMPARED and not results.done("ceilings"):
+            _told(f"{part} is left out: there are no ceilings to compare with")
+            continue
+        task = Task(
+            part, arguments.device, arguments.quick, arguments.gpus, config,
+            results.figures_of("ceilings"),
+        )  # fmt: skip
+        _told(f"{part} …")
+        start = time.monotonic()
+        try:
+            found = run(task, _MOST_SECONDS)
+        except PartFailed as error:
+            failed = True
+            results.failed(part, str(error), where)
+            _told(f"{part} failed: {error}")
         else:
-            figures, details = graph.measure(model, placed(arguments.gpus), print)
-            result["figures"] |= figures
-            result["details"] |= details
-        save()
-    for name, value in sorted(result["figures"].items()):
-        print(f"{name:36} {value:.6g}")
+            seconds = time.monotonic() - start
+            results.keep(part, found, seconds, where)
+            _told(f"{part} took {seconds:.0f} s")
+    return failed
 
 
-def _encoders(arguments: argparse.Namespace, model: Path, result: dict[str, Any]) -> None:
-    """Measure one worker alone and all together, which shows the cost of shared resources."""
-    alone = _side_by_side(arguments, model, 1)[0]
-    result["details"]["encoder_alone"] = alone
-    busiest = max(name for name in alone if name.startswith("windows_per_s_"))
-    result["figures"] |= {f"gpu_encoder_{name}": value for name, value in alone.items()}
-    if arguments.gpus > 1:
-        rows = _side_by_side(arguments, model, arguments.gpus)
-        result["details"]["encoders_side_by_side"] = rows
-        together = sum(row[busiest] for row in rows)
-        result["figures"]["gpu_encoders_windows_per_s"] = together
-        result["figures"]["gpu_encoders_scaling"] = together / (arguments.gpus * alone[busiest])
+def _minutes(began: float) -> float:
+    return (time.monotonic() - began) / 60
 
 
-def _side_by_side(arguments: argparse.Namespace, model: Path, count: int) -> list[dict[str, float]]:
-    """Run one process per GPU at the same time."""
-    command = [
-        *(sys.executable, "-m", "benchmarks.gpu.encoder", f"--model={model}"),
-        *(f"--device={arguments.device}", f"--dtype={arguments.dtype}"),
-        f"--seconds={arguments.seconds}",
-    ]
-    processes = [
-        subprocess.Popen(
-            command, env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)},
-            stdout=subprocess.PIPE, text=True,
-        )
-        for gpu in range(count)
-    ]  # fmt: skip
-    try:
-        outputs = [process.communicate()[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for process in processes:
-        if process.returncode:
-            raise SystemExit(f"an encoder process ended with {process.returncode}")
-    return [json.loads(output.strip().splitlines()[-1]) for output in outputs]
-
-
-def _gpu_names() -> list[str]:
-    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return []
-    return found.stdout.strip().splitlines()
+def _told(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()

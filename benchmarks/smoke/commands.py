@@ -59,10 +59,13 @@ SHORT = (
     ),
     Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
     Short(
-        "benchmarks.gpu --device cpu --only encoder --dtype float32 --model models/demo "
-        "--seconds 0.5 --out {out}/gpu.json",
-        180,
-        ("python -m benchmarks.gpu", "python -m benchmarks.gpu --gpus N"),
+        "benchmarks.gpu --device cpu --quick --again --out {out}/gpu.json",
+        600,
+        (
+            "python -m benchmarks.gpu",
+            "python -m benchmarks.gpu --gpus N --out build/gpu.json",
+            "python -m benchmarks.gpu --out build/gpu.json [--device cpu --quick]",
+        ),
     ),
     Short(
         "models.training.evaluate --model models/demo --per-length 2 --wordless 4",

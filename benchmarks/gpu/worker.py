@@ -1,21 +1,16 @@
-"""Measures the throughput and latency of one encode worker on one device.
+"""One encode worker without the network: batching, conv cache, encoder, slab.
 
-    python -m benchmarks.gpu.encoder --model build/checkpoints/0.6b --device cuda
-
-This is the real worker (batching, conv cache, slab) without the network. Whole windows are
-sent in a closed loop with a given concurrency. Growing windows are sent as in a live session:
-each request has 640 ms more, and final blocks are not sent again. Prints a JSON object.
+Whole windows are sent in a closed loop with a given concurrency. Growing windows are sent as in a
+live session: each request has 640 ms more, and final blocks are not sent again.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,30 +23,33 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.messages import BlockFeatures, EncodeRequest, WindowFeatures
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
+from benchmarks.gpu.found import Found, Task
+from benchmarks.prepared import checkpoint as prepared
 
 _SLOTS = 1024
 _LEASE_SECONDS = 0.05  # nobody reads here: what was answered may go
 _FLOOR = -6.0
 _CHUNK_FRAMES = 64  # of a live session's cadence, 640 ms
-IN_FLIGHT = (1, 8, 32)
 _TENANT = "benchmark"
 _MARK = tenant_mark(_TENANT)
 
 
 @asynccontextmanager
-async def working(checkpoint: Checkpoint, dtype: str, device: str) -> AsyncIterator[EncodeWorker]:
-    """Yield a worker that has warmed up."""
+async def working(
+    checkpoint: Checkpoint, dtype: str, device: str, most_windows: int
+) -> AsyncIterator[EncodeWorker]:
+    """Yield a worker that has warmed up, with batches of up to so many windows."""
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
     store = EmbeddingStore(HostSlab.private(layout, _SLOTS), _LEASE_SECONDS)
-    settings = EncodeWorkerSettings(dtype=dtype, device=device, max_batch_windows=max(IN_FLIGHT))
+    settings = EncodeWorkerSettings(dtype=dtype, device=device, max_batch_windows=most_windows)
     encoder = await asyncio.to_thread(Encoder, checkpoint, dtype, device, settings.threads)
     worker = EncodeWorker(
         settings, geometry, encoder, EncoderCost.of(checkpoint.audio_config, geometry), store,
@@ -119,12 +117,14 @@ async def _closed_loop(
     return len(took) / (time.monotonic() - began), took
 
 
-async def measure(model: Path, dtype: str, device: str, seconds: float) -> dict[str, float]:
-    """Return the figures of a device; `embedding_error` is relative to float32 on the CPU."""
+async def closed_loops(
+    model: Path, dtype: str, device: str, seconds: float, in_flight: Sequence[int]
+) -> dict[str, float]:
+    """Return rates and times, by the number of requests in flight."""
     checkpoint = open_checkpoint(model)
     geometry = checkpoint.geometry
     speech, found = Speech(geometry.window_frames, geometry.block_frames), dict[str, float]()
-    async with working(checkpoint, dtype, device) as worker:
+    async with working(checkpoint, dtype, device, max(in_flight)) as worker:
 
         async def whole() -> int:
             await worker.encode(EncodeRequest("s", _TENANT, (speech.whole(),)))
@@ -137,36 +137,27 @@ async def measure(model: Path, dtype: str, device: str, seconds: float) -> dict[
             return len(windows)
 
         for clients, (name, once) in itertools.product(
-            IN_FLIGHT, (("windows", whole), ("chunks", growing))
+            in_flight, (("windows", whole), ("chunks", growing))
         ):
             await _closed_loop(clients, min(1.0, seconds), once)
             rate, took = await _closed_loop(clients, seconds, once)
             found[f"{name}_per_s_{clients}"] = rate
             for share in (50, 99):
                 found[f"{name}_p{share}_ms_{clients}"] = 1000 * float(np.percentile(took, share))
-    found["embedding_error"] = _error(checkpoint, dtype, device, speech.values)
     return found
 
 
-def _error(checkpoint: Checkpoint, dtype: str, device: str, values: np.ndarray) -> float:
-    window = [MelWindow(values, _FLOOR)]
-    exact = Encoder(checkpoint, "float32", "cpu", 1).encode(window)[0]
-    here = Encoder(checkpoint, dtype, device, 1).encode(window)[0].float().cpu()
-    return float((here - exact).abs().max() / exact.abs().max())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=10.0)
-    arguments = parser.parse_args()
-    found = asyncio.run(
-        measure(arguments.model, arguments.dtype, arguments.device, arguments.seconds)
+def measure(task: Task) -> Found:
+    """Measure all numbers of requests in flight; figures are of the largest."""
+    scale, found = task.scale, Found()
+    rows = asyncio.run(
+        closed_loops(
+            prepared(scale.checkpoint), task.dtype, task.device, scale.seconds / 2, scale.requests
+        )
     )
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    found.details["worker"] = rows
+    most = scale.requests[-1]
+    found.put("worker_windows_per_s", rows[f"windows_per_s_{most}"])
+    found.put("worker_chunks_per_s", rows[f"chunks_per_s_{most}"])
+    found.put("worker_chunk_p99_ms", rows[f"chunks_p99_ms_{most}"])
+    return found

@@ -1,0 +1,97 @@
+"""The driver processes: started, told how many streams there are to be, and listened to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.baselines.client import end
+from benchmarks.gpu.heard import Trial
+from benchmarks.prepared import ROOT
+
+_Process = subprocess.Popen[str]
+_STOPPING_SECONDS = 10.0
+
+
+class Drivers:
+    """Processes that share the streams of each trial."""
+
+    def __init__(self, processes: Sequence[_Process]) -> None:
+        self._processes = processes
+
+    def trial(self, streams: int, settle_seconds: float, seconds: float) -> Trial:
+        """Run so many streams at a time. Raises RuntimeError if a driver ends."""
+        share, rest = divmod(streams, len(self._processes))
+        for number, process in enumerate(self._processes):
+            asked = {
+                "streams": share + (number < rest),
+                "settle_seconds": settle_seconds,
+                "seconds": seconds,
+            }
+            _tell(process, asked)
+        return Trial.of(streams, [_answer(process) for process in self._processes])
+
+
+@contextlib.contextmanager
+def driving(
+    count: int, config: Path, overrides: Sequence[str], segment_seconds: float
+) -> Iterator[Drivers]:
+    """Start so many drivers at the pools of that configuration, and end them afterwards.
+
+    Raises RuntimeError if one ends before it is ready.
+    """
+    # They compute features and tokens, a thread each, and nothing on a GPU.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for number in range(count):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.gpu.driver"],
+                cwd=ROOT, env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            stack.callback(_stop, process)
+            processes.append(process)
+            start = {
+                "config": str(config),
+                "overrides": list(overrides),
+                "segment_seconds": segment_seconds,
+                "number": number,
+            }
+            _tell(process, start)
+        for process in processes:
+            _answer(process)  # that it is ready
+        try:
+            yield Drivers(processes)
+        finally:
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.close()  # which ends it once it has answered
+
+
+def _stop(process: _Process) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_STOPPING_SECONDS)
+    end(process)
+
+
+def _tell(process: _Process, asked: Mapping[str, Any]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(asked) + "\n")
+    process.stdin.flush()
+
+
+def _answer(process: _Process) -> dict[str, Any]:
+    """Return the next answer. There is no deadline here: the whole part has one."""
+    assert process.stdout is not None
+    while line := process.stdout.readline():
+        if line.startswith("{"):  # others are Dynamo's
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+    raise RuntimeError("a driver has ended; see above")

@@ -1,0 +1,227 @@
+"""The PD worker's engine alone, in one process as on a GPU, with the decodes of live sessions.
+
+A decode has a prompt of 400 tokens: three finished windows, whose KV an earlier decode has left in
+the cache, then a growing window that is new each time, and the text so far. Its draft is what it
+will answer but for the end, or words that it will not. Every answer is compared with that of the
+same prompt decoded alone and without a draft.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import psutil
+import torch
+
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.keys import tenant_mark
+from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
+from auricle.embeddings.memory import HostSlab
+from auricle.launcher.config import load_config, settings_for
+from auricle.pd_worker.vllm.engine import Decoded, Engine
+from auricle.pd_worker.vllm.placed import PlacedWindow
+from auricle.settings import PdWorkerSettings
+from benchmarks.gpu.busy import gpu_busy
+from benchmarks.gpu.found import Found, Task
+from benchmarks.prepared import checkpoint as prepared
+
+try:
+    from auricle.pd_worker.engine_start import engine_options
+except ImportError:  # as long as they are the PD worker's own
+    from auricle.pd_worker.main import _engine_options as engine_options
+
+_CONFIGS = {"cuda": "configs/h100-0.6b.yaml", "cpu": "configs/demo.yaml"}
+_PROMPT, _FINISHED, _TEXT = 400, 3, 24
+_NEW_TOKENS, _DRAFTED = 8, 6  # the rest is a new token and the end
+_WORDS = (100, 1000)  # some tokens of the vocabulary
+_SCALE = 0.02  # of embeddings, as a trained encoder has them
+_TENANT = "benchmark"
+_NO_DRAFTS = "_no_drafts"
+Drafts = Literal["none", "right", "wrong"]
+
+
+@dataclass(frozen=True)
+class _Speaker:
+    """One session: its finished windows in the slab, what its growing window is, and its text."""
+
+    finished: tuple[PlacedWindow, ...]
+    growing: Bytes
+    text: tuple[int, ...]
+
+
+class Sessions:
+    """Sessions that take turns on an engine. Each decode in flight has a slot for its window."""
+
+    def __init__(
+        self, engine: Engine, slab: HostSlab, prompt: PromptFormat, count: int, dtype: str
+    ) -> None:
+        self._engine, self._slab, self._dtype = engine, slab, getattr(torch, dtype)
+        self._stop_tokens = prompt.stop_tokens
+        self._head, self._tail = prompt.head(""), prompt.tail("English")
+        whole = slab.layout.max_length
+        around = len(self._head) + len(self._tail) + _TEXT
+        self._growing = _PROMPT - around - _FINISHED * whole
+        self._numbers = itertools.count(1)
+        self._random = np.random.default_rng(0)
+        self._noise = torch.Generator().manual_seed(0)
+        self._speakers = [self._speaker(number * _FINISHED) for number in range(count)]
+        self._first_free = count * _FINISHED
+        self._answers: list[tuple[int, ...]] = []
+
+    def _speaker(self, slot: int) -> _Speaker:
+        whole = self._slab.layout.max_length
+        finished = (self._place(slot + i, self._embeddings(whole)) for i in range(_FINISHED))
+        return _Speaker(tuple(finished), self._embeddings(self._growing), self._words(_TEXT))
+
+    def _words(self, count: int) -> tuple[int, ...]:
+        return tuple(self._random.integers(*_WORDS, count).tolist())
+
+    def _embeddings(self, length: int) -> Bytes:
+        values = torch.randn(length, self._slab.layout.width, generator=self._noise) * _SCALE
+        flat: Bytes = values.to(self._dtype).view(torch.uint8).numpy().reshape(-1)
+        return flat
+
+    def _place(self, slot: int, payload: Bytes) -> PlacedWindow:
+        """Write a window as new as every decode's last one is."""
+        key, generation = uuid.uuid4().hex + tenant_mark(_TENANT), next(self._numbers)
+        self._slab.write(slot, key, generation, payload)
+        return PlacedWindow(key, slot, generation, payload.nbytes // self._slab.layout.row_bytes)
+
+    async def learn(self) -> None:
+        """Decode each session's prompt alone and without a draft: so must all answers be."""
+        for number in range(len(self._speakers)):
+            self._answers.append((await self._decode(number, 0, ())).tokens)
+
+    async def turn(self, client: int, number: int, drafts: Drafts) -> tuple[Decoded, bool]:
+        """Decode the next session's prompt for a client, and say if the answer is right."""
+        session = number % len(self._speakers)
+        answer = self._answers[session]
+        draft = {"none": (), "right": answer[:_DRAFTED], "wrong": self._words(_DRAFTED)}[drafts]
+        decoded = await self._decode(session, client, draft)
+        return decoded, decoded.tokens == answer
+
+    async def _decode(self, session: int, client: int, draft: Sequence[int]) -> Decoded:
+        speaker = self._speakers[session]
+        growing = self._place(self._first_free + client, speaker.growing)
+        return await self._engine.generate(
+            growing.key, self._head, [*speaker.finished, growing], [*self._tail, *speaker.text],
+            self._stop_tokens, _NEW_TOKENS, priority=1, tenant=_TENANT, draft=draft,
+            reusable_windows=_FINISHED,
+        )  # fmt: skip
+
+
+async def _closed_loop(
+    sessions: Sessions, clients: int, seconds: float, drafts: Drafts, task: Task
+) -> dict[str, Any]:
+    """Return what so many concurrent clients get in that time."""
+    took: list[float] = []
+    answers: list[Decoded] = []
+    same: list[bool] = []
+    numbers = itertools.count()
+    began, cpu = time.monotonic(), _cpu_seconds()
+
+    async def client(index: int) -> None:
+        while (start := time.monotonic()) < began + seconds:
+            decoded, right = await sessions.turn(index, next(numbers), drafts)
+            took.append(time.monotonic() - start)
+            answers.append(decoded)
+            same.append(right)
+
+    with gpu_busy(task.device) as busy:
+        await asyncio.gather(*(client(index) for index in range(clients)))
+    wall = time.monotonic() - began
+    api, core = (now - then for now, then in zip(_cpu_seconds(), cpu, strict=True))
+    drafted = sum(a.draft_tokens for a in answers)
+    return {
+        "drafts": drafts,
+        "in_flight": clients,
+        "decodes_per_s": len(took) / wall,
+        "p50_ms": 1000 * float(np.percentile(took, 50)),
+        "p95_ms": 1000 * float(np.percentile(took, 95)),
+        "same_share": float(np.mean(same)),
+        "steps": float(np.mean([a.steps for a in answers])),
+        "accepted_share": sum(a.accepted_tokens for a in answers) / drafted if drafted else None,
+        "prompt_tokens": float(np.mean([a.prompt_tokens for a in answers])),
+        "cached_tokens": float(np.mean([a.cached_tokens for a in answers])),
+        "api_cores": api / wall,
+        "engine_cores": core / wall,
+        "gpu_busy_share": busy.share,
+        "why_not_busy": busy.why_not,
+    }
+
+
+def _cpu_seconds() -> tuple[float, float]:
+    """Return the CPU seconds of this process, which calls the engine, and of vLLM's."""
+    own = psutil.Process()
+    api, *core = (sum(p.cpu_times()[:2]) for p in (own, *own.children(recursive=True)))
+    return api, sum(core)
+
+
+def measure(task: Task) -> Found:
+    """Measure with drafts, or with an engine that verifies none (`pd-no-drafts`)."""
+    drafts = task.part == "pd"
+    rows = asyncio.run(_rows(task, drafts=drafts))
+    found = Found(details={"decodes" if drafts else "decodes_no_drafts": rows})
+    best = max((r for r in rows if r["drafts"] != "wrong"), key=lambda r: r["decodes_per_s"])
+    suffix = "" if drafts else _NO_DRAFTS
+    found.put(f"pd_decodes_per_s{suffix}", best["decodes_per_s"])
+    found.put(f"pd_decode_p95_ms{suffix}", best["p95_ms"])
+    # Of all rows: one wrong token in any of them is one too many.
+    found.put(f"pd_same_share{suffix}", min(row["same_share"] for row in rows))
+    if drafts:
+        found.put("pd_decodes_per_s_wrong_drafts", rows[-1]["decodes_per_s"])
+        found.put("pd_steps", best["steps"])
+        found.put("pd_accepted_share", best["accepted_share"], "no draft was verified")
+        found.put("pd_cores", best["api_cores"] + best["engine_cores"])
+        found.put("pd_gpu_busy_share", best["gpu_busy_share"], best["why_not_busy"])
+    return found
+
+
+async def _rows(task: Task, *, drafts: bool) -> list[dict[str, Any]]:
+    """Measure all numbers of decodes in flight; last with wrong drafts, if with any."""
+    scale = task.scale
+    checkpoint = open_checkpoint(prepared(scale.checkpoint))
+    settings = _settings(task, checkpoint, drafts=drafts)
+    geometry, prompt = checkpoint.geometry, PromptFormat(checkpoint)
+    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[task.dtype], geometry.window_embeddings)
+    slab = HostSlab.create_shared(layout, scale.sessions * _FINISHED + max(scale.decodes))
+    options = engine_options(settings, checkpoint, "")
+    rows: list[dict[str, Any]] = []
+    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    try:
+        sessions = Sessions(engine, slab, prompt, scale.sessions, task.dtype)
+        await sessions.learn()
+        runs: list[tuple[int, Drafts]] = [
+            (clients, "right" if drafts else "none") for clients in scale.decodes
+        ]
+        for clients, kind in [*runs, (max(scale.decodes), "wrong")] if drafts else runs:
+            await _closed_loop(sessions, clients, scale.seconds / 4, kind, task)  # warms up
+            rows.append(await _closed_loop(sessions, clients, scale.seconds, kind, task))
+            print(rows[-1], flush=True)
+    finally:
+        slab.unlink()
+        await engine.close()
+    return rows
+
+
+def _settings(task: Task, checkpoint: Checkpoint, *, drafts: bool) -> PdWorkerSettings:
+    """Return the settings of a PD worker with the device for itself, as a user would set it."""
+    config = Path(_CONFIGS[task.device])
+    overrides = [
+        f"--Common.model={checkpoint.path}",
+        f"--Common.dtype={task.dtype}",
+        f"--PdWorker.max_requests={max(2, *task.scale.decodes)}",
+    ]
+    if not drafts:
+        overrides.append("--PdWorker.draft_tokens=0")
+    found: PdWorkerSettings = settings_for("PdWorker", load_config(config, overrides), str(config))
+    return found
