@@ -1,40 +1,31 @@
-"""The encoder with each kind of attention that it offers on a device.
-
-Commits whose encoder offers no choice can be measured too: they have one, window by window.
-"""
+"""The encoder with each kind of attention that it has on a device, and as its workers run it."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import get_args
 
 from auricle.checkpoint.files import Checkpoint
+from auricle.encode_worker.attention import Attention
+from auricle.encode_worker.bucketed import BucketedEncoder
 from auricle.encode_worker.encoder import Encoder
+from auricle.encode_worker.graphs import CudaGraphs
 
 _THREADS = 1
-_CHOICE = "auricle.encode_worker.attention"
-_ONLY = "per_window"
 
 
-def encoders(checkpoint: Checkpoint, dtype: str, device: str) -> Iterator[tuple[str, Encoder]]:
-    """Yield the name of each kind and an encoder that has it, one after the other."""
-    offered = kinds()
-    if not offered:
-        yield _ONLY, Encoder(checkpoint, dtype, device, _THREADS)
-    for kind in offered:
+def encoders(
+    checkpoint: Checkpoint, dtype: str, device: str, most_windows: int
+) -> Iterator[tuple[str, Encoder]]:
+    """Yield the name of each kind and an encoder that has it, one after the other.
+
+    On a GPU the last, `graphs`, has passes of up to `most_windows` recorded.
+    """
+    for kind in get_args(Attention):
         # FlashAttention is for GPUs, in half precision.
         if kind != "varlen" or (device == "cuda" and dtype != "float32"):
-            chosen = {"attention": kind}
-            yield kind, Encoder(checkpoint, dtype, device, _THREADS, **chosen)
-
-
-def kinds() -> tuple[str, ...]:
-    """Return the kinds that the encoder offers; none if there is no choice."""
-    try:
-        choice = importlib.import_module(_CHOICE)
-    except ModuleNotFoundError as error:
-        if error.name != _CHOICE:
-            raise
-        return ()
-    return get_args(choice.Attention)
+            yield kind, Encoder(checkpoint, dtype, device, _THREADS, kind)
+    if device == "cuda":
+        recorded = BucketedEncoder(checkpoint, dtype, device, _THREADS, most_windows, CudaGraphs())
+        recorded.prepare()
+        yield "graphs", recorded

@@ -25,10 +25,11 @@ import torch
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import new_slab
 from auricle.errors import TransferFailed
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.found import Found, Task
-from benchmarks.gpu.slabs import DeviceSlab, Slab, slab_in
 
 _LENGTH = 104
 _LAYOUT = SlabLayout(1024, 2, _LENGTH)
@@ -44,9 +45,14 @@ def _content(slot: int) -> np.ndarray:
     return (values % 251).astype(np.uint8)
 
 
+def _slab(memory: str) -> Slab:
+    device = "cuda" if memory == "vram" else None
+    return new_slab(_LAYOUT, max(_WINDOWS), device=device, shared=False)
+
+
 def own(memory: str) -> None:
     """Run the owner process: offer slots until its standard input ends."""
-    slab = slab_in(memory, _LAYOUT, max(_WINDOWS))
+    slab = _slab(memory)
     for slot in range(slab.count):
         slab.write(slot, _KEY, _GENERATION, _content(slot))
     # As the encode worker while leases are open: it makes progress for its readers.
@@ -68,20 +74,10 @@ def _plain(place: Place) -> list[list[Any]]:
 
 
 def _endpoint(role: str, slab: Slab, *, serving: bool) -> NixlEndpoint:
-    kind = _OnDevice if isinstance(slab, DeviceSlab) else NixlEndpoint
-    name = f"hop-{role}-{os.getpid()}"
-    if serving:
-        return kind(name, slab.regions, lambda _notice: None, lambda: True)
-    return kind(name, slab.regions)
-
-
-class _OnDevice(NixlEndpoint):
-    """Its thread has the GPU's context, without which UCX cannot register the GPU's memory."""
-
-    def _open(self) -> None:
-        torch.cuda.set_device(0)
-        torch.cuda.current_stream().synchronize()
-        super()._open()
+    name, enter = f"hop-{role}-{os.getpid()}", slab.enter_thread
+    if not serving:
+        return NixlEndpoint(name, slab.regions, enter_thread=enter)
+    return NixlEndpoint(name, slab.regions, lambda _notice: None, lambda: True, enter_thread=enter)
 
 
 async def reads(memory: str, count: int) -> list[dict[str, Any]]:
@@ -91,7 +87,7 @@ async def reads(memory: str, count: int) -> list[dict[str, Any]]:
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None and process.stdin is not None
-    slab = slab_in(memory, _LAYOUT, max(_WINDOWS))
+    slab = _slab(memory)
     endpoint = _endpoint("reader", slab, serving=False)
     try:
         endpoint.start()
@@ -134,7 +130,8 @@ async def _row(
         took.append(1000 * (time.monotonic() - began))
         await asyncio.sleep(_PAUSE_SECONDS)
     for slot in range(windows):
-        if not np.array_equal(slab.payload(slot, _LENGTH), _content(slot)):
+        there = torch.as_tensor(slab.gather([(slot, _LENGTH)])).cpu().numpy()
+        if not np.array_equal(there, _content(slot)):
             raise TransferFailed(f"slot {slot} of a slab in {memory} is not what was sent")
     measured = took[_WARM_UP:]
     return {

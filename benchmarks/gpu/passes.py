@@ -96,7 +96,7 @@ def measure(task: Task) -> Found:
     checkpoint = open_checkpoint(prepared(size))
     cost = EncoderCost.of(checkpoint.audio_config, checkpoint.geometry)
     rows = []
-    for attention, encoder in encoders(checkpoint, task.dtype, task.device):
+    for attention, encoder in encoders(checkpoint, task.dtype, task.device, max(scale.windows)):
         passes = Passes(encoder, checkpoint.geometry)
         error = _error(checkpoint, encoder, passes.values)
         for count in scale.windows:

@@ -27,17 +27,13 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.launcher.config import load_config, settings_for
+from auricle.pd_worker.engine_start import engine_options
 from auricle.pd_worker.vllm.engine import Decoded, Engine
 from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.settings import PdWorkerSettings
 from benchmarks.gpu.busy import gpu_busy
 from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
-
-try:
-    from auricle.pd_worker.engine_start import engine_options
-except ImportError:  # as long as they are the PD worker's own
-    from auricle.pd_worker.main import _engine_options as engine_options
 
 _CONFIGS = {"cuda": "configs/h100-0.6b.yaml", "cpu": "configs/demo.yaml"}
 _PROMPT, _FINISHED, _TEXT = 400, 3, 24
