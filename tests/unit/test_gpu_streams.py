@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,23 +158,18 @@ def test_the_measured_windows_have_the_embeddings_of_their_frames() -> None:
 @pytest.mark.parametrize(
     ("dtype", "device", "measured"),
     [
-        ("bfloat16", "cuda", ["per_window", "varlen", "padded"]),
-        ("float32", "cuda", ["per_window", "padded"]),
-        ("bfloat16", "cpu", ["per_window", "padded"]),
+        ("bfloat16", "cuda", {"per_window", "varlen", "padded", "graphs"}),
+        ("float32", "cuda", {"per_window", "padded", "graphs"}),
+        ("bfloat16", "cpu", {"per_window", "padded"}),
     ],
 )
 def test_each_kind_of_attention_that_the_device_has_is_measured(
-    dtype: str, device: str, measured: list[str], monkeypatch: pytest.MonkeyPatch
+    dtype: str, device: str, measured: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offered = SimpleNamespace(Attention=Literal["per_window", "varlen", "padded"])
-    monkeypatch.setitem(sys.modules, "auricle.encode_worker.attention", offered)
-    monkeypatch.setattr(attention, "Encoder", lambda *_, attention: attention)
-    found = list(attention.encoders(open_checkpoint(DEMO), dtype, device))
-    assert found == [(kind, kind) for kind in measured]
-
-
-def test_an_encoder_that_offers_no_choice_has_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "kinds", tuple)  # none
-    ((kind, encoder),) = attention.encoders(open_checkpoint(DEMO), "float32", "cpu")
-    assert kind == "per_window"
-    assert isinstance(encoder, Encoder)
+    recorded = SimpleNamespace(prepare=lambda: None)
+    monkeypatch.setattr(attention, "Encoder", lambda *given: given[-1])
+    monkeypatch.setattr(attention, "BucketedEncoder", lambda *_: recorded)
+    found = dict(attention.encoders(open_checkpoint(DEMO), dtype, device, 64))
+    assert set(found) == measured
+    for kind, encoder in found.items():
+        assert encoder == (recorded if kind == "graphs" else kind)
