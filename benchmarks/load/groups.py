@@ -239,7 +239,7 @@ def _recorded(suite: Suite, model: str) -> None:
 
 
 def soak(suite: Suite) -> None:
-    """Run for half an hour at 70% of capacity."""
+    """Run for an hour at 70% of capacity."""
     sessions = max(1, int(0.7 * suite.capacity))
     with running(Subject("ours", "demo"), suite.work) as server, measured(server.process) as usage:
         load = Load(sessions, suite.scale.soak_seconds, slo=suite.scale.live.slo)
