@@ -24,5 +24,5 @@ def slab_in(kind: str, layout: SlabLayout, count: int) -> Slab:
 
 def content(slab: Slab, index: int, length: int) -> Bytes:
     """Return a copy of a slot's embeddings."""
-    found: Bytes = torch.as_tensor(slab.gather([(index, length)])).numpy()
+    found: Bytes = torch.as_tensor(slab.gather([(index, length)])[0]).numpy()
     return found

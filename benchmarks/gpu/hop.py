@@ -130,7 +130,7 @@ async def _row(
         took.append(1000 * (time.monotonic() - began))
         await asyncio.sleep(_PAUSE_SECONDS)
     for slot in range(windows):
-        there = torch.as_tensor(slab.gather([(slot, _LENGTH)])).cpu().numpy()
+        there = torch.as_tensor(slab.gather([(slot, _LENGTH)])[0]).cpu().numpy()
         if not np.array_equal(there, _content(slot)):
             raise TransferFailed(f"slot {slot} of a slab in {memory} is not what was sent")
     measured = took[_WARM_UP:]

@@ -15,7 +15,7 @@ class SlabSettings(BaseModel):
     slab: SlabChoice = Field(
         "auto",
         description="embeddings of a worker: in host memory, or on its GPU (device), whence they "
-        "are transferred without the host; auto: on the GPU if it has one",
+        "are transferred without the host; auto: on a GPU that NIXL can reach",
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from auricle.embeddings import slabs
-from auricle.embeddings.cuda import Driver
+from auricle.embeddings import cuda, slabs
+from auricle.embeddings.cuda import CudaMemory, Driver
 from auricle.embeddings.device_slab import DeviceSlab
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.mapped import Mapped
@@ -22,6 +24,8 @@ from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
 from auricle.launcher.config import load_config, settings_for
 from auricle.pd_worker import main
+from auricle.process import slab_place
+from auricle.process.slab_place import slab_device, why_not_on
 from auricle.settings import PdWorkerSettings
 from tests.slabs import KINDS, content, slab_in
 
@@ -110,10 +114,13 @@ def test_another_process_gathers_slots_into_memory_of_its_own(kind: str) -> None
         slab.write(index, key, 1, rows(value, 2 + index).numpy().view(np.uint8).reshape(-1))
     theirs = slabs.attach(slabs.export(slab))
     slab.unlink()
-    gathered = torch.as_tensor(theirs.gather([(1, 3), (0, 2)])).view(torch.float32)
+    theirs.open()
+    gathered = [torch.as_tensor(one) for one in theirs.gather([(1, 3), (0, 2)])]
     assert theirs.mismatch(1, B, 1, 3) is None
     slab.fill(1, np.zeros(48, np.uint8))
-    assert gathered.tolist() == [2.0] * 12 + [1.0] * 8
+    assert [one.view(torch.float32).tolist() for one in gathered] == [[2.0] * 12, [1.0] * 8]
+    # vLLM frees one at a time: none may keep the memory of others.
+    assert [one.untyped_storage().nbytes() for one in gathered] == [48, 32]
     theirs.close()
 
 
@@ -138,10 +145,44 @@ async def test_embeddings_cannot_stay_on_a_device_that_is_none(
     settings = settings_for("PdWorker", sections, str(path))
     assert isinstance(settings, PdWorkerSettings)
     monkeypatch.setattr(main, "device_of_vllm", lambda: "cpu")
-    with pytest.raises(
-        SettingsError, match="slab is device, but the installed vLLM is built for CPUs"
-    ):
+    with pytest.raises(SettingsError, match="PdWorker: slab is device, but it has no GPU"):
         await main._landing_slab(settings, LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("device", "allowed", "nixl", "torch_cuda", "says"),
+    [
+        (None, "", 13, "13.0", "it has no GPU"),
+        ("cuda", "", 12, "13.0", "the installed NIXL is built for CUDA 12 and PyTorch for 13.0"),
+        ("cuda", "", 13, None, "and PyTorch for none"),
+        ("cuda", "tcp,sm", 13, "13.0", "UCX_TLS is 'tcp,sm', which leaves out memory of GPUs"),
+        ("cuda", "rc,cuda_ipc", 13, "13.0", "leaves out memory of GPUs: add cuda"),
+        ("cuda", "^cuda_copy", 13, "13.0", "leaves out memory of GPUs"),
+        ("cuda", "rc,cuda_copy", 13, "13.0", None),
+        ("cuda", "all", 13, "13.0", None),
+        ("cuda", "", 12, "12.9", None),
+    ],
+)
+def test_embeddings_are_on_a_gpu_where_transfers_know_gpus(
+    device: str | None, allowed: str, nixl: int, torch_cuda: str | None, says: str | None
+) -> None:
+    why_not = why_not_on(device, allowed, nixl, torch_cuda)
+    assert why_not is None if says is None else says in (why_not or "")
+
+
+def test_a_choice_is_heeded_or_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slab_place, "CUDA_MAJOR", 13)
+    monkeypatch.setattr(slab_place.torch.version, "cuda", "13.0")
+    monkeypatch.delenv("UCX_TLS", raising=False)
+    assert slab_device("auto", "cuda:1", "W") == slab_device("device", "cuda:1", "W") == "cuda:1"
+    assert slab_device("host", "cuda", "W") is slab_device("auto", None, "W") is None
+    monkeypatch.setenv("UCX_TLS", "tcp")
+    assert slab_device("auto", "cuda", "W") is None
+    assert "embeddings are in host memory and not on the GPU: UCX_TLS is 'tcp'" in caplog.text
+    with pytest.raises(SettingsError, match="W: slab is device, but UCX_TLS is 'tcp'"):
+        slab_device("device", "cuda", "W")
 
 
 async def test_without_a_gpu_embeddings_land_in_host_memory(
@@ -215,3 +256,46 @@ def test_what_the_driver_refuses_is_named(fails: str) -> None:
     with pytest.raises(ProcessFailed, match=f"{fails} says CUDA_ERROR_OUT_OF_MEMORY"):
         driver.allocate(1 << 50)
         driver.open(ctypes.string_at(b"\0" * 64, 64))
+
+
+class WithContexts(Library):
+    """Fails in a thread without a context, as the driver does."""
+
+    def __init__(self, fails: str = "") -> None:
+        super().__init__(fails)
+        self.thread = threading.local()
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name != "cuGetErrorName" and not getattr(self.thread, "entered", False):
+            return lambda *_: 201  # CUDA_ERROR_INVALID_CONTEXT
+        return super().__getattr__(name)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> WithContexts:
+    found = WithContexts()
+    monkeypatch.setattr(cuda, "Driver", lambda: Driver(found))
+    enter = lambda _: setattr(found.thread, "entered", True)  # noqa: E731
+    monkeypatch.setattr(CudaMemory, "enter_thread", enter)
+    monkeypatch.setattr(cuda.torch, "as_tensor", lambda array, **_: array)
+    monkeypatch.setattr(cuda.torch.cuda, "synchronize", lambda _: None)
+    return found
+
+
+def test_memory_may_be_exported_and_closed_in_other_threads(library: WithContexts) -> None:
+    memory = CudaMemory.allocate("cuda", 4096)
+    with ThreadPoolExecutor(1) as other:
+        theirs = CudaMemory.open(other.submit(memory.handle).result())
+    theirs.open_now()
+    assert len(library.opened) == 1
+    with ThreadPoolExecutor(1) as other:
+        other.submit(theirs.close).result()
+    assert library.opened == []
+
+
+def test_memory_that_could_not_be_opened_is_not_closed(library: WithContexts) -> None:
+    theirs = CudaMemory.open(CudaMemory.allocate("cuda", 4096).handle())
+    library.fails = "cuIpcOpenMemHandle_v2"
+    with pytest.raises(ProcessFailed, match="cuIpcOpenMemHandle_v2 says CUDA_ERROR"):
+        theirs.open_now()
+    theirs.close()

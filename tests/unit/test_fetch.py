@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.nixl import PendingRead, ReadRequest
 from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
 from auricle.pd_worker.fetch import WindowFetcher
+from auricle.process import device_faults
 from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
@@ -254,6 +256,31 @@ async def test_a_failed_read_names_its_windows() -> None:
     assert caught.value.keys == (A, B)
     await settled()
     assert bench.fetcher.table.in_use == 0
+
+
+async def test_a_worker_whose_device_is_lost_ends_instead_of_failing_every_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+    really = device_faults.end_if_sticky
+    monkeypatch.setattr(
+        device_faults, "end_if_sticky", lambda error, what: really(error, what, ended.append)
+    )
+    bench = Bench(local="device")
+
+    def lost() -> None:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    bench.endpoint.fail = "the transfer failed"
+    with pytest.raises(WindowsMissing):
+        async with bench.fetcher.pinned([bench.window(A)]):
+            pass
+    assert ended == []  # the device answers: it was the transfer
+    monkeypatch.setattr(bench.local, "settle", lost)
+    with pytest.raises(WindowsMissing):
+        async with bench.fetcher.pinned([bench.window(A)]):
+            pass
+    assert ended == [1]
 
 
 async def test_slots_of_a_read_that_timed_out_stay_out_of_use_until_it_ends() -> None:

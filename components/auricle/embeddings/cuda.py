@@ -26,7 +26,7 @@ class IpcHandle(ctypes.Structure):
 
 
 class Driver:
-    """The calls of libcuda that PyTorch has none for; the thread must have a context."""
+    """The calls of libcuda that PyTorch has none for; the calling thread must have a context."""
 
     def __init__(self, library: Any = None) -> None:
         self._library = library or ctypes.CDLL("libcuda.so.1")
@@ -122,6 +122,7 @@ class CudaMemory(DeviceMemory):
 
     def handle(self) -> str:
         assert self._driver is not None
+        self.enter_thread()
         return f"{self._index} {self._size} {self._driver.export(self._address).hex()}"
 
     def enter_thread(self) -> None:
@@ -135,6 +136,7 @@ class CudaMemory(DeviceMemory):
 
     def close(self) -> None:
         if self._theirs is not None and self._driver is not None:
+            self.enter_thread()
             torch.cuda.synchronize(self._index)  # copies from it may be under way
             self._tensor = None
             self._driver.close(self._address)
@@ -142,11 +144,12 @@ class CudaMemory(DeviceMemory):
 
     def _map(self) -> torch.Tensor:
         self.enter_thread()
-        self._driver = Driver()
+        driver = Driver()
         if self._theirs is None:
-            self._address = self._driver.allocate(self._size)
+            self._address = driver.allocate(self._size)
         else:
-            self._address = self._driver.open(self._theirs)
+            self._address = driver.open(self._theirs)
+        self._driver = driver  # not before: what could not be opened is not closed
         array = _Array(self._address, self._size)
         self._tensor = torch.as_tensor(array, device=f"cuda:{self._index}")
         return self._tensor

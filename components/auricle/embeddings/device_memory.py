@@ -52,7 +52,14 @@ class DeviceMemory(ABC):
         """Queue a copy of `rows`, bytes of the device or the host, to the offset `at`."""
         self.bytes[at : at + rows.numel()].copy_(rows, non_blocking=True)
 
-    def gather(self, pieces: Sequence[tuple[int, int]]) -> torch.Tensor:
-        """Queue one copy of `pieces` (offset, size), one behind the other, to new memory."""
+    def open_now(self) -> None:
+        """Open another process's memory. Raises ProcessFailed if the device refuses it."""
+        _ = self.bytes
+
+    def gather(self, pieces: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
+        """Queue one copy of all `pieces` (offset, size), each to new memory of its own."""
         everything = self.bytes
-        return torch.cat([everything[at : at + size] for at, size in pieces])
+        there = [everything[at : at + size] for at, size in pieces]
+        found = [torch.empty_like(piece) for piece in there]
+        torch._foreach_copy_(found, there)  # one kernel for all of them
+        return found

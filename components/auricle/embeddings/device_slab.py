@@ -43,6 +43,9 @@ class DeviceSlab(Slab):
             "payloads": self._memory.handle(),
         }
 
+    def open(self) -> None:
+        self._memory.open_now()
+
     def unlink(self) -> None:
         self._table.unlink()
 
@@ -68,7 +71,7 @@ class DeviceSlab(Slab):
     def checksum(self, _index: int, _length: int) -> None:
         return None
 
-    def gather(self, slots: Sequence[tuple[int, int]]) -> torch.Tensor:
+    def gather(self, slots: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
         stride = self.layout.payload_stride
         return self._memory.gather(
             [(index * stride, self.layout.payload_bytes(length)) for index, length in slots]

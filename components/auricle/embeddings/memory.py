@@ -6,8 +6,6 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from auricle.embeddings.layout import Bytes, SlabLayout
 from auricle.embeddings.mapped import Mapped
 from auricle.embeddings.reads import Region
@@ -46,6 +44,9 @@ class HostSlab(Slab):
     def exported(self) -> dict[str, Any]:
         return {"memory": "host", "slab": self.name}
 
+    def open(self) -> None:
+        """Do nothing: it was mapped by `attach`."""
+
     def unlink(self) -> None:
         self._block.unlink()
 
@@ -75,5 +76,5 @@ class HostSlab(Slab):
         start = index * self.layout.payload_stride
         return self._memory[start : start + self.layout.payload_bytes(length)]
 
-    def gather(self, slots: Sequence[tuple[int, int]]) -> Bytes:
-        return np.concatenate([self.payload(index, length) for index, length in slots])
+    def gather(self, slots: Sequence[tuple[int, int]]) -> list[Bytes]:
+        return [self.payload(index, length).copy() for index, length in slots]

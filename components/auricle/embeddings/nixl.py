@@ -34,6 +34,8 @@ from auricle.errors import ProcessFailed, TransferFailed
 __all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region"]
 
 log = logging.getLogger(__name__)
+# The major version of CUDA for which the package below is built.
+CUDA_MAJOR = 12
 # Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
 # Without RDMA hardware the owner of the memory must drive progress for its reader, so its
 # interval bounds the duration of a read.
@@ -158,7 +160,7 @@ class NixlEndpoint:
 
     def _open(self) -> None:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
-        from nixl_cu12._api import nixl_agent, nixl_agent_config
+        from nixl_cu12._api import nixl_agent, nixl_agent_config  # see CUDA_MAJOR
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))
         self._reader.agent = self._agent

@@ -32,6 +32,13 @@ class Slab(ABC):
         """Return what another process needs to attach to it (see slabs.py), as plain values."""
 
     @abstractmethod
+    def open(self) -> None:
+        """Open another process's slab, in a process that was started for good.
+
+        Raises ProcessFailed if the device refuses it.
+        """
+
+    @abstractmethod
     def unlink(self) -> None:
         """Refuse further processes; those that are attached keep it."""
 
@@ -114,10 +121,10 @@ class Slab(ABC):
         """Return the crc32 of a slot's first `length` embeddings; None if it costs too much."""
 
     @abstractmethod
-    def gather(self, slots: Sequence[tuple[int, int]]) -> Any:
-        """Copy the embeddings of `slots` (index, length), one behind the other, to new memory.
+    def gather(self, slots: Sequence[tuple[int, int]]) -> Sequence[Any]:
+        """Copy the embeddings of `slots` (index, length), each to new memory of its own.
 
-        That is an array of bytes, or a tensor of bytes on a device.
+        These are arrays of bytes, or tensors of bytes on a device, there after `settle`.
         """
 
     def mismatch(self, index: int, key: str, generation: int, length: int) -> str | None:

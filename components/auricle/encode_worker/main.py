@@ -25,6 +25,7 @@ from auricle.messages import EncodeRequest, Parts, RunningModel, SlabState
 from auricle.process.device_faults import check_driver
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
+from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
@@ -48,8 +49,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
-    on_gpu = settings.slab != "host" and encoder.on_gpu
-    device = settings.device if on_gpu else None
+    device = slab_device(settings.slab, settings.device if encoder.on_gpu else None, "EncodeWorker")
     slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
     store = EmbeddingStore(slab, settings.lease_seconds)
     endpoint = NixlEndpoint(

@@ -21,6 +21,7 @@ from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.messages import DecodeWindow, WindowRef
 from auricle.pd_worker.vllm.placed import PlacedWindow
+from auricle.process.device_faults import end_if_lost
 from auricle.tasks import within
 
 log = logging.getLogger(__name__)
@@ -207,6 +208,8 @@ class WindowFetcher:
         try:
             await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
         except TransferFailed as error:
+            if self._slab.on_device:  # which no read would ever reach again, were it lost
+                await asyncio.to_thread(end_if_lost, self._slab.settle, "the landing slab")
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None
         spoiled: dict[str, str] = {}

@@ -20,7 +20,7 @@ from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotTable
-from auricle.errors import ProcessFailed, SettingsError
+from auricle.errors import ProcessFailed
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
@@ -35,6 +35,7 @@ from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
+from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
@@ -127,19 +128,17 @@ async def run(settings: PdWorkerSettings) -> None:
 async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
     """Allocate the slab that embeddings land in, on vLLM's GPU if it has one.
 
-    Raises SettingsError if they are to land on a GPU and there is none.
+    Raises SettingsError if they are to land on a GPU and cannot.
     """
     count = settings.landing_slots
-    if settings.slab == "host" or device_of_vllm() != "gpu":
-        if settings.slab == "device":
-            raise SettingsError(
-                "PdWorker: slab is device, but the installed vLLM is built for CPUs: set slab to "
-                "auto or host"
-            )
+    gpu = "cuda" if device_of_vllm() == "gpu" else None
+    device = slab_device(settings.slab, gpu, "PdWorker")
+    if device is None:
         return new_slab(layout, count, device=None, shared=True)
+    report_status("waiting for its device")
     # Others that are loading would count what this takes of the GPU as theirs.
     async with device_turn(settings.processes_per_device):
-        return await asyncio.to_thread(new_slab, layout, count, device="cuda", shared=True)
+        return await asyncio.to_thread(new_slab, layout, count, device=device, shared=True)
 
 
 async def _engine(

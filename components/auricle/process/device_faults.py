@@ -74,6 +74,14 @@ def end_if_sticky(error: BaseException, what: str, end: Callable[[int], object] 
         end(_EXIT_CODE)
 
 
+def end_if_lost(call: Callable[[], object], what: str) -> None:
+    """Call the device of `what`, and end this process as `end_if_sticky` does if that fails."""
+    try:
+        call()
+    except Exception as error:  # whatever a device raises
+        end_if_sticky(error, what)
+
+
 @dataclass(frozen=True)
 class Driver:
     """The NVIDIA driver: the newest CUDA it runs, its version, and how many GPUs it finds.

@@ -27,6 +27,7 @@ _KINDS = {
 # The names of all transports of a kind: forbidding a part of them forbids no kind.
 _WHOLE = {"ib": RDMA, "tcp": TCP, "sm": SHARED_MEMORY, "shm": SHARED_MEMORY}
 _CUDA_IPC = frozenset({"cuda", "cuda_ipc"})
+_CUDA_MEMORY = frozenset({"cuda", "cuda_copy"})
 # Within one process, or for device memory only.
 _OTHERS = ("self", "cuda", "gdr", "rocm", "ze")
 _DEVICES = Path("/sys/class/infiniband")
@@ -64,18 +65,22 @@ def possible(
     kinds = _allowed_kinds(allowed)
     if not rdma or not _names_one_of(devices, rdma):
         kinds -= {RDMA}
-    if on_device and _allows_cuda_ipc(allowed):
+    if on_device and _allows_one_of(_CUDA_IPC, allowed):
         kinds |= {CUDA_IPC}
     return tuple(sorted(kinds))
 
 
-def _allows_cuda_ipc(allowed: str) -> bool:
-    """Whether processes of one machine may open each other's memory of a GPU."""
+def allows_cuda_memory(allowed: str) -> bool:
+    """Whether UCX with this UCX_TLS can tell memory of a GPU from the host's."""
+    return _allows_one_of(_CUDA_MEMORY, allowed)
+
+
+def _allows_one_of(transports: frozenset[str], allowed: str) -> bool:
     text = allowed.strip()
     names = {name.strip().lstrip("\\") for name in text.removeprefix("^").split(",")}
     if text.startswith("^"):
-        return not names & _CUDA_IPC
-    return not text or "all" in names or bool(names & _CUDA_IPC)
+        return not names & transports
+    return not text or "all" in names or bool(names & transports)
 
 
 def _allowed_kinds(allowed: str) -> frozenset[str]:

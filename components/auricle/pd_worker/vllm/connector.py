@@ -122,6 +122,7 @@ class LandingSlabConnector(ECConnectorBase):
     def start_worker_services(self) -> None:
         """Called in each process of vLLM's once it has its peers and its weights."""
         refuse_connections()
+        self._slab.open()  # what is refused while vLLM starts is said; later it only ends
 
     def start_load_caches(self, encoder_cache: dict[str, torch.Tensor], **kwargs: Any) -> None:
         """Copy this step's windows from their pinned slots, which admission has verified."""
@@ -133,15 +134,20 @@ class LandingSlabConnector(ECConnectorBase):
             encoder_cache.update(zip(new, self._gather(list(new.values())), strict=True))
 
     def _gather(self, locations: Sequence[Location]) -> Sequence[torch.Tensor]:
-        """Copy all windows at once: vLLM keeps them longer than their slots are pinned."""
-        gathered = torch.as_tensor(self._slab.gather([(at.slot, at.length) for at in locations]))
+        """Copy all windows at once: vLLM keeps them longer than their slots are pinned.
+
+        Each has memory of its own, as vLLM frees them one by one.
+        """
+        gathered = self._slab.gather([(at.slot, at.length) for at in locations])
         # Before an abort is answered, after which slots are not pinned any more.
         self._slab.settle()
-        if self._device.type == "cuda" and gathered.device.type == "cpu":
-            gathered = gathered.pin_memory()  # or the host would wait for the copy
-        values = gathered.to(self._device, non_blocking=True).view(self._dtype)
-        rows = values.view(-1, self._slab.layout.width)
-        return torch.split(rows, [at.length for at in locations])
+        return [self._embeddings(torch.as_tensor(window)) for window in gathered]
+
+    def _embeddings(self, window: torch.Tensor) -> torch.Tensor:
+        if self._device.type == "cuda" and window.device.type == "cpu":
+            window = window.pin_memory()  # or the host would wait for the copy
+        values = window.to(self._device, non_blocking=True).view(self._dtype)
+        return values.view(-1, self._slab.layout.width)
 
     def shutdown(self) -> None:
         self._slab.close()
