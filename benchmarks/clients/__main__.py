@@ -33,7 +33,7 @@ WAYS: dict[str, ways.Way] = {
     "stream_mu_law": telephones.stream_mu_law,
     "file": ways.file,
     "openai_realtime": ways.openai_realtime,
-    "openai_realtime_low": ways.openai_realtime_low,
+    "openai_realtime_sooner": ways.openai_realtime_sooner,
     "openai_transcriptions": ways.openai_transcriptions,
     "deepgram_live": ways.deepgram_live,
     "deepgram_turns": ways.deepgram_turns,

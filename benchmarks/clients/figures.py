@@ -12,7 +12,7 @@ from benchmarks.clients.speaking import Heard
 # What each way is compared with: the form of our own protocol that does the same.
 REFERENCES: dict[str, str] = {
     "openai_realtime": "stream",
-    "openai_realtime_low": "stream",
+    "openai_realtime_sooner": "stream",
     "deepgram_live": "stream",
     "deepgram_turns": "stream",
     "assemblyai_turns": "stream",
@@ -28,7 +28,7 @@ REFERENCES: dict[str, str] = {
     "triton_recording": "file",
 }
 # Their protocols have no text that may still change.
-NEVER_TAKEN_BACK = ("openai_realtime", "openai_realtime_low", "wyoming")
+NEVER_TAKEN_BACK = ("openai_realtime", "openai_realtime_sooner", "wyoming")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ async def openai_realtime(places: Places, pcm: Int16) -> Heard:
     return await _openai_realtime(places, pcm, "medium")
 
 
-async def openai_realtime_low(places: Places, pcm: Int16) -> Heard:
+async def openai_realtime_sooner(places: Places, pcm: Int16) -> Heard:
     """The same, with text as soon as two decodes agree: some is kept that would have changed."""
     return await _openai_realtime(places, pcm, "low")
 

@@ -88,12 +88,19 @@ SHORT = (
     Short(
         "benchmarks.ways --smoke --out {out}/ways.json",
         300,
-        ("python -m benchmarks.ways", "python -m benchmarks.ways --out build/ways.json [--quick]"),
+        (
+            "python -m benchmarks.ways",
+            "python -m benchmarks.ways --out build/ways.json",
+            "python -m benchmarks.ways --out build/ways.json [--quick]",
+        ),
     ),
     Short(
         "benchmarks.clients --smoke --out {out}/clients.json",
         300,
-        ("python -m benchmarks.clients --out build/clients.json [--quick]",),
+        (
+            "python -m benchmarks.clients --out build/clients.json --quick",
+            "python -m benchmarks.clients --out build/clients.json [--quick]",
+        ),
     ),
     Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
