@@ -13,7 +13,7 @@ import soundfile
 import soxr
 import websockets
 
-from auricle.audio.pcm import Int16
+from auricle.audio.pcm import Int16, to_float, to_int16
 from benchmarks.clients.places import Places
 from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Heard, Speaking, with_silence
 from benchmarks.clients.ways import stream
@@ -24,7 +24,8 @@ _FRAME = RATE // 50  # telephones send 20 ms
 
 def telephone(pcm: Int16) -> Int16:
     """Return audio as a telephone has it."""
-    return np.asarray(soxr.resample(pcm, SAMPLE_RATE, RATE), np.int16)
+    # Of int16 soxr would make other samples each time, by dither.
+    return to_int16(soxr.resample(to_float(pcm), SAMPLE_RATE, RATE))
 
 
 async def stream_8k(places: Places, pcm: Int16) -> Heard:

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import soxr
 
+from auricle.audio.decode import resample
+from auricle.audio.pcm import to_float, to_int16
 from models.training.espeak import Espeak
 from models.training.sentences import SentenceMaker
 from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
@@ -74,7 +75,8 @@ def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str,
     spoken = []
     for text in texts:
         speech = engine.speak(text, voice, speed, pitch, spread)
-        audio = soxr.resample(speech.samples, speech.rate, SAMPLE_RATE)
+        # Of int16 soxr would make other samples each time, by dither.
+        audio = to_int16(resample(to_float(speech.samples), speech.rate))
         spoken.append((audio.tobytes(), voice, text, speech.word_ends_seconds))
     return spoken
 

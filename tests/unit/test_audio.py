@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import soundfile
 
@@ -78,6 +79,23 @@ def test_other_rates_are_resampled_without_losing_the_end() -> None:
     parts = [stream.push(data[i : i + 1_000]) for i in range(0, len(data), 1_000)]
     samples = to_float(np.concatenate([*parts, stream.end()]))
     assert abs(len(samples) - 16_000) <= 2
+
+
+@pytest.mark.parametrize("rate", [8_000, 12_000, 22_050, 44_100, 48_000])
+@pytest.mark.parametrize("encoding", ["pcm_s16le", "pcm_mulaw"])
+def test_however_a_stream_is_cut_its_samples_are_the_same(rate: int, encoding: str) -> None:
+    """Loud noise, so that what overshoots full scale is clipped too."""
+    noise = np.random.default_rng(rate).integers(-32_768, 32_768, rate, np.int16)
+    data = noise.astype("<i2").tobytes()
+
+    def converted(size: int) -> npt.NDArray[np.int16]:
+        stream = PcmStream(rate, encoding)
+        parts = [stream.push(data[i : i + size]) for i in range(0, len(data), size)]
+        return np.concatenate([*parts, stream.end()])
+
+    whole = converted(len(data))
+    for size in (101, 320, 3_200):
+        np.testing.assert_array_equal(converted(size), whole)
 
 
 def test_the_quietest_point_lies_in_the_gap() -> None:

@@ -147,8 +147,9 @@ def test_a_resampler_begun_at_the_clients_sample_gives_the_same_samples(
     resumed = PcmStream(rate, skip=left_out(sample, rate))
     found = np.concatenate([resumed.push(pcm[begin:].tobytes()), resumed.end()])
     assert len(found) == len(expected)
-    # Dither is noise of the last bit or two.
-    assert np.abs(found.astype(int) - expected).max() <= 3
+    # The resampler's blocks begin elsewhere, so its sums are rounded otherwise.
+    assert np.abs(found.astype(int) - expected).max() <= 1
+    assert (found != expected).mean() < 0.005
 
 
 async def test_features_go_on_between_two_segments_only() -> None:

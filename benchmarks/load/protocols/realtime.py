@@ -11,7 +11,7 @@ import time
 
 import soxr
 
-from auricle.audio.pcm import Int16
+from auricle.audio.pcm import Int16, to_float, to_int16
 from benchmarks.load.pacing import send_paced
 from benchmarks.load.protocols import Target
 from benchmarks.load.protocols.socket import OPEN_SECONDS, Message, connected, converse, receive
@@ -40,11 +40,12 @@ async def run(target: Target, record: Record) -> None:
             },
         }
         await socket.send(json.dumps({"type": "session.update", "session": session}))
-        resampler = soxr.ResampleStream(SAMPLE_RATE, _RATE, 1, dtype="int16")
+        resampler = soxr.ResampleStream(SAMPLE_RATE, _RATE, 1, dtype="float32")
         heard = _Heard(record)
 
         async def append(pcm: Int16, last: bool = False) -> None:
-            audio = base64.b64encode(resampler.resample_chunk(pcm, last=last).tobytes())
+            resampled = to_int16(resampler.resample_chunk(to_float(pcm), last=last))
+            audio = base64.b64encode(resampled.tobytes())
             await socket.send(
                 json.dumps({"type": "input_audio_buffer.append", "audio": audio.decode()})
             )

@@ -39,7 +39,7 @@ class PcmStream:
         self._resampler = (
             None
             if sample_rate == SAMPLE_RATE
-            else soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="int16")
+            else soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32")
         )
 
     def push(self, data: bytes) -> Int16:
@@ -61,7 +61,10 @@ class PcmStream:
 
     def _convert(self, samples: Int16, *, last: bool) -> Int16:
         if self._resampler is not None:
-            samples = self._resampler.resample_chunk(samples, last=last)
+            # In int16 soxr would add dither, noise that is another one in each stream: the same
+            # audio would give two sessions two texts.
+            found = self._resampler.resample_chunk(samples.astype(np.float32), last=last)
+            samples = np.clip(np.rint(found), -32768, 32767).astype(np.int16)
         if not self._skip:
             return samples
         left_out = min(self._skip, len(samples))
