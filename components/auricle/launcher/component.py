@@ -14,6 +14,7 @@ import uvloop
 
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.process.descriptors import raise_limit
+from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
 from auricle.runtime.network import set_environment
 from auricle.settings import CommonSettings
@@ -70,6 +71,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
         _die_with_parent()
     # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    trim_heap()
     main = importlib.import_module(_MAINS[name])
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))

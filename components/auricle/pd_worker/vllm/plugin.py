@@ -9,6 +9,7 @@ import threading
 from multiprocessing.process import BaseProcess
 
 from auricle.pd_worker.vllm.last_words import listen
+from auricle.process.heap import trim_heap
 
 ARCHITECTURE = "AuricleQwen3ASRDecoder"
 _MODEL = "auricle.pd_worker.vllm.model:AuricleQwen3ASRDecoder"
@@ -21,6 +22,7 @@ def register() -> None:
     if (parent := multiprocessing.parent_process()) is not None:
         _end_with(parent)
         listen()
+        trim_heap()
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
         ModelRegistry.register_model(ARCHITECTURE, _MODEL)
 

@@ -1,0 +1,41 @@
+"""Memory that a process has freed goes back to the operating system."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+# Blocks too small for a mapping of their own, of which every second one stays in use.
+_FRAGMENTED = """
+import ctypes, os, time
+from auricle.process.heap import trim_heap
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+blocks = [libc.malloc(60_000) for _ in range(2_000)]
+for block in blocks:
+    ctypes.memset(block, 1, 60_000)
+for block in blocks[::2]:
+    libc.free(block)
+before, end = resident(), time.monotonic() + 30
+stopped = trim_heap(0.01)
+while resident() > before - 40 and time.monotonic() < end:
+    time.sleep(0.01)
+stopped.set()
+print(before - resident())
+"""
+
+
+def test_free_pages_between_pages_in_use_are_returned() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _FRAGMENTED], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert float(ended.stdout) > 40  # of the 57 MiB that are free
