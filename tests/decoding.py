@@ -33,6 +33,7 @@ LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
 VAD = EndpointingOptions(0.5, 500, 300)
 GENEROUS = RecordingLimits(seconds=7200.0)
 _PTRACE_ATTACH = 16
+Work = Callable[[DecodingJob, BinaryIO], Iterator[Output]]
 
 
 def job(name: str = "x.flac", **changes: Any) -> DecodingJob:
@@ -51,9 +52,11 @@ async def started(prepare: Any = None, **settings: Any) -> AsyncGenerator[Decodi
     """Decoding processes, and their end."""
     given = FrontendSettings(**settings)
     made = DecodingProcesses(given) if prepare is None else DecodingProcesses(given, prepare)
-    await made.start()
-    yield made
-    made.close()
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.close()
 
 
 async def collect(
@@ -62,14 +65,14 @@ async def collect(
     return [output async for output in made.outputs(one, path, owner)]
 
 
-def without_seccomp(job: DecodingJob) -> Callable[[BinaryIO], Iterator[Output]]:
+def without_seccomp() -> Work:
     """Work in a process whose kernel has no seccomp."""
 
     def refuse() -> None:
         raise SeccompUnavailable("it is switched off")
 
     confinement.install = refuse
-    return RecordingDecoder(job)
+    return RecordingDecoder()
 
 
 # ── work of a decoder that an upload has taken over ─────────────────────────
@@ -82,8 +85,9 @@ class Attempt:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, _job: DecodingJob) -> Callable[[BinaryIO], Iterator[Output]]:
-        return getattr(self, self.name)
+    def __call__(self) -> Work:
+        work: Callable[[BinaryIO], Iterator[Output]] = getattr(self, self.name)
+        return lambda _job, file: work(file)
 
     def _report(self, outcome: object) -> Iterator[Output]:
         raise UndecodableAudio(str(outcome))

@@ -31,7 +31,7 @@ class OnTheLoop:
     async def start(self) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing: there are no processes to close."""
 
     async def outputs(
@@ -40,7 +40,7 @@ class OnTheLoop:
         """Decode each part on the event loop, which blocks everything else."""
         async with self._room:
             with path.open("rb") as file:
-                for output in RecordingDecoder(job)(file):
+                for output in RecordingDecoder()(job, file):
                     yield output
                     await asyncio.sleep(0)
 

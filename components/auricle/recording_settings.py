@@ -26,7 +26,10 @@ class RecordingSettings(BaseModel):
         500, ge=50, description="packets of a recording per second of its audio"
     )
     decoding_processes: int = Field(
-        4, ge=1, le=64, description="concurrent low-priority processes that decode recordings"
+        4,
+        ge=1,
+        le=64,
+        description="concurrent low-priority processes that decode recordings; one more waits",
     )
     decoding_processes_per_client: int | None = Field(
         None,

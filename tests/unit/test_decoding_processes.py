@@ -30,7 +30,7 @@ pytestmark = pytest.mark.unit
 
 def in_place(one: DecodingJob, path: Path) -> list[Output]:
     with path.open("rb") as file:
-        return list(RecordingDecoder(one)(file))
+        return list(RecordingDecoder()(one, file))
 
 
 def pcm_samples(outputs: list[Output]) -> int:
@@ -76,7 +76,7 @@ async def processes() -> AsyncGenerator[DecodingProcesses, None]:
 
 
 def children() -> list[psutil.Process]:
-    """Decoding processes: children of the fork server, which stays."""
+    """Decoding processes with or without a recording: children of the fork server, which stays."""
     return [
         process
         for server in psutil.Process().children()
@@ -84,6 +84,16 @@ def children() -> list[psutil.Process]:
         for process in server.children()
         if process.status() != psutil.STATUS_ZOMBIE
     ]
+
+
+def at_work() -> list[psutil.Process]:
+    """Those with a recording: they are confined, and can open nothing more."""
+    return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] == 0]
+
+
+def waiting() -> list[psutil.Process]:
+    """Those without."""
+    return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] != 0]
 
 
 async def test_a_process_gives_what_the_work_in_place_gives(processes: DecodingProcesses) -> None:
@@ -106,10 +116,40 @@ async def test_leaving_early_ends_the_process_and_frees_its_place(
     soundfile.write(path, np.tile(recordings.samples("market"), 40), 16_000)
     outputs = processes.outputs(job(), path, "somebody")
     await anext(outputs)
-    assert len(children()) == 1
+    assert len(at_work()) == 1
     await outputs.aclose()
-    await eventually(lambda: not children(), seconds=60)
+    await eventually(lambda: not at_work(), seconds=60)
     assert await collect(processes, job(), recordings.path("hello"))
+
+
+async def test_a_process_waits_for_the_next_recording_and_has_but_one(
+    processes: DecodingProcesses,
+) -> None:
+    numbers = []
+    for _ in range(2):
+        await eventually(lambda: len(waiting()) == 1, seconds=60)
+        numbers += [process.pid for process in waiting()]
+        outputs = processes.outputs(job(), recordings.path("hello"), "somebody")
+        await anext(outputs)
+        assert [process.pid for process in at_work()] == numbers[-1:]
+        await outputs.aclose()
+    assert len(set(numbers)) == 2
+
+
+async def test_if_the_process_that_waits_is_gone_another_is_started(
+    processes: DecodingProcesses,
+) -> None:
+    await eventually(lambda: len(waiting()) == 1, seconds=60)
+    (gone,) = waiting()
+    gone.kill()
+    await eventually(lambda: not waiting(), seconds=60)
+    assert await collect(processes, job(), recordings.path("hello"))
+
+
+async def test_the_process_that_waits_ends_with_the_pool() -> None:
+    async for processes in started(decoding_processes=1):
+        assert await collect(processes, job(), recordings.path("hello"))
+    await eventually(lambda: not children(), seconds=60)
 
 
 async def test_cancelling_a_start_leaves_no_process(processes: DecodingProcesses) -> None:
@@ -118,7 +158,7 @@ async def test_cancelling_a_start_leaves_no_process(processes: DecodingProcesses
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    await eventually(lambda: not children(), seconds=60)
+    await eventually(lambda: not at_work(), seconds=60)
     assert await collect(processes, job(), recordings.path("hello"))
 
 
@@ -147,6 +187,6 @@ async def test_one_client_cannot_take_all_processes(tmp_path: Path) -> None:
         assert await asyncio.wait_for(
             collect(processes, job(), recordings.path("hello"), "other"), 60
         )
-        await eventually(lambda: len(children()) == 1, seconds=60)
+        await eventually(lambda: len(at_work()) == 1, seconds=60)
         waiting.cancel()
         await greedy.aclose()

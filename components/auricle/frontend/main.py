@@ -123,7 +123,7 @@ async def run(settings: FrontendSettings) -> None:
         await asyncio.wait([serving], timeout=10.0)
         await ports.close()
         await rpc.close()
-        decoders.close()
+        await decoders.close()
         await asyncio.to_thread(tracer.close)
 
 

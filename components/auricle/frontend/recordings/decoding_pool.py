@@ -10,8 +10,6 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -35,9 +33,9 @@ from auricle.frontend.recordings.decoding_process import (
     Output,
     Prepare,
     RecordingDecoder,
-    work_in_process,
 )
 from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.frontend.recordings.prepared_process import PreparedProcess
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
 
@@ -68,8 +66,8 @@ class DecodingProcesses:
 
     At most `decoding_processes` run at a time, and of them at most
     `decoding_processes_per_client` for one owner; owners take turns. Processes are forked from
-    a small server that has imported everything: that takes a few milliseconds and shares no
-    state of the frontend.
+    a small server that has imported everything and shares no state of the frontend. One more
+    waits, so that a recording that comes alone waits for none.
     """
 
     def __init__(self, settings: FrontendSettings, prepare: Prepare = RecordingDecoder) -> None:
@@ -81,8 +79,11 @@ class DecodingProcesses:
         self._slots = FairSlots(
             limit, settings.most_decoding_processes_per_client, settings.max_recordings // 2
         )
-        # Each thread blocks in `recv` until the next message of one process arrives.
-        self._threads = ThreadPoolExecutor(limit, "recording")
+        # Each thread blocks in `recv` until the next message of one process arrives; one starts
+        # the process that waits.
+        self._threads = ThreadPoolExecutor(limit + 1, "recording")
+        self._waiting: asyncio.Future[PreparedProcess] | None = None
+        self._closed = False
 
     async def start(self) -> None:
         """Start the server that processes are forked from, so that no request waits for it.
@@ -91,8 +92,8 @@ class DecodingProcesses:
         if that is required. Raises DeadlineExceeded after 60 s.
         """
         job = _nothing_to_decode()
-        async with self._process(job, Path(os.devnull), self._prepare) as (_, connection):
-            receiving = self._in_thread(connection.recv_bytes)
+        async with self._process(job, Path(os.devnull)) as process:
+            receiving = self._in_thread(process.results.recv_bytes)
             try:
                 first = await within(_START_SECONDS, receiving, "the first decoding process")
             except EOFError:
@@ -109,8 +110,11 @@ class DecodingProcesses:
                 reason,
             )
 
-    def close(self) -> None:
-        """Stop the threads; no job may follow."""
+    async def close(self) -> None:
+        """Stop the process that waits, and the threads; no job may follow."""
+        self._closed = True
+        if self._waiting is not None:
+            await self._end(self._waiting)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def outputs(
@@ -119,17 +123,17 @@ class DecodingProcesses:
         """See `Decoders`."""
         async with (
             self._slots.slot(owner),
-            self._process(job, path, self._prepare) as (process, connection),
+            self._process(job, path) as process,
         ):
             expected = DecodingOutput(job)
             clock = _WallClock(self._settings.max_decoding_seconds)
             while True:
-                receiving = self._in_thread(connection.recv_bytes, expected.max_message_bytes)
+                receiving = self._in_thread(process.results.recv_bytes, expected.max_message_bytes)
                 try:
                     message = expected.read(await clock.wait(receiving, job.name))
                 except EOFError:
-                    await self._in_thread(process.join, _JOIN_SECONDS)
-                    raise _died(job, process.exitcode) from None
+                    exit_code = await self._in_thread(process.exit_code, _JOIN_SECONDS)
+                    raise _died(job, exit_code) from None
                 except (BadOutput, OSError) as error:
                     log.warning("a decoding process wrote nonsense: %s", ascii(str(error))[:200])
                     raise _unusable(job) from None
@@ -145,32 +149,48 @@ class DecodingProcesses:
                     return
 
     @asynccontextmanager
-    async def _process(
-        self, job: DecodingJob, path: Path, prepare: Prepare
-    ) -> AsyncGenerator[tuple[BaseProcess, Connection], None]:
-        """Yield a running process and the reading end of its pipe; kill it when the block ends."""
-        here, there = self._context.Pipe(duplex=False)
-        starting = asyncio.ensure_future(self._in_thread(self._start, there, job, path, prepare))
+    async def _process(self, job: DecodingJob, path: Path) -> AsyncGenerator[PreparedProcess, None]:
+        """Yield a process that works on the job; kill it when the block ends."""
+        starting = self._taken() or self._started()
         try:
-            # A thread cannot be cancelled: what it has started must be ended in any case.
-            started = asyncio.shield(starting)
-            yield await within(_START_SECONDS, started, "starting a decoding process"), here
+            if not await self._given(starting, job, path):
+                await self._end(starting)
+                starting = self._started()
+                if not await self._given(starting, job, path):
+                    raise _interrupted(job)
+            yield starting.result()
         finally:
             await asyncio.shield(asyncio.ensure_future(self._end(starting)))
-            here.close()
+            if self._waiting is None and not self._closed:
+                self._waiting = self._started()
 
-    def _start(
-        self, there: Connection, job: DecodingJob, path: Path, prepare: Prepare
-    ) -> BaseProcess:
-        """Start a process, which gets the upload for reading only."""
-        with there, Connection(os.open(path, os.O_RDONLY), writable=False) as upload:
-            process = self._context.Process(
-                target=work_in_process, args=(there, job, upload, prepare), daemon=True
-            )
-            process.start()
-        return process
+    async def _given(
+        self, starting: asyncio.Future[PreparedProcess], job: DecodingJob, path: Path
+    ) -> bool:
+        """Give the job to a process; False if it has ended, for lack of memory for instance."""
+        # A thread cannot be cancelled: what it has started must be ended in any case.
+        started = asyncio.shield(starting)
+        process = await within(_START_SECONDS, started, "starting a decoding process")
+        try:
+            await self._in_thread(process.give, job, path)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
 
-    async def _end(self, starting: asyncio.Future[BaseProcess]) -> None:
+    def _taken(self) -> asyncio.Future[PreparedProcess] | None:
+        """Return the process that waits, or is being started to; None if there is none."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or not waiting.done():
+            return waiting
+        if (error := waiting.exception()) is not None:
+            log.warning("no decoding process could be started in advance: %s", error)
+            return None
+        return waiting
+
+    def _started(self) -> asyncio.Future[PreparedProcess]:
+        return asyncio.ensure_future(self._in_thread(PreparedProcess, self._context, self._prepare))
+
+    async def _end(self, starting: asyncio.Future[PreparedProcess]) -> None:
         """Kill the process and wait until it has ended."""
         await asyncio.wait([starting], timeout=_JOIN_SECONDS)
         if not starting.done():
@@ -178,10 +198,8 @@ class DecodingProcesses:
             log.error("the server of the decoding processes does not answer")
         elif starting.exception() is None:
             process = starting.result()
-            process.kill()
-            await self._in_thread(process.join, _JOIN_SECONDS)
-            if process.exitcode is None:
-                log.error("decoding process %s did not end when it was killed", process.pid)
+            if not await self._in_thread(process.end, _JOIN_SECONDS):
+                log.error("a decoding process did not end when it was killed")
 
     async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
@@ -211,9 +229,9 @@ class _WallClock:
             self._left -= loop.time() - began
 
 
-def _kill(starting: asyncio.Future[BaseProcess]) -> None:
+def _kill(starting: asyncio.Future[PreparedProcess]) -> None:
     if not starting.cancelled() and starting.exception() is None:
-        starting.result().kill()
+        starting.result().end(0.0)
 
 
 def _nothing_to_decode() -> DecodingJob:
@@ -235,8 +253,12 @@ def _died(job: DecodingJob, exit_code: int | None) -> AuricleError:
         )
     log.warning("a decoding process ended with %s", exit_code)
     if exit_code == -signal.SIGKILL:  # by the kernel, for lack of memory, or by an operator
-        return WorkerUnavailable(f"decoding {job.name} was interrupted; try again")
+        return _interrupted(job)
     return _unusable(job)
+
+
+def _interrupted(job: DecodingJob) -> WorkerUnavailable:
+    return WorkerUnavailable(f"decoding {job.name} was interrupted; try again")
 
 
 def _unusable(job: DecodingJob) -> UndecodableAudio:

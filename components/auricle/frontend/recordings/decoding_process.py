@@ -12,6 +12,7 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Callable, Iterator
+from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import BinaryIO
@@ -96,27 +97,30 @@ class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
 
 Output = Part | Decoded | EndOfRecording
 Message = Confined | Output | DecodingFailed
-# Called before the process is confined: may import and open files. What it returns is called
-# with the upload once the process is confined.
-Prepare = Callable[[DecodingJob], Callable[[BinaryIO], Iterator[Output]]]
+# Called before there is a job, and the process is confined: may import and open files. What it
+# returns is called with the job and its upload once the process is confined.
+Prepare = Callable[[], Callable[[DecodingJob, BinaryIO], Iterator[Output]]]
 
 
-def work_in_process(
-    connection: Connection, job: DecodingJob, upload: Connection, prepare: Prepare
-) -> None:
+def work_in_process(connection: Connection, jobs: Connection, prepare: Prepare) -> None:
     """Run a decoding process: write all messages to `connection`, within the job's limits.
 
-    `upload` is the file: multiprocessing passes descriptors to processes as connections.
-    Returns early if the reader has closed the pipe.
+    The job comes from `jobs`, and then the upload's descriptor. Returns early if the frontend has
+    closed one of the two.
     """
-    work = prepare(job)
-    with connection, os.fdopen(os.dup(upload.fileno()), "rb") as file:
-        upload.close()
+    work = prepare()
+    try:
+        with jobs:
+            job: DecodingJob = jobs.recv()
+            upload = reduction.recv_handle(jobs)
+    except (EOFError, OSError):
+        return
+    with connection, os.fdopen(upload, "rb") as file:
         send = _Sender(connection)
         reason = confine((connection.fileno(), file.fileno()), job.process)
         try:
             send(Confined(reason))
-            for output in work(file):
+            for output in work(job, file):
                 send(output)
         except BrokenPipeError:
             return
@@ -150,48 +154,46 @@ def _failure(error: Exception, job: DecodingJob) -> DecodingFailed:
 
 
 class RecordingDecoder:
-    """Decodes one recording and cuts it into parts. Making one loads the model of speech."""
+    """Decodes recordings and cuts them into parts. Making one loads the model of speech."""
 
-    def __init__(self, job: DecodingJob) -> None:
-        self._job = job
-        self._gate = _Gate(job.endpointing)
-        self._cutter = PartCutter(job.segments)
-        channel = job.channel
-        self._picked = None if channel is None else PickedChannel(channel, job.most_channels)
-        self._samples = 0
+    def __init__(self) -> None:
+        self._model = VoiceActivitySequence()
 
-    def __call__(self, file: BinaryIO) -> Iterator[Output]:
+    def __call__(self, job: DecodingJob, file: BinaryIO) -> Iterator[Output]:
         """Yield parts, and before them what was decoded for them; then `EndOfRecording`.
 
         Raises AuricleError if the file cannot be used.
         """
-        job, picked = self._job, self._picked
+        gate, cutter = _Gate(job.endpointing, self._model), PartCutter(job.segments)
+        channel = job.channel
+        picked = None if channel is None else PickedChannel(channel, job.most_channels)
+        samples = 0
         for pcm in read_recording(file, job.name, job.recording, picked):
-            self._samples += len(pcm)
+            samples += len(pcm)
             yield Decoded(len(pcm))
-            yield from self._cutter.push(self._gate.push(pcm))
-        yield from self._cutter.push(self._gate.finish())
-        yield from self._cutter.finish()
-        yield EndOfRecording(self._samples, 1 if picked is None else picked.count)
+            yield from cutter.push(gate.push(pcm))
+        yield from cutter.push(gate.finish())
+        yield from cutter.finish()
+        yield EndOfRecording(samples, 1 if picked is None else picked.count)
 
 
 class _Gate:
     """Voice activity detection and endpointing of one recording."""
 
-    def __init__(self, options: EndpointingOptions | None) -> None:
+    def __init__(self, options: EndpointingOptions | None, model: VoiceActivitySequence) -> None:
         self._open = OpenGate()
         self._gate = None if options is None else SpeechGate(options)
         self._voice = VoiceState()
-        self._model = None if options is None else VoiceActivitySequence()
+        self._model = model
 
     def push(self, pcm: Int16) -> list[GateEvent]:
-        if self._gate is None or self._model is None:
+        if self._gate is None:
             return self._open.push(pcm)
         frames = self._voice.frames(pcm)
         return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
 
     def finish(self) -> list[GateEvent]:
-        if self._gate is None or self._model is None:
+        if self._gate is None:
             return []
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
         return self._gate.finish(self._model.probabilities(self._voice, frames).tolist())
