@@ -8,12 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from auricle.device_settings import DeviceSettings, within_devices, without_drafts
+from auricle.device_settings import within_devices, without_drafts
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
+from auricle.planner_settings import PlannerOptions
 from auricle.recording_settings import RecordingSettings
-from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS, PoolLimits, within_one_launcher
-from auricle.slab_settings import EncoderDeviceSettings, SlabSettings
+from auricle.replicas import MAX_REPLICAS
+from auricle.slab_settings import SlabSettings
+from auricle.worker_settings import EncodeWorkerOptions, PdWorkerOptions
 
 Seconds = float
 # Bounds of what a client may request and of an operator's defaults.
@@ -217,31 +219,12 @@ class ProcessorSettings(CommonSettings):
     )
 
 
-class EncodeWorkerSettings(EncoderDeviceSettings, CommonSettings):
+class EncodeWorkerSettings(EncodeWorkerOptions, CommonSettings):
     """Section `EncodeWorker`."""
 
-    slots: int = Field(256, ge=2, description="slots of the slab, one window each")
-    conv_blocks: int = Field(
-        2048, ge=8, description="one-second blocks whose conv outputs are cached"
-    )
-    max_batch_windows: int = Field(8, ge=1)
-    max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
-    lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
-    cuda_graphs: bool = Field(
-        True, description="on a GPU, record the encoder's passes at start; a CPU has none"
-    )
 
-
-class PdWorkerSettings(DeviceSettings, CommonSettings):
+class PdWorkerSettings(PdWorkerOptions, CommonSettings):
     """Section `PdWorker`."""
-
-    landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
-    read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
-    max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
-    max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
-    draft_tokens: int = Field(
-        8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
-    )
 
     @model_validator(mode="after")
     def _shares_of_devices(self) -> Self:
@@ -250,43 +233,8 @@ class PdWorkerSettings(DeviceSettings, CommonSettings):
         return self
 
 
-class PlannerSettings(CommonSettings):
+class PlannerSettings(PlannerOptions, CommonSettings):
     """Section `Planner`."""
-
-    replicas: int = Field(
-        0, ge=0, le=MAX_PLANNERS, description="1 sizes the pools; 2 add a standby"
-    )
-    connector: Literal["local", "kubernetes", "dry-run"] = Field(
-        "local", description="what scales the pools: the launcher, Kubernetes, or nothing"
-    )
-    profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")
-    encode: PoolLimits = PoolLimits.model_validate({})
-    pd: PoolLimits = PoolLimits.model_validate({})
-    gpu_budget: float | None = Field(None, gt=0, description="GPUs for both pools together")
-    step_seconds: Seconds = Field(30.0, ge=1, le=300, description="interval of decisions")
-    target: float = Field(
-        1.0, gt=0.1, le=1, description="target utilisation, as a share of a worker's capacity"
-    )
-    slo: float = Field(
-        0.99,
-        ge=0.5,
-        lt=1,
-        description="share of sessions that must find a worker; the forecast's margin learns it",
-    )
-    ebb_seconds: Seconds = Field(
-        30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"
-    )
-    settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed within it")
-    deployment: str = Field("auricle", description="name of the DynamoGraphDeployment")
-    kubernetes_namespace: str = Field(
-        "", description="namespace of the deployment; empty: the pod's"
-    )
-
-    @model_validator(mode="after")
-    def _what_the_launcher_grants(self) -> Self:
-        if self.replicas and self.connector == "local":
-            within_one_launcher({"encode": self.encode, "pd": self.pd})
-        return self
 
 
 SECTIONS: dict[str, type[CommonSettings]] = {

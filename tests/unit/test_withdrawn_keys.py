@@ -9,8 +9,8 @@ import pytest
 import websockets
 
 from auricle.errors import SettingsError
+from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys import ApiKey, new_key
-from auricle.frontend.main import _access
 from auricle.settings import FrontendSettings
 from tests.unit.front import START, Front, last_words
 
@@ -110,4 +110,4 @@ async def test_metrics_are_open_unless_they_need_an_operators_key() -> None:
 
 def test_metrics_cannot_need_a_key_where_there_are_none() -> None:
     with pytest.raises(SettingsError, match=r"Frontend\.metrics_need_key is set, but"):
-        _access(FrontendSettings(metrics_need_key=True))
+        access_of(FrontendSettings(metrics_need_key=True))

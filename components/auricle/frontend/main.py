@@ -9,7 +9,6 @@ import socket
 
 from starlette.types import ASGIApp
 
-from auricle.errors import SettingsError
 from auricle.frontend.deepgram.flux import flux_protocol
 from auricle.frontend.deepgram.live import listen_protocol
 from auricle.frontend.deepgram.recordings import ListenRecordings
@@ -17,7 +16,8 @@ from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
 from auricle.frontend.diagnosis.deployment import Deployment
 from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.keys_file import KeysFile, load_keys
+from auricle.frontend.doors.access.granted import access_of
+from auricle.frontend.doors.access.keys_file import KeysFile
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
@@ -74,7 +74,7 @@ async def run(settings: FrontendSettings) -> None:
     DeadlineExceeded if no processor appears within 600 s.
     """
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
-    access = _access(settings)
+    access = access_of(settings)
     listener = _listen(settings.host, settings.port)
     ports, port = Ports(settings, access, _listen), listener.getsockname()[1]
     registry = Registry()
@@ -254,15 +254,6 @@ def _services(
         metrics_need_key=frontend.settings.metrics_need_key,
         sockets=socket_ways(frontend, access, sockets),
     )
-
-
-def _access(settings: FrontendSettings) -> Access:
-    access = Access(load_keys(settings.api_keys_file))
-    if settings.metrics_need_key and not access.needs_keys:
-        raise SettingsError(
-            "Frontend.metrics_need_key is set, but there are no keys; set Frontend.api_keys_file"
-        )
-    return access
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:

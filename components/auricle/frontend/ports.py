@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from auricle.checkpoint.files import read_config
 from auricle.checkpoint.languages import FAMILY
-from auricle.errors import AuricleError, CheckpointError, SettingsError
+from auricle.errors import CheckpointError
 from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.granted import check_keyless
 from auricle.frontend.doors.connections import Connections
 from auricle.frontend.doors.seats import Rates
 from auricle.frontend.doors.tcp import TcpProtocol, TcpServer
@@ -32,12 +33,7 @@ class Ports:
         self._access = access
         self._host = settings.host
         used = settings.keyless_ports
-        _check_tenant(settings, access, used)
-        if "audiosocket" in used and not (settings.nats_server or settings.log_transcripts):
-            raise SettingsError(
-                "Frontend.audiosocket_port is set, but the text of its calls would go nowhere; "
-                "set nats_server"
-            )
+        check_keyless(settings, access)
         self._listeners = {name: listen(settings.host, number) for name, number in used.items()}
         self._servers: list[TcpServer] = []
 
@@ -59,28 +55,6 @@ class Ports:
         if name == "audiosocket":
             return audiosocket_protocol(frontend, self._access)
         return wyoming_protocol(frontend, self._access, _languages(frontend.settings))
-
-
-def _check_tenant(settings: FrontendSettings, access: Access, used: dict[str, int]) -> None:
-    tenant = settings.keyless_tenant
-    if tenant is not None and not access.needs_keys:
-        raise SettingsError(
-            "Frontend.keyless_tenant is set, but there are no keys; set Frontend.api_keys_file"
-        )
-    if not used or not access.needs_keys:
-        return
-    if tenant is None:
-        raise SettingsError(
-            f"Frontend.{next(iter(used))}_port would let in everybody, as its protocol has no "
-            "keys: name the key whose tenant its clients are in Frontend.keyless_tenant, or unset "
-            "the port"
-        )
-    try:
-        access.keyless(tenant, "live")
-    except AuricleError as error:
-        raise SettingsError(
-            f"Frontend.keyless_tenant {tenant!r} lets nobody in: {error.for_client}"
-        ) from None
 
 
 def _languages(settings: FrontendSettings) -> tuple[str, ...]:

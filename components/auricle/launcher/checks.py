@@ -21,7 +21,7 @@ _LONGEST_PATH = 90  # Linux allows 107 for a Unix socket with its name
 
 def check_ports(settings: Mapping[str, CommonSettings]) -> None:
     """Raise SettingsError if a component of this machine cannot listen on its fixed port."""
-    for name, key, host, port in _ports(settings):
+    for name, key, host, port in fixed_ports(settings):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             # As the servers do: a previous server's connections may be in TIME_WAIT.
@@ -86,7 +86,7 @@ def _close(path: Path) -> None:
         path.chmod(0o700)
 
 
-def _ports(settings: Mapping[str, CommonSettings]) -> Iterator[tuple[str, str, str, int]]:
+def fixed_ports(settings: Mapping[str, CommonSettings]) -> Iterator[tuple[str, str, str, int]]:
     """Yield component, key, host and number of every fixed port.
 
     Port 0 is left out: it selects a free port, or none.

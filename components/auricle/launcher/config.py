@@ -15,8 +15,9 @@ from auricle.kubernetes_settings import KubernetesSettings
 from auricle.settings import SECTIONS, CommonSettings
 
 COMMON, KUBERNETES = "Common", "Kubernetes"
+KNOWN_SECTIONS = (COMMON, *SECTIONS, KUBERNETES)
 # Components can work together only if these are equal in all of them.
-_ALIKE = ("placement", "block_size")
+ALIKE = ("placement", "block_size")
 COMMAND_LINE = "the command line"
 
 
@@ -26,6 +27,16 @@ class Sections(dict[str, dict[str, Any]]):
     def __init__(self, values: Mapping[str, dict[str, Any]]) -> None:
         super().__init__(values)
         self.overridden: set[tuple[str, str]] = set()
+        self._written = frozenset(values)
+
+    def override(self, section: str, key: str, value: object) -> None:
+        """Set what the command line says."""
+        self.setdefault(section, {})[key] = value
+        self.overridden.add((section, key))
+
+    def source_of_section(self, section: str, otherwise: str) -> str:
+        """Return who named the section first: the command line, or `otherwise`."""
+        return otherwise if section in self._written else COMMAND_LINE
 
     def source(self, section: str, key: str, otherwise: str) -> str:
         """Return where a setting is from: the command line, or `otherwise`."""
@@ -38,21 +49,22 @@ def load_config(path: Path | None, overrides: Iterable[str] = ()) -> Sections:
     Keys and values are not validated yet. Raises SettingsError if the file cannot be read or is
     not YAML of the right form, for an unknown section and for an override of another form.
     """
-    sections = Sections({} if path is None else _read(path))
-    _check_sections(sections, str(path))
-    for override in overrides:
-        section, key, value = _parse_override(override)
-        sections.setdefault(section, {})[key] = value
-        sections.overridden.add((section, key))
-    _check_sections(sections, COMMAND_LINE)
+    sections = read_sections(path, overrides)
+    for section in sections:
+        if section not in KNOWN_SECTIONS:
+            where = sections.source_of_section(section, str(path))
+            hint = did_you_mean(section, KNOWN_SECTIONS)
+            raise SettingsError(f"{where}: unknown section {section!r}; {hint}")
     return sections
 
 
-def _check_sections(sections: Iterable[str], source: str) -> None:
-    known = (COMMON, *SECTIONS, KUBERNETES)
-    for section in sections:
-        if section not in known:
-            raise SettingsError(f"{source}: unknown section {section!r}{_hint(section, known)}")
+def read_sections(path: Path | None, overrides: Iterable[str] = ()) -> Sections:
+    """The same, with sections that are unknown left in."""
+    sections = Sections({} if path is None else _read(path))
+    for override in overrides:
+        section, key, value = _parse_override(override)
+        sections.override(section, key, value)
+    return sections
 
 
 def settings_for(component: str, sections: Mapping[str, dict[str, Any]], source: str) -> Any:
@@ -66,10 +78,10 @@ def settings_for(component: str, sections: Mapping[str, dict[str, Any]], source:
         if key not in CommonSettings.model_fields:
             raise SettingsError(
                 f"{_source(sections, COMMON, key, source)}: unknown key {COMMON}.{key}"
-                f"{_hint(key, CommonSettings.model_fields)}"
+                f"; {did_you_mean(key, CommonSettings.model_fields)}"
             )
     own = sections.get(component, {})
-    for key in _ALIKE:
+    for key in ALIKE:
         if key in own:
             raise SettingsError(
                 f"{_source(sections, component, key, source)}: {component}.{key} must be the "
@@ -111,7 +123,7 @@ def _describe(
         where = _source(sections, section, path[0] if path else "", source)
         found = lines.setdefault(where, [])
         if problem["type"] == "extra_forbidden":
-            found.append(f"unknown key {section}.{key}{_hint(key, kind.model_fields)}")
+            found.append(f"unknown key {section}.{key}; {did_you_mean(key, kind.model_fields)}")
         elif problem["type"] == "value_error":
             # A validator of several values; its message names them.
             found.append(f"{'.'.join([section, *path])}: {problem['ctx']['error']}")
@@ -145,7 +157,8 @@ def _parse_override(text: str) -> tuple[str, str, Any]:
     return section, key, yaml.safe_load(value)
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the nearest of what is known, or all of it."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"

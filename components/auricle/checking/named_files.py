@@ -1,0 +1,68 @@
+"""Files that a configuration names: whether they are there, and what is in them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from auricle.checkpoint.files import read_config
+from auricle.errors import AuricleError, SettingsError
+from auricle.frontend.doors.access.granted import access_of
+from auricle.launcher.config_check import Mistake
+from auricle.load.capacity_profile import read_profile
+from auricle.runtime.secrets import secrets_of
+from auricle.settings import CommonSettings, FrontendSettings, PlannerSettings
+
+_RIGHT = "name a path that exists here, or give --no-files if it is on another machine"
+# Made by the first process if it is missing.
+_MADE = ("discovery_path",)
+
+
+def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterator[Mistake]:
+    """Yield what is wrong with the files that the settings of a component name.
+
+    `home(key)` is the key with the section in which it stands.
+    """
+    missing = set()
+    for key in type(settings).model_fields:
+        path = getattr(settings, key)
+        if isinstance(path, Path) and key not in _MADE and not path.exists():
+            missing.add(key)
+            yield Mistake(home(key), "does not exist", _RIGHT, str(path))
+    for key, read in _readers(settings):
+        if key in missing:
+            continue
+        try:
+            read()
+        except AuricleError as error:
+            # The error of a keys file goes on with an example of one.
+            wrong = str(error).splitlines()[0]
+            yield Mistake(home(key), wrong, value=str(getattr(settings, key)))
+
+
+def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the keys of files with what reads them; each raises AuricleError."""
+    yield "model", lambda: read_config(settings.model)
+    if settings.secret_file is not None:
+        yield "secret_file", lambda: secrets_of(settings)
+    if isinstance(settings, PlannerSettings) and settings.profile is not None:
+        yield "profile", lambda: read_profile(settings.profile)
+    if isinstance(settings, FrontendSettings):
+        if settings.api_keys_file is not None:
+            yield "api_keys_file", lambda: access_of(settings)
+        if settings.tls_certificate is not None and settings.tls_key is not None:
+            certificate, key = settings.tls_certificate, settings.tls_key
+            if certificate.exists() and key.exists():
+                yield "tls_certificate", lambda: _check_pair(certificate, key)
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")  # nobody is there to be asked
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"it cannot serve TLS with the key {key}: {error}; both must be PEM, of one pair, and "
+            "the key without a password"
+        ) from None

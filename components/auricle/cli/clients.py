@@ -1,0 +1,64 @@
+"""Commands for those who have audio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from auricle.cli.common import Command, api_key, api_key_file, run
+
+
+@click.command(
+    short_help="Transcribe a recording or the microphone.",
+    cls=Command,
+    examples=(
+        "auricle transcribe talk.mp3",
+        "auricle transcribe talk.mp3 --live --url http://127.0.0.1:8080",
+        "auricle transcribe talk.mp3 --json | jq -r 'select(.type == \"final\").text'",
+        "auricle transcribe talk.mp3 --report talk.html",
+        "auricle transcribe --mic",
+    ),
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--mic", is_flag=True, help="transcribe the microphone instead, until Ctrl-C")
+@click.option("--live", is_flag=True, help="send the file in real time and show partial text")
+@click.option(
+    "--url",
+    help="server, or several separated by commas, to resume at if one goes; "
+    "default: the one at http://127.0.0.1:8080, else a new one",
+)
+@click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
+@click.option("--language", help="force a language instead of detecting it")
+@click.option("--context", default="", help="context text, such as names that may occur")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="also write a web page with waveform, text by time and playback",
+)
+@api_key_file
+def transcribe(
+    file: Path | None,
+    mic: bool,
+    live: bool,
+    url: str | None,
+    as_json: bool,
+    language: str | None,
+    context: str,
+    report: Path | None,
+    api_key_file: TextIO | None,
+) -> None:
+    """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others), or the microphone.
+
+    The file may have any sample rate and number of channels.
+    """
+    from auricle.client.transcribe import Wanted
+    from auricle.client.transcribe import transcribe as work
+
+    if (file is None) != mic:
+        raise click.UsageError(
+            "name a FILE, or give --mic" if file is None else "--mic has no FILE"
+        )
+    wanted = Wanted(file, url, live or mic, as_json, language, context, report)
+    run(lambda: work(wanted, api_key(api_key_file)))

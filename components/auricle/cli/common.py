@@ -1,0 +1,92 @@
+"""What the commands have in common: help with examples and exit statuses, keys, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from auricle.errors import AuricleError
+
+FAILED = 1
+NOT_ASKED = 2
+INTERRUPTED = 130
+# What no command says otherwise.
+EXITS = {
+    0: "done",
+    FAILED: "failed; one line on standard error says why",
+    NOT_ASKED: "wrong arguments; nothing was done",
+    INTERRUPTED: "ended by Ctrl-C",
+}
+OVERRIDABLE = {"ignore_unknown_options": True}
+
+
+class Command(click.Command):
+    """A command whose help ends with examples and exit statuses.
+
+    `exits` are the statuses that mean something else than in `EXITS`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        examples: Sequence[str] = (),
+        exits: Mapping[int, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = tuple(examples)
+        self.exits = {**EXITS, **(exits or {})}
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, a line each, and the exit statuses."""
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {example}\n" for example in self.examples))
+        with formatter.section("Exit status"):
+            formatter.write_dl([(str(status), means) for status, means in self.exits.items()])
+
+
+class Group(click.Group):
+    """A group whose commands are of the kind above."""
+
+    command_class = Command
+    group_class = type
+
+
+api_key_file = click.option(
+    "--api-key-file",
+    type=click.File(),
+    help="file with the key, if the server requires one, or - for standard input; the variable "
+    "AURICLE_API_KEY will do too (in the command line others would see it)",
+)
+config_file = click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
+
+
+def api_key(file: TextIO | None) -> str | None:
+    """Return the key that the option or the variable gives."""
+    given = os.environ.get("AURICLE_API_KEY") if file is None else file.read()
+    return (given or "").strip() or None
+
+
+@contextmanager
+def ending(status: int = FAILED) -> Iterator[None]:
+    """Print an AuricleError as one line and exit with `status`; with 130 after Ctrl-C."""
+    try:
+        yield
+    except AuricleError as error:
+        click.echo(f"auricle: {error}", err=True)
+        sys.exit(status)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a command in a new event loop; it ends as `ending` says."""
+    with ending():
+        asyncio.run(work())

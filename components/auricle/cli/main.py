@@ -1,0 +1,28 @@
+"""The group of all commands."""
+
+from __future__ import annotations
+
+import click
+
+from auricle import __version__
+from auricle.cli.clients import transcribe
+from auricle.cli.common import Group
+from auricle.cli.completion import completion
+from auricle.cli.operating import check_config, doctor, key, models
+from auricle.cli.serving import component, profile, render, serve
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Streaming speech recognition with speech LLMs.
+
+    `auricle COMMAND --help` has examples and exit statuses of each.
+    """
+
+
+for _command in (
+    *(serve, component, transcribe, check_config, doctor),
+    *(models, profile, render, key, completion),
+):
+    main.add_command(_command)

@@ -1,0 +1,147 @@
+"""Commands for those who run a deployment: look at it, and at what it is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from auricle.cli.common import (
+    FAILED,
+    NOT_ASKED,
+    OVERRIDABLE,
+    Command,
+    Group,
+    api_key,
+    api_key_file,
+    ending,
+)
+from auricle.cli.completion import complete_override
+
+
+@click.command(
+    "check-config",
+    short_help="Say what is wrong with a configuration.",
+    cls=Command,
+    context_settings=OVERRIDABLE,
+    examples=(
+        "auricle check-config configs/demo.yaml",
+        "auricle check-config configs/demo.yaml --Frontend.port=9000",
+        "auricle check-config configs/h100-0.6b.yaml --no-files --json",
+    ),
+    exits={
+        0: "nothing is wrong",
+        FAILED: "something is wrong; each mistake is a line on standard output",
+        NOT_ASKED: "the file cannot be read, is no YAML or has no sections; or wrong arguments",
+    },
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_override)
+@click.option("--no-files", is_flag=True, help="leave out the files that it names: of another host")
+@click.option("--json", "as_json", is_flag=True, help="print the mistakes as JSON")
+def check_config(file: Path, overrides: tuple[str, ...], no_files: bool, as_json: bool) -> None:
+    """Say all that is wrong with the configuration FILE, without starting anything.
+
+    OVERRIDES are settings of the form --Component.key=value, as `auricle serve` takes them.
+    """
+    from auricle.checking.config import check_config as work
+
+    with ending(NOT_ASKED):
+        right = work(file, overrides, files=not no_files, as_json=as_json)
+    sys.exit(0 if right else FAILED)
+
+
+@click.command(
+    short_help="Say what is wrong with a running deployment.",
+    cls=Command,
+    examples=(
+        "auricle doctor http://127.0.0.1:8080",
+        "auricle doctor https://asr.example.org --api-key-file key.txt",
+        "auricle doctor http://127.0.0.1:8080 --json | jq '.findings[] | select(.wrong)'",
+    ),
+    exits={
+        0: "nothing is wrong; there may be notices",
+        FAILED: "something is wrong",
+        NOT_ASKED: "the deployment could not be asked, or wrong arguments",
+    },
+)
+@click.argument("url")
+@api_key_file
+@click.option("--json", "as_json", is_flag=True, help="print findings and diagnosis as JSON")
+def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
+    """Say what is wrong with the deployment whose frontend is at URL, and what to do.
+
+    Where keys are set it takes one with the scope operations.
+    """
+    from auricle.client.doctor.run import doctor as work
+
+    with ending(NOT_ASKED):
+        well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
+    sys.exit(0 if well else FAILED)
+
+
+@click.group(short_help="Look at checkpoints.", cls=Group)
+def models() -> None:
+    """Look at checkpoints before a deployment tries them."""
+
+
+@models.command(
+    short_help="Check a checkpoint, and say what it needs.",
+    examples=(
+        "auricle models check models/demo",
+        "auricle models check Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80",
+    ),
+    exits={FAILED: "it cannot be served; one line on standard error says why"},
+)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
+def check(path: Path, gpu_memory: tuple[float, ...], as_json: bool) -> None:
+    """Check the checkpoint in the folder PATH as both pools' loaders do, and say what it needs."""
+    from auricle.checking.checkpoint import check_model
+
+    with ending():
+        check_model(path, gpu_memory, as_json=as_json)
+
+
+@click.command(
+    short_help="Create an API key.",
+    cls=Command,
+    examples=(
+        "auricle key acme > keys.yaml",
+        "auricle key --entry other >> keys.yaml",
+        "auricle key grafana --scopes operations --expires 2027-01-01T00:00:00Z > keys.yaml",
+    ),
+)
+@click.argument("name")
+@click.option("--entry", is_flag=True, help="print only the entry, to append to a keys file")
+@click.option("--expires", help="when it is refused from, such as 2027-01-01T00:00:00Z")
+@click.option(
+    "--scopes",
+    default="live,recordings",
+    show_default=True,
+    help="what it is for: live, recordings, operations (metrics, diagnosis), separated by commas",
+)
+def key(name: str, entry: bool, expires: str | None, scopes: str) -> None:
+    """Create an API key for the client NAME; the key is printed once and not stored.
+
+    The key is printed on standard error, and a keys file with one entry on standard output.
+    """
+    from pydantic import ValidationError
+
+    from auricle.frontend.doors.access.keys import key_file, new_key
+
+    try:
+        secret, made = new_key(name, expires, scopes.split(","))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        given = {"name": name, "expires": expires, "scopes": scopes}[field]
+        raise click.UsageError(f"{field} {given!r}: {first['msg']}") from None
+    click.echo(f"# The key, for the client: {secret}", err=True)
+    click.echo(key_file(made, first=not entry), nl=False)

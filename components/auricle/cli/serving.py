@@ -1,0 +1,135 @@
+"""Commands that run components, and that prepare running them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from auricle.cli.common import OVERRIDABLE, Command, config_file, ending, run
+from auricle.cli.completion import complete_component, complete_graph, complete_override
+
+_overrides = click.argument(
+    "overrides", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_override
+)
+_graph = click.argument("graph", shell_complete=complete_graph)
+
+
+@click.command(
+    short_help="Run every component of a graph on this machine.",
+    cls=Command,
+    context_settings=OVERRIDABLE,
+    examples=(
+        "auricle serve graphs.e_pd:Frontend -f configs/demo.yaml",
+        "auricle serve graphs.e_pd:Frontend -f configs/demo.yaml --Frontend.port=9000",
+        "auricle serve graphs.e_pd:Frontend -f configs/h100-0.6b.yaml "
+        "--Common.model=/models/Qwen3-ASR-0.6B",
+    ),
+    exits={0: "stopped by SIGTERM or Ctrl-C, after the processes ended"},
+)
+@_graph
+@config_file
+@_overrides
+def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Run every component of GRAPH (such as graphs.e_pd:Frontend) on this machine.
+
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    """
+    from rich.console import Console
+
+    from auricle.launcher.serve import serve as work
+
+    run(lambda: work(graph, config, overrides, console=Console()))
+
+
+@click.command(
+    short_help="Run one component in this process.",
+    cls=Command,
+    context_settings=OVERRIDABLE,
+    examples=(
+        "auricle component EncodeWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
+        "auricle component PdWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
+    ),
+    exits={0: "stopped by SIGTERM, after draining"},
+)
+@click.argument("name", shell_complete=complete_component)
+@config_file
+@_overrides
+def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Run the component NAME in this process, as in a container.
+
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    """
+    from auricle.launcher.component import run_component
+    from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
+    from auricle.launcher.lengths import check_own_lengths
+    from auricle.settings import SECTIONS
+
+    with ending():
+        if name not in SECTIONS:
+            raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+        sections = load_config(config, overrides)
+        if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
+            # Dynamo's operator sets a namespace per deployment.
+            sections.setdefault("Common", {}).setdefault("namespace", namespace)
+        source = str(config or COMMAND_LINE)
+        settings = settings_for(name, sections, source)
+        check_own_lengths(name, sections, source)
+        run_component(name, settings)
+
+
+@click.command(
+    short_help="Measure what a worker of each pool carries.",
+    cls=Command,
+    context_settings=OVERRIDABLE,
+    examples=(
+        "auricle profile -f configs/demo.yaml --out profile.json",
+        "auricle profile -f configs/h100-0.6b.yaml --out h100.json --audio calls/*.wav",
+    ),
+)
+@config_file
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="profile to write")
+@click.option(
+    "--audio",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="typical speech, may be repeated; default: the recordings beside the checkpoint",
+)
+@_overrides
+def profile(
+    config: Path | None, out: Path, audio: tuple[Path, ...], overrides: tuple[str, ...]
+) -> None:
+    """Measure the capacity of one worker of each pool on this machine, for the planner.
+
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    """
+    from rich.console import Console
+
+    from auricle.profiling.run import profile as work
+
+    run(lambda: work(config, overrides, out, audio, Console()))
+
+
+@click.command(
+    short_help="Write Kubernetes manifests.",
+    cls=Command,
+    examples=(
+        "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml",
+        "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml --out manifests",
+    ),
+)
+@_graph
+@click.option("-f", "--config", type=click.Path(path_type=Path), required=True, help="config file")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="folder for the manifests; default: deploy/k8s/NAME-OF-THE-CONFIG",
+)
+def render(graph: str, config: Path, out: Path | None) -> None:
+    """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend)."""
+    from auricle.rendering.write import render as work
+
+    with ending():
+        for path in work(graph, config, out or Path("deploy/k8s") / config.stem):
+            click.echo(path)
