@@ -331,7 +331,7 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
 
 def overwrite(ref: WindowRef, address: int) -> None:
     """Write zeros over 64 bytes at `address`, as anybody who has a window's ref can."""
-    from nixl_cu12._api import nixl_agent, nixl_agent_config
+    from nixl._api import nixl_agent, nixl_agent_config
 
     agent = nixl_agent(f"vandal-{ref.key}", nixl_agent_config(enable_prog_thread=True))
     zeros = np.zeros(64, np.uint8)

@@ -19,6 +19,7 @@ from auricle.embeddings.device_slab import DeviceSlab
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.mapped import Mapped
 from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.nixl import cuda_majors
 from auricle.embeddings.stand_in import StandInMemory
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
@@ -27,6 +28,7 @@ from auricle.pd_worker import main
 from auricle.process import slab_place
 from auricle.process.slab_place import slab_device, why_not_on
 from auricle.settings import PdWorkerSettings
+from tests.server import ROOT
 from tests.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
@@ -152,28 +154,46 @@ async def test_embeddings_cannot_stay_on_a_device_that_is_none(
 @pytest.mark.parametrize(
     ("device", "allowed", "nixl", "torch_cuda", "says"),
     [
-        (None, "", 13, "13.0", "it has no GPU"),
-        ("cuda", "", 12, "13.0", "the installed NIXL is built for CUDA 12 and PyTorch for 13.0"),
-        ("cuda", "", 13, None, "and PyTorch for none"),
-        ("cuda", "tcp,sm", 13, "13.0", "UCX_TLS is 'tcp,sm', which leaves out memory of GPUs"),
-        ("cuda", "rc,cuda_ipc", 13, "13.0", "leaves out memory of GPUs: add cuda"),
-        ("cuda", "^cuda_copy", 13, "13.0", "leaves out memory of GPUs"),
-        ("cuda", "rc,cuda_copy", 13, "13.0", None),
-        ("cuda", "all", 13, "13.0", None),
-        ("cuda", "", 12, "12.9", None),
+        (None, "", (13,), "13.0", "it has no GPU"),
+        ("cuda", "", (12,), "13.0", "CUDA 13.0, and the installed NIXL for 12: install nixl-cu13"),
+        ("cuda", "", (), "12.9", "the installed NIXL for none: install nixl-cu12"),
+        ("cuda", "", (13,), None, "PyTorch is built without CUDA"),
+        ("cuda", "tcp,sm", (13,), "13.0", "UCX_TLS is 'tcp,sm', which leaves out memory of GPUs"),
+        ("cuda", "rc,cuda_ipc", (13,), "13.0", "leaves out memory of GPUs: add cuda"),
+        ("cuda", "^cuda_copy", (13,), "13.0", "leaves out memory of GPUs"),
+        ("cuda", "rc,cuda_copy", (13,), "13.0", None),
+        ("cuda", "all", (13,), "13.0", None),
+        ("cuda", "", (12, 13), "12.9", None),
     ],
 )
 def test_embeddings_are_on_a_gpu_where_transfers_know_gpus(
-    device: str | None, allowed: str, nixl: int, torch_cuda: str | None, says: str | None
+    device: str | None,
+    allowed: str,
+    nixl: tuple[int, ...],
+    torch_cuda: str | None,
+    says: str | None,
 ) -> None:
     why_not = why_not_on(device, allowed, nixl, torch_cuda)
     assert why_not is None if says is None else says in (why_not or "")
 
 
+def test_the_nixl_of_the_locks_is_built_for_the_cuda_of_their_pytorch() -> None:
+    """Else `auto` would keep embeddings in host memory on every GPU."""
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / "requirements/gpu.txt").read_text().splitlines()
+        if "==" in line
+    )
+    runtime = pins["nvidia-cuda-runtime"]  # which comes with PyTorch
+    nixl = [int(name.removeprefix("nixl-cu")) for name in pins if name.startswith("nixl-cu")]
+    assert why_not_on("cuda", "", nixl, runtime) is None
+    assert cuda_majors()  # here, too, it is found by its name
+
+
 def test_a_choice_is_heeded_or_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slab_place, "CUDA_MAJOR", 13)
+    monkeypatch.setattr(slab_place, "cuda_majors", lambda: (13,))
     monkeypatch.setattr(slab_place.torch.version, "cuda", "13.0")
     monkeypatch.delenv("UCX_TLS", raising=False)
     assert slab_device("auto", "cuda:1", "W") == slab_device("device", "cuda:1", "W") == "cuda:1"

@@ -42,10 +42,10 @@ class Agent:
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
-    package, api = ModuleType("nixl_cu12"), ModuleType("nixl_cu12._api")
+    package, api = ModuleType("nixl"), ModuleType("nixl._api")
     api.__dict__.update(nixl_agent=Agent, nixl_agent_config=SimpleNamespace)
-    monkeypatch.setitem(sys.modules, "nixl_cu12", package)
-    monkeypatch.setitem(sys.modules, "nixl_cu12._api", api)
+    monkeypatch.setitem(sys.modules, "nixl", package)
+    monkeypatch.setitem(sys.modules, "nixl._api", api)
     heard: list[bytes] = []
 
     def on_notice(notice: bytes) -> None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 from auricle.embeddings.reader import Reader
@@ -31,11 +32,11 @@ from auricle.embeddings.reads import (
 )
 from auricle.errors import ProcessFailed, TransferFailed
 
-__all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region"]
+__all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region", "cuda_majors"]
 
 log = logging.getLogger(__name__)
-# The major version of CUDA for which the package below is built.
-CUDA_MAJOR = 12
+# The major versions of CUDA for which NIXL is published, each in a package of its own.
+_CUDA_MAJORS = (12, 13)
 # Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
 # Without RDMA hardware the owner of the memory must drive progress for its reader, so its
 # interval bounds the duration of a read.
@@ -49,6 +50,14 @@ _SERVING_SECONDS = 0.002
 # NIXL does not report when a notification without a read has left; connecting takes up to 40 ms.
 _SENDING_SECONDS = 0.2
 _FAILED_POLLS = 100
+
+
+def cuda_majors() -> tuple[int, ...]:
+    """Return the major versions of CUDA for which NIXL is installed, without importing it.
+
+    It takes the build for PyTorch's CUDA, and without CUDA in PyTorch whichever is there.
+    """
+    return tuple(major for major in _CUDA_MAJORS if find_spec(f"nixl_cu{major}") is not None)
 
 
 class NixlEndpoint:
@@ -160,7 +169,7 @@ class NixlEndpoint:
 
     def _open(self) -> None:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
-        from nixl_cu12._api import nixl_agent, nixl_agent_config  # see CUDA_MAJOR
+        from nixl._api import nixl_agent, nixl_agent_config  # the build for PyTorch's CUDA
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))
         self._reader.agent = self._agent

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 
 import torch
 
-from auricle.embeddings.nixl import CUDA_MAJOR
+from auricle.embeddings.nixl import cuda_majors
 from auricle.errors import SettingsError
 from auricle.process.transport import allows_cuda_memory
 from auricle.slab_settings import SlabChoice
@@ -23,7 +24,7 @@ def slab_device(choice: SlabChoice, device: str | None, component: str) -> str |
     if choice == "host" or (choice == "auto" and device is None):
         return None
     allowed = os.environ.get("UCX_TLS", "")
-    why_not = why_not_on(device, allowed, CUDA_MAJOR, torch.version.cuda)
+    why_not = why_not_on(device, allowed, cuda_majors(), torch.version.cuda)
     if why_not is None:
         return device
     if choice == "device":
@@ -35,19 +36,23 @@ def slab_device(choice: SlabChoice, device: str | None, component: str) -> str |
 
 
 def why_not_on(
-    device: str | None, allowed: str, nixl_cuda: int, torch_cuda: str | None
+    device: str | None, allowed: str, nixl_cuda: Collection[int], torch_cuda: str | None
 ) -> str | None:
     """Return why a slab cannot be on `device`, and what would be right; None if it can.
 
-    `allowed` is UCX_TLS. NIXL is built for the major version `nixl_cuda` of CUDA, PyTorch for
-    `torch_cuda`. UCX without its parts for CUDA takes memory of a GPU for the host's, and crashes.
+    `allowed` is UCX_TLS. NIXL is built for the major versions `nixl_cuda` of CUDA, PyTorch
+    for `torch_cuda`. UCX without its parts for CUDA takes memory of a GPU for the host's, and
+    crashes.
     """
     if device is None:
         return "it has no GPU: install requirements/gpu.txt"
-    if torch_cuda is None or int(torch_cuda.partition(".")[0]) != nixl_cuda:
+    if torch_cuda is None:
+        return "the installed PyTorch is built without CUDA: install requirements/gpu.txt"
+    if (major := int(torch_cuda.partition(".")[0])) not in nixl_cuda:
+        built = " and ".join(map(str, nixl_cuda)) or "none"
         return (
-            f"the installed NIXL is built for CUDA {nixl_cuda} and PyTorch for "
-            f"{torch_cuda or 'none'}: install NIXL's build for the same"
+            f"PyTorch is built for CUDA {torch_cuda}, and the installed NIXL for {built}: "
+            f"install nixl-cu{major}"
         )
     if not allows_cuda_memory(allowed):
         return f"UCX_TLS is {allowed!r}, which leaves out memory of GPUs: add cuda"

