@@ -142,6 +142,24 @@ def transcribe(
 
 
 @main.command()
+@click.option("--port", default=8080, show_default=True, help="of the server; 0: a free one")
+@click.option("--once", is_flag=True, help="end after the transcript instead of serving on")
+@_api_key_file
+def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
+    """Show a recording transcribed live by the demo graph, then serve until Ctrl-C.
+
+    In the folder of auricle's repository. A server that listens at the port already is used.
+
+    \b
+    auricle demo
+    auricle demo --port 0 --once
+    """
+    from auricle.client.demo import demo as run
+
+    _run(lambda: run(port, _api_key(api_key_file), once=once))
+
+
+@main.command()
 @click.argument("url")
 @_api_key_file
 @click.option("--json", "as_json", is_flag=True, help="print findings and diagnosis as JSON")
