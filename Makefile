@@ -12,7 +12,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -65,8 +65,13 @@ faults-quick: setup-dev
 gpu-quick: setup-dev
 	$(BIN)/python -m benchmarks.gpu --device cpu --quick --again --out build/gpu-quick.json
 
+# The demo graph until Ctrl-C; `make demo DEMO=--once` ends by itself.
 demo: setup
-	$(BIN)/auricle transcribe models/demo/recordings/market.flac --live
+	$(BIN)/auricle demo $(DEMO)
+
+# What this machine carries with the demo model, in two minutes, with a plot in build/two-minutes.
+bench: setup-dev
+	$(BIN)/python -m benchmarks.two_minutes $(if $(URL),--url $(URL))
 
 serve: setup
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)

@@ -122,6 +122,11 @@ SHORT = (
         served=True,
     ),
     Short(
+        "benchmarks.two_minutes --smoke --out {out}/two-minutes",
+        180,
+        ("python -m benchmarks.two_minutes",),
+    ),
+    Short(
         "pytest -q -p no:cacheprovider tests/graph/test_exactness.py",
         600,
         ("pytest tests/graph/test_exactness.py",),

@@ -66,6 +66,24 @@ def test_live_shows_text_as_it_comes(server: Server) -> None:
     assert re.match(r"\s*\d+\.\d\d s   \S", lines[0])
 
 
+def test_the_demo_uses_a_server_that_runs_and_leaves_it(server: Server) -> None:
+    done = in_process("demo", "--port", server.url.rpartition(":")[2])
+    assert done.exit_code == 0, done.output
+    assert f"transcribe FILE --live --url {server.url}" in done.stdout
+    assert f"The server at {server.url} was running before, and goes on." in done.stdout
+    assert server.process.poll() is None
+
+
+def test_the_demo_says_where_it_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = in_process("demo", "--port", "0")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"auricle: configs/demo.yaml is not here ({tmp_path}): run auricle demo in the folder of "
+        "auricle's repository\n"
+    )
+
+
 # `sounddevice` whose microphone hears a recording in real time, and then silence.
 SOUND_CARD = """
 import itertools, time, wave

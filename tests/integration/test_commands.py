@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import jiwer
 import pytest
 
 from tests import recordings
 from tests.commands import auricle
-from tests.server import READY_SECONDS, ROOT, leaving_nothing
+from tests.server import ANSWER_SECONDS, READY_SECONDS, ROOT, leaving_nothing
 
 pytestmark = pytest.mark.end_to_end
 
@@ -34,6 +36,34 @@ def test_without_a_server_the_default_graph_is_started_and_stopped() -> None:
     assert done.returncode == 0, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])
     assert jiwer.wer(recordings.words("hello"), last["text"]) <= 0.34
+
+
+def test_the_demo_shows_words_says_what_to_try_and_serves_until_ctrl_c() -> None:
+    with leaving_nothing() as environment:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "auricle", "demo", "--port", "0"],
+            cwd=ROOT,
+            env=environment | {"COLUMNS": "500"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line.rstrip())
+            if "until Ctrl-C" in line:
+                break
+        [first] = [line for line in said if line.startswith("First words")]
+        shown = [line[9:].strip() for line in said[: said.index(first)] if " s  " in line]
+        assert jiwer.wer(recordings.words("market"), shown[-1]) <= 0.34
+        [page] = [line.strip() for line in said if line.endswith("/") and "http" in line]
+        assert "<title>" in httpx.get(page, timeout=ANSWER_SECONDS).text
+        file = [line for line in said if f"transcribe FILE --live --url {page[:-1]}" in line]
+        assert file, said
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(timeout=READY_SECONDS) == 0
 
 
 def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:

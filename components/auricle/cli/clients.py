@@ -62,3 +62,21 @@ def transcribe(
         )
     wanted = Wanted(file, url, live or mic, as_json, language, context, report)
     run(lambda: work(wanted, api_key(api_key_file)))
+
+
+@click.command(
+    short_help="Show a recording transcribed live, and serve on.",
+    cls=Command,
+    examples=("auricle demo", "auricle demo --port 0 --once"),
+)
+@click.option("--port", default=8080, show_default=True, help="of the server; 0: a free one")
+@click.option("--once", is_flag=True, help="end after the transcript instead of serving on")
+@api_key_file
+def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
+    """Show a recording transcribed live by the demo graph, then serve until Ctrl-C.
+
+    In the folder of auricle's repository. A server that listens at the port already is used.
+    """
+    from auricle.client.demo import demo as work
+
+    run(lambda: work(port, api_key(api_key_file), once=once))

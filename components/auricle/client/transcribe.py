@@ -10,9 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 from rich.console import Console
 
@@ -22,14 +20,9 @@ from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
 from auricle.client.events import Done, Final, plain
 from auricle.client.microphone import Microphone
+from auricle.client.own_server import is_auricle, own_server
 from auricle.client.report import check_report, write_report
 from auricle.client.sources import file_blocks
-from auricle.errors import AuricleError
-from auricle.launcher.serve import serve
-from auricle.launcher.supervisor import Supervisor
-
-_DEFAULT_GRAPH = "graphs.e_pd:Frontend"
-_DEFAULT_CONFIG = Path("configs/demo.yaml")
 
 
 @dataclass(frozen=True)
@@ -168,46 +161,8 @@ async def _server(url: str | None, console: Console, *, quiet: bool) -> AsyncGen
     """Yield the URL of the given server, the one at the default address, or a new one."""
     if url is not None:
         yield url
-    elif await _is_auricle(DEFAULT_URL):
+    elif await is_auricle(DEFAULT_URL):
         yield DEFAULT_URL
     else:
-        async with _own_server(console, quiet=quiet) as own:
-            yield own
-
-
-async def _is_auricle(url: str) -> bool:
-    try:
-        async with httpx.AsyncClient(timeout=2.0) as client:
-            answer = await client.get(f"{url}/health")
-            return answer.status_code == 200 and "processors" in answer.json()
-    except (httpx.HTTPError, ValueError, TypeError):
-        return False
-
-
-@contextlib.asynccontextmanager
-async def _own_server(console: Console, *, quiet: bool) -> AsyncGenerator[str, None]:
-    """Run the default graph on a free port and yield its URL; stop it at the end."""
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    supervisors: list[Supervisor] = []
-    running = asyncio.create_task(
-        serve(
-            _DEFAULT_GRAPH,
-            _DEFAULT_CONFIG,
-            ["--Frontend.port=0", "--Common.log_level=WARNING"],
-            console=console,
-            quiet=quiet,
-            on_ready=ready.set_result,
-            on_supervisor=supervisors.append,
-        )
-    )
-    try:
-        waiting: set[asyncio.Future[Any]] = {running, ready}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            await running  # raises the error that prevented the start
-            raise AuricleError("the server was stopped before it was ready")
-        yield ready.result()
-    finally:
-        for supervisor in supervisors:
-            supervisor.stop()
-        await running
+        async with own_server(console, quiet=quiet) as own:
+            yield own.url

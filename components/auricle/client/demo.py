@@ -1,0 +1,145 @@
+"""`auricle demo`: the demo graph, its recording transcribed live, and where to go from there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import psutil
+from rich.console import Console
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.client.client import DEFAULT_URL, Client
+from auricle.client.display import LiveText
+from auricle.client.events import Final, Partial
+from auricle.client.own_server import DEFAULT_CONFIG, OwnServer, is_auricle, own_server
+from auricle.client.sources import file_blocks
+from auricle.errors import SettingsError
+from auricle.tasks import cancelled
+
+RECORDING = Path("models/demo/recordings/market.flac")
+_WORDS = Path("models/demo/vocabulary.txt")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """When the first words of a recording were on the screen, in Unix time; None: there were none.
+
+    `ended`: the whole recording was shown, and the server was not stopped meanwhile.
+    """
+
+    first_words: float | None
+    ended: bool
+
+
+async def demo(port: int, api_key: str | None, *, once: bool) -> None:
+    """Transcribe the bundled recording live, say what to try next, and serve until Ctrl-C.
+
+    A server of auricle that listens at `port` already is used and left as it is. With `once` the
+    end comes by itself. Raises SettingsError where the bundled files are not, or another program
+    has the port, and AuricleError if the server does not start or refuses.
+    """
+    for needed in (DEFAULT_CONFIG, RECORDING):
+        if not needed.exists():
+            raise SettingsError(
+                f"{needed} is not here ({Path.cwd()}): run auricle demo in the folder of auricle's "
+                "repository"
+            )
+    console = Console(highlight=False)
+    async with _server(port, console) as (url, own):
+        shown = await _show(url, api_key, console, own)
+        if not shown.ended:
+            return
+        console.print(_said(shown.first_words))
+        console.print(_leads(url), soft_wrap=True)  # a line can be copied
+        if own is None:
+            console.print(f"The server at {url} was running before, and goes on.")
+        elif not once:
+            console.print("The server runs until Ctrl-C.", style="bold")
+            await asyncio.wait([own.running])
+
+
+@contextlib.asynccontextmanager
+async def _server(
+    port: int, console: Console
+) -> AsyncGenerator[tuple[str, OwnServer | None], None]:
+    """Yield a server's address, and the server itself if it is the demo's own."""
+    there = f"http://127.0.0.1:{port}"
+    if port != 0 and await is_auricle(there):
+        yield there, None
+        return
+    async with own_server(console, port=port) as own:
+        yield own.url, own
+
+
+async def _show(url: str, api_key: str | None, console: Console, own: OwnServer | None) -> Shown:
+    """Stream the recording in real time; leave it when the demo's own server is stopped."""
+    following = asyncio.create_task(_follow(Client(url, api_key=api_key), console))
+    try:
+        others = [] if own is None else [own.running]
+        await asyncio.wait([following, *others], return_when=asyncio.FIRST_COMPLETED)
+        if not following.done():
+            return Shown(None, ended=False)
+        return Shown(await following, ended=True)
+    finally:
+        await cancelled([following])
+
+
+async def _follow(client: Client, console: Console) -> float | None:
+    """Show the recording's text as it comes; return when the first of it did."""
+    samples = np.concatenate(await asyncio.to_thread(lambda: list(file_blocks(RECORDING))))
+    first: float | None = None
+    console.print(f"{RECORDING}, in real time:", style="dim")
+    with LiveText(console, len(samples) / SAMPLE_RATE) as display:
+        async for event in client.stream(samples, live=True, on_sent=display.sent):
+            display.event(event)
+            if first is None and isinstance(event, Partial | Final):
+                first = time.time()
+    return first
+
+
+def _said(first_words: float | None) -> str:
+    """Return how long a newcomer waited for a word, from the start of this process."""
+    if first_words is None:
+        return "No words were recognised."
+    waited = first_words - psutil.Process().create_time()
+    return f"First words {waited:.1f} s after the command."
+
+
+def _leads(url: str) -> str:
+    """Return what to try next, each with the line to type or to open."""
+    command = _command()
+    to = "" if url == DEFAULT_URL else f" --url {url}"
+    # It need not be installed to run a server.
+    first = "" if find_spec("sounddevice") else " (after pip install sounddevice)"
+    lines = [
+        ("live captions in a browser", f"{url}/"),
+        (f"your microphone{first}", f"{command} transcribe --mic{to}"),
+        ("a file of yours", f"{command} transcribe FILE --live{to}"),
+        ("how many sessions this machine carries, with a plot", f"make bench URL={url}"),
+    ]
+    shown = "\n".join(f"  {what}:\n      {line}" for what, line in lines)
+    words = len(_WORDS.read_text().split())
+    return (
+        f"\nFrom here, in another shell of this folder:\n{shown}\n"
+        f"This small model knows {words} words ({_WORDS}): numbers, colours, animals, places,\n"
+        "days.\n"
+    )
+
+
+def _command() -> str:
+    """Return how `auricle` is typed in a shell of this folder."""
+    if shutil.which("auricle") is not None:
+        return "auricle"
+    beside = Path(sys.executable).with_name("auricle")
+    if not beside.exists():
+        return f"{sys.executable} -m auricle"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)

@@ -1,0 +1,73 @@
+"""The server that a command uses when none was named: the one that runs, or one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+
+from auricle.errors import AuricleError
+from auricle.launcher.serve import serve
+from auricle.launcher.supervisor import Supervisor
+
+DEFAULT_GRAPH = "graphs.e_pd:Frontend"
+DEFAULT_CONFIG = Path("configs/demo.yaml")
+_ASK_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """A graph that is ready at `url`; `running` ends when somebody stops it (Ctrl-C, SIGTERM)."""
+
+    url: str
+    running: asyncio.Task[None]
+
+
+async def is_auricle(url: str) -> bool:
+    """Whether an auricle frontend answers at `url`, within two seconds."""
+    try:
+        async with httpx.AsyncClient(timeout=_ASK_SECONDS) as client:
+            answer = await client.get(f"{url}/health")
+            return answer.status_code == 200 and "processors" in answer.json()
+    except (httpx.HTTPError, ValueError, TypeError):
+        return False
+
+
+@contextlib.asynccontextmanager
+async def own_server(
+    console: Console, *, port: int = 0, quiet: bool = False
+) -> AsyncGenerator[OwnServer, None]:
+    """Run the default graph, and stop it at the end; 0 stands for a free port.
+
+    Raises AuricleError if it does not become ready.
+    """
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    supervisors: list[Supervisor] = []
+    running = asyncio.create_task(
+        serve(
+            DEFAULT_GRAPH,
+            DEFAULT_CONFIG,
+            [f"--Frontend.port={port}", "--Common.log_level=WARNING"],
+            console=console,
+            quiet=quiet,
+            on_ready=ready.set_result,
+            on_supervisor=supervisors.append,
+        )
+    )
+    try:
+        waiting: set[asyncio.Future[Any]] = {running, ready}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            await running  # raises the error that prevented the start
+            raise AuricleError("the server was stopped before it was ready")
+        yield OwnServer(ready.result(), running)
+    finally:
+        for supervisor in supervisors:
+            supervisor.stop()
+        await running
