@@ -33,7 +33,7 @@ FLOORS = (
         "slab_settings",
     ),
     ("settings", "kubernetes_settings"),
-    ("process",),
+    ("process", "findings"),
     ("load",),
     ("runtime",),
     (*COMPONENTS, "launcher"),
