@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from auricle.cli import main
 from auricle.client.doctor import ask
-from auricle.client.doctor.finding import Finding
-from auricle.client.doctor.findings import findings
 from auricle.client.doctor.report import report
+from auricle.findings.finding import Finding
+from auricle.findings.rules import findings
 from auricle.messages import (
     BusState,
     Description,

@@ -145,7 +145,7 @@ async def test_a_final_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = ScriptedWorkers(counting)
     workers.faults = [Overloaded("all slots are in use")] * 5
     subject = session(workers)
-    subject._recognizer._pd_pool._deadline = 60.0
+    subject.recognizer._pd_pool._deadline = 60.0
     events = subject.events()
     await anext(events)
     await subject.push(0, noise(GRID // 2), 1.0, "endpoint")

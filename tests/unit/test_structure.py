@@ -34,7 +34,7 @@ FLOORS = (
     ),
     ("worker_settings", "planner_settings"),
     ("settings", "kubernetes_settings"),
-    ("process",),
+    ("process", "findings"),
     ("load",),
     ("runtime",),
     (*COMPONENTS, "launcher"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from auricle.load.reports import STALE_INTERVALS, ProcessorLoad, WorkerLoad
@@ -69,6 +69,12 @@ class LastReports(Generic[Load]):
         """Return the latest report; None if there was none."""
         known = self._last.get(instance)
         return None if known is None else known[1]
+
+    def seen(self) -> Iterator[tuple[float, Load]]:
+        """Yield the latest report of each instance, with its age in seconds."""
+        now = self._clock()
+        for at, load in self._last.values():
+            yield now - at, load
 
     def draining(self, instance: int) -> bool:
         """Return whether the instance reported that it is draining."""

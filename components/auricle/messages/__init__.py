@@ -41,6 +41,7 @@ from auricle.messages.liveness import (
 from auricle.messages.planning import (
     AskDecisions,
     Decisions,
+    PastDecision,
 )
 from auricle.messages.refusal import (
     Refusal,
@@ -70,11 +71,21 @@ from auricle.messages.sessions import (
     WithdrawAdmission,
     Withdrawn,
 )
+from auricle.messages.views import (
+    STEPS_KEPT_SECONDS,
+    AskView,
+    ChunkSteps,
+    SeenWorker,
+    SessionState,
+    SessionSteps,
+    View,
+)
 
 __all__ = [
     "ADMISSION_SECONDS",
     "MAX_CHUNK_MS",
     "MIN_CHUNK_MS",
+    "STEPS_KEPT_SECONDS",
     "Accepted",
     "AdmitSession",
     "Admitted",
@@ -83,9 +94,11 @@ __all__ = [
     "AskDecisions",
     "AskDescription",
     "AskProbe",
+    "AskView",
     "BlockFeatures",
     "Boundary",
     "BusState",
+    "ChunkSteps",
     "Decisions",
     "DecodeReply",
     "DecodeRequest",
@@ -104,6 +117,7 @@ __all__ = [
     "OpenSession",
     "Partial",
     "Parts",
+    "PastDecision",
     "ProbeAnswer",
     "Probed",
     "ProcessAnswer",
@@ -112,13 +126,17 @@ __all__ = [
     "ResumePoint",
     "RunningModel",
     "ScoredToken",
+    "SeenWorker",
     "SegmentNeed",
     "SessionEvent",
     "SessionReady",
+    "SessionState",
+    "SessionSteps",
     "SlabState",
     "SpoiledSlot",
     "Transfers",
     "Usage",
+    "View",
     "WholeAudio",
     "WindowFeatures",
     "WindowRef",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from auricle.errors import AuricleError
 from auricle.load.load_board import LoadBoard
@@ -13,6 +14,7 @@ from auricle.load.reports import WorkerKind
 from auricle.messages import AskDecisions, Decisions
 from auricle.planner.connectors.base import Connector
 from auricle.planner.decision import Decision
+from auricle.planner.history import DecisionHistory
 from auricle.planner.leadership.base import RENEW_SECONDS, Leadership
 from auricle.planner.metrics import PlannerMetrics
 from auricle.planner.plan import Plan
@@ -31,6 +33,7 @@ class PlannerService:
         leadership: Leadership,
         metrics: PlannerMetrics,
         step_seconds: float,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
         self._board = board
@@ -39,10 +42,17 @@ class PlannerService:
         self._metrics = metrics
         self._step_seconds = step_seconds
         self._last: dict[str, Decision] = {}
+        self._history = DecisionHistory()
+        self._wall_clock = wall_clock
 
     async def decisions(self, _request: AskDecisions) -> Decisions:
-        """Return the latest decision for each pool, and whether this planner is the leader."""
-        return Decisions(tuple(d.line() for d in self._last.values()), self._leadership.held)
+        """Return the last decisions for each pool, and whether this planner is the leader."""
+        return Decisions(
+            lines=tuple(d.line() for d in self._last.values()),
+            leads=self._leadership.held,
+            past=self._history.past,
+            step_seconds=self._step_seconds,
+        )
 
     async def run(self) -> None:
         """Run a step every `step_seconds` until cancelled; the caller owns this task."""
@@ -76,15 +86,22 @@ class PlannerService:
         self._show(known, decisions)
         for kind in replicas:
             decision = decisions.get(kind)
-            if decision is not None and decision.changes:
+            if decision is not None:
                 await self._do(kind, decision)
 
     async def _do(self, kind: WorkerKind, decision: Decision) -> None:
-        if not self._leadership.held:
-            log.info("another planner decides; not applied: %s", decision.line())
-            return
-        log.info("%s", decision.line())
-        await self._connector.scale(kind, decision.replicas)
+        applied = False
+        try:
+            if not decision.changes:
+                return
+            if not self._leadership.held:
+                log.info("another planner decides; not applied: %s", decision.line())
+                return
+            log.info("%s", decision.line())
+            await self._connector.scale(kind, decision.replicas)
+            applied = True
+        finally:
+            self._history.add(self._wall_clock(), decision, applied=applied)
 
     def _show(self, seen: Mapping[str, PoolObservation], decisions: Mapping[str, Decision]) -> None:
         self._last.update(decisions)

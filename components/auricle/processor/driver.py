@@ -32,6 +32,7 @@ from auricle.processor.recognizer import Recognizer
 from auricle.processor.scores import Scores
 from auricle.processor.session import Session
 from auricle.processor.session_rules import SessionRules
+from auricle.processor.steps import StepLog
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
@@ -90,9 +91,11 @@ class SessionDriver:
         guard = ContextGuard(opened.context if settings.context_guard else "")
         self._answers = Answers(self.session, checkpoint.prompt, language, guard, self._traced)
         self._scores = Scores(checkpoint.prompt, language) if opened.logprobs else None
-        self.usage = UsageMeter()
+        self.background, self.opened_at = opened.background, clock()
+        self.usage = UsageMeter(clock=clock)
+        self.steps = StepLog(self.usage, clock)
         self._trace = opened.trace
-        self._recognizer = recognizer
+        self.recognizer = recognizer
         self._load = load
         self._pacing = Pacing()
         self._tracer = tracer
@@ -179,7 +182,7 @@ class SessionDriver:
         finally:
             if self._work is not None:
                 await cancelled([self._work])
-            self._recognizer.close()
+            self.recognizer.close()
 
     @property
     def idle(self) -> bool:
@@ -216,9 +219,10 @@ class SessionDriver:
         """Run one action and report its result to the session."""
         try:
             if isinstance(work, Decode):
-                await self._decode(work)
+                with self.steps.chunk(work):
+                    await self._decode(work)
             else:
-                await self._recognizer.encode_ahead(self.session.segment.audio, self.usage)
+                await self.recognizer.encode_ahead(self.session.segment.audio, self.usage)
                 self.session.encoded_ahead()
         except AuricleError as error:
             self.session.failed(error)
@@ -251,11 +255,11 @@ class SessionDriver:
             elif final:
                 reply = await self._answered(decode)
             else:
-                failures = self._recognizer.failures
+                failures = self.recognizer.failures
                 with self._load.chunk(decode.arrived, decode.due) as chunk:
                     reply = await self._answered(decode)
                     # The time of a decode repeated after a worker failed does not measure load.
-                    chunk.counts = self._recognizer.failures == failures
+                    chunk.counts = self.recognizer.failures == failures
         except Overloaded:
             if final:
                 raise
@@ -271,7 +275,7 @@ class SessionDriver:
                 self._scores.end_segment(decode.segment)
         self.session.decoded(reply.tokens)
         if final:
-            self._recognizer.start_segment()
+            self.recognizer.start_segment()
             self._answers.start_segment()
 
     async def _answered(self, decode: Decode) -> DecodeReply:
@@ -287,4 +291,4 @@ class SessionDriver:
             final=decode.task.final,
         ) as trace:
             task = replace(decode.task, trace=trace, background=self._ahead, logprobs=scored)
-            return await self._recognizer.decode(audio, decode.samples, task, self.usage)
+            return await self.recognizer.decode(audio, decode.samples, task, self.usage)

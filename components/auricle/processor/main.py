@@ -12,6 +12,7 @@ from auricle.load.reports import LOAD_TOPIC, WorkerLoad
 from auricle.messages import (
     AdmitSession,
     AskProbe,
+    AskView,
     EndAudio,
     OpenSession,
     Parts,
@@ -63,6 +64,7 @@ async def run(settings: ProcessorSettings) -> None:
         Route("withdraw", WithdrawAdmission, unary=service.withdraw, brief=True),
         Route("push", PushAudio, unary=service.push, brief=True),
         Route("end", EndAudio, unary=service.end, brief=True),
+        Route("view", AskView, unary=service.view, brief=True),
         Route("probe", AskProbe, unary=prober.probe),
         Route("open", OpenSession, streamed=service.open),
     ]

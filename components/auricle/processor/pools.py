@@ -133,6 +133,11 @@ class Placement:
         self._instance: int | None = None
         self._failed: set[int] = set()
 
+    @property
+    def name(self) -> str:
+        """The current instance's id in hex; empty if there is none."""
+        return "" if self._instance is None else f"{self._instance:x}"
+
     async def instance(self, held: Held | None = None) -> int:
         """Return the current instance, or place one; `held` is called only to place one."""
         self.leave_if_left()

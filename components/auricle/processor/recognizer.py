@@ -67,6 +67,11 @@ class Recognizer:
         """The number of this session's requests that failed because a worker failed."""
         return self._encoder.failures + self._decoder.failures
 
+    @property
+    def workers(self) -> tuple[str, str]:
+        """The encode worker and the PD worker in use, ids in hex; empty if there is none."""
+        return self._encoder.name, self._decoder.name
+
     def start_segment(self) -> None:
         """Release both workers, so that the next segment is placed by current load.
 
@@ -91,15 +96,17 @@ class Recognizer:
         A partial decode raises Overloaded as soon as a worker is full; a final one waits for a
         slot up to the pool's deadline. Raises another AuricleError if all attempts fail.
         """
-        with self._tracer.span("mel", task.trace):
+        with self._tracer.span("mel", task.trace), usage.timed("mel"):
             windows = await _windows(audio, samples)
 
         async def once() -> DecodeReply:
             if self._decoder.leave_if_left():
                 self._on_pd_worker.clear()
             refs = await self._encode_missing(windows, usage, task)
+            request = self._request(windows, refs, task)
             try:
-                return await self._pd_pool.decode(self._decoder, self._request(windows, refs, task))
+                with usage.timed("decode"):
+                    return await self._pd_pool.decode(self._decoder, request)
             except WindowsMissing as error:
                 self._on_pd_worker.difference_update(error.keys)
                 self._unreadable([refs[key] for key in error.keys if key in refs], error)
@@ -114,6 +121,7 @@ class Recognizer:
         self._spoiled = ()
         self._on_pd_worker.update(w.key for w in windows if not w.partial)
         usage.decoded(reply)
+        usage.placed(*self.workers)
         return reply
 
     def _unreadable(self, refs: list[WindowRef], error: WindowsMissing) -> None:
@@ -178,9 +186,10 @@ class Recognizer:
                 spoiled=self._spoiled,
             )
 
-        reply = await self._encode_pool.encode(
-            self._encoder, request_for, self._sent.forget, wait_for_room=task.final
-        )
+        with usage.timed("encode"):
+            reply = await self._encode_pool.encode(
+                self._encoder, request_for, self._sent.forget, wait_for_room=task.final
+            )
         self._sent.arrived(await self._encoder.instance(), wanted)
         usage.encoded(reply)
         self._last_tail_key = tail if windows[-1].partial else None

@@ -1,4 +1,4 @@
-"""The processor's endpoints: admit, withdraw, open, push, end."""
+"""The processor's endpoints: admit, withdraw, open, push, end, view."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from auricle.messages import (
     Accepted,
     AdmitSession,
     Admitted,
+    AskView,
     EndAudio,
     OpenSession,
     PushAudio,
     SessionEvent,
+    View,
     WithdrawAdmission,
     Withdrawn,
 )
@@ -31,6 +33,7 @@ from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
+from auricle.processor.views import Viewed
 from auricle.settings import ProcessorSettings
 
 _PUSH_WAIT_SECONDS = 30.0
@@ -64,6 +67,8 @@ class ProcessorService:
         learnt = settings.admission == "learnt"
         limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
         self._admission = Admission(settings.max_sessions, self._load, limit)
+        pools = (encode_pool.loads, pd_pool.loads)
+        self._viewed = Viewed(self._sessions, self._admission, self._load, pools)
         metrics.sessions.set_function(lambda: len(self._sessions))
         metrics.speaking.set_function(lambda: self.speaking)
         metrics.waiting.set_function(lambda: self._admission.waiting)
@@ -95,6 +100,10 @@ class ProcessorService:
             chunk_seconds=self._load.seconds,
             draining=draining,
         )
+
+    async def view(self, request: AskView) -> View:
+        """Show the sessions and workers to an operator."""
+        return self._viewed.view(request)
 
     async def admit(self, request: AdmitSession) -> Admitted:
         """Admit a live session before it is opened; recordings and moved sessions need not ask.

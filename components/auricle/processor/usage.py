@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
 from auricle.messages import DecodeReply, EncodeReply, Usage
 
 
+@dataclass
 class UsageMeter:
-    """Sums the cost of a session; the fields are those of `Usage`. Used on the event loop."""
+    """Sums the cost of a session. Used on the event loop.
 
-    def __init__(self) -> None:
-        self.decodes = 0
-        self.decodes_skipped = 0
-        self.windows_encoded = 0
-        self.blocks_convolved = 0
-        self.prompt_tokens = 0
-        self.cached_tokens = 0
-        self.output_tokens = 0
-        self.decode_steps = 0
-        self.embedding_bytes_read = 0
+    The first fields are those of `Usage`. The seconds are of its decodes: log-mel, calls of encode
+    workers, calls of PD workers, and the reads within them. The workers, ids in hex, are those of
+    the last decode.
+    """
+
+    decodes: int = 0
+    decodes_skipped: int = 0
+    windows_encoded: int = 0
+    blocks_convolved: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    decode_steps: int = 0
+    embedding_bytes_read: int = 0
+    mel_seconds: float = 0.0
+    encode_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    read_seconds: float = 0.0
+    encode_worker: str = ""
+    pd_worker: str = ""
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def encoded(self, reply: EncodeReply) -> None:
         """Add the reply to an encode request."""
@@ -32,6 +49,20 @@ class UsageMeter:
         self.output_tokens += len(reply.tokens)
         self.decode_steps += reply.steps
         self.embedding_bytes_read += reply.embedding_bytes_read
+        self.read_seconds += reply.read_seconds
+
+    def placed(self, encode_worker: str, pd_worker: str) -> None:
+        """The last decode was done by these workers."""
+        self.encode_worker, self.pd_worker = encode_worker, pd_worker
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Add the time that the block takes, however it ends, to `mel`, `encode` or `decode`."""
+        name, began = f"{step}_seconds", self.clock()
+        try:
+            yield
+        finally:
+            setattr(self, name, getattr(self, name) + self.clock() - began)
 
     def skipped(self) -> None:
         """Count a partial decode that was refused, or cancelled for the segment's end."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from auricle.client.doctor.finding import Finding, Processes, listed, title
-from auricle.client.doctor.probes import total
+from auricle.findings.finding import Finding, Processes, listed, title
+from auricle.findings.probes import total
 from auricle.messages import Diagnosis, Probed, Transfers
 from auricle.quoting import one_line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from auricle.client.doctor.ask import ask
-from auricle.client.doctor.findings import findings
 from auricle.client.doctor.report import report
+from auricle.findings.rules import findings
 
 
 async def doctor(url: str, api_key: str | None, *, as_json: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from auricle.client.doctor.finding import Finding, Process, Processes, listed
+from auricle.findings.finding import Finding, Process, Processes, listed
 from auricle.messages import Diagnosis, Transfers
 
 # A message older than 60 s is refused; half of that leaves room for clocks to drift further.

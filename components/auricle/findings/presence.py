@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.client.doctor.finding import Finding, Processes, title
+from auricle.findings.finding import Finding, Processes, title
 from auricle.messages import Diagnosis, ProcessAnswer
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.client.doctor.finding import Finding, Process, Processes
+from auricle.findings.finding import Finding, Process, Processes
 from auricle.messages import Diagnosis, KvRoom, SegmentNeed
 
 _FULL_SHARE = 0.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.client.doctor.finding import Finding, Processes
+from auricle.findings.finding import Finding, Processes
 from auricle.messages import Diagnosis, ProbeAnswer, Probed
 
 # Slower than that, the workers fall behind one live session.

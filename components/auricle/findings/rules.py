@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auricle.client.doctor import agreement, presence, room
-from auricle.client.doctor.finding import Finding, Processes
-from auricle.client.doctor.probes import probes
+from auricle.findings import agreement, presence, room
+from auricle.findings.finding import Finding, Processes
+from auricle.findings.probes import probes
 from auricle.messages import Diagnosis
 
 _RULES = (
