@@ -21,7 +21,7 @@ COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner", 
 FLOORS = (
     ("quoting",),
     ("errors",),
-    ("tasks", "audio", "text_bounds"),
+    ("tasks", "audio", "text_bounds", "batcher"),
     (
         "messages",
         "checkpoint",
@@ -34,7 +34,7 @@ FLOORS = (
     ),
     ("settings", "kubernetes_settings"),
     ("process",),
-    ("load",),
+    ("load", "landing"),
     ("runtime",),
     (*COMPONENTS, "launcher"),
     ("client", "profiling", "rendering", "checking"),
