@@ -16,12 +16,15 @@ from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
-COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner", "dynamo_frontend")
+COMPONENTS = (
+    *("frontend", "processor", "encode_worker", "pd_worker", "align_worker"),
+    *("planner", "dynamo_frontend"),
+)
 # From the ground up: a room imports from the floors below its own, never from above or beside.
 FLOORS = (
     ("quoting",),
     ("errors",),
-    ("tasks", "audio", "text_bounds", "batcher"),
+    ("tasks", "audio", "text_bounds", "batcher", "alignment"),
     (
         "messages",
         "checkpoint",
