@@ -25,8 +25,8 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
+from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.engine import Engine, EngineOptions
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from tests.server import ROOT
 
 _MODEL = ROOT / "models/demo"

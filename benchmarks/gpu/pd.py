@@ -26,10 +26,10 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
 from auricle.embeddings.memory import HostSlab
+from auricle.landing.placed import PlacedWindow
 from auricle.launcher.config import load_config, settings_for
 from auricle.pd_worker.engine_start import engine_options
 from auricle.pd_worker.vllm.engine import Decoded, Engine
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.settings import PdWorkerSettings
 from benchmarks.gpu.busy import gpu_busy
 from benchmarks.gpu.found import Found, Task

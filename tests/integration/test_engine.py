@@ -18,8 +18,8 @@ from auricle.embeddings.keys import KEY_BYTES
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import BadRequest
+from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
 from tests.server import ROOT

@@ -20,10 +20,10 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.errors import ProcessFailed, WorkerUnavailable
+from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm import arguments
 from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
 from auricle.pd_worker.vllm.options import Passes
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from tests.integration import faulty_worker
 from tests.integration.faulty_worker import FAILS, FailingDevice, FullDevice
 from tests.server import ROOT

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from auricle.encode_worker.batcher import Batcher
+from auricle.batcher import Batcher
 from auricle.errors import Overloaded, ProcessFailed, WorkerUnavailable
 
 pytestmark = pytest.mark.unit

@@ -14,8 +14,8 @@ import torch
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.nixl import PendingRead, ReadRequest
 from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.landing.fetch import WindowFetcher
 from auricle.messages import DecodeWindow, WindowRef
-from auricle.pd_worker.fetch import WindowFetcher
 from auricle.process import device_faults
 from tests.slabs import KINDS, content, slab_in
 
@@ -448,7 +448,7 @@ async def test_a_read_that_the_thread_never_settles_has_a_deadline_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its slots stay unused, because nobody knows whether the transfer has ended."""
-    monkeypatch.setattr("auricle.pd_worker.fetch._THREAD_SECONDS", 0.0)
+    monkeypatch.setattr("auricle.landing.fetch._THREAD_SECONDS", 0.0)
     bench = Bench()
     bench.fetcher._deadline_seconds = 0.01
     bench.endpoint.held = []

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from auricle.embeddings.keys import tenant_mark
 from auricle.errors import BadRequest, Overloaded
+from auricle.landing.fetch import Fetched
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.pd_worker.fetch import Fetched
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Decoded, Timings
 from auricle.pd_worker.worker import PdWorker

@@ -16,12 +16,15 @@ from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
-COMPONENTS = ("frontend", "processor", "encode_worker", "pd_worker", "planner", "dynamo_frontend")
+COMPONENTS = (
+    *("frontend", "processor", "encode_worker", "pd_worker", "align_worker"),
+    *("planner", "dynamo_frontend"),
+)
 # From the ground up: a room imports from the floors below its own, never from above or beside.
 FLOORS = (
     ("quoting",),
     ("errors",),
-    ("tasks", "audio", "text_bounds"),
+    ("tasks", "audio", "text_bounds", "batcher", "alignment"),
     (
         "messages",
         "checkpoint",
@@ -35,7 +38,7 @@ FLOORS = (
     ("worker_settings", "planner_settings"),
     ("settings", "kubernetes_settings"),
     ("process", "findings"),
-    ("load",),
+    ("load", "landing"),
     ("runtime",),
     (*COMPONENTS, "launcher"),
     ("client", "profiling", "rendering", "checking"),

@@ -48,8 +48,8 @@ class PromptFormat:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._tokenizer = _load_tokenizer(checkpoint.path)
-        self._plain = _without_added_tokens(self._tokenizer)
+        self._tokenizer = load_tokenizer(checkpoint.path)
+        self._plain = without_added_tokens(self._tokenizer)
         self._languages = checkpoint.languages or FAMILY
         self.stop_tokens = tuple(self._special(token) for token in _STOPS)
         self.audio_token = self._special(_AUDIO_PAD)
@@ -171,7 +171,7 @@ def _bytes_of(name: str) -> bytes:
     return name.encode()
 
 
-def _without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
+def without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
     """Return a tokenizer of the same vocabulary that does not know a single control token.
 
     `split_special_tokens` will not do: it leaves added tokens that are not marked as special,
@@ -183,7 +183,7 @@ def _without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
     return plain
 
 
-def _load_tokenizer(path: Path) -> Qwen2Tokenizer:
+def load_tokenizer(path: Path) -> Qwen2Tokenizer:
     if not (path / "tokenizer_config.json").is_file():
         raise CheckpointError(f"{path} has no tokenizer_config.json")
     try:

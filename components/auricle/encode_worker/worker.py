@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from auricle.batcher import Batcher
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.keys import check_keys
-from auricle.encode_worker.batcher import Batcher
 from auricle.encode_worker.canary import encode_silence
 from auricle.encode_worker.checks import check_window
 from auricle.encode_worker.conv_cache import ConvCache

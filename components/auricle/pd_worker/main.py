@@ -21,6 +21,8 @@ from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotTable
 from auricle.errors import ProcessFailed
+from auricle.landing.fetch import WindowFetcher
+from auricle.landing.placed import PlacedWindow
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
@@ -28,10 +30,8 @@ from auricle.pd_worker.device_memory import with_settings
 from auricle.pd_worker.device_passes import device_of_vllm
 from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.engine_start import check_device, check_memory, engine_options
-from auricle.pd_worker.fetch import WindowFetcher
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Engine
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry

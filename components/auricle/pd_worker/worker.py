@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest, Overloaded
+from auricle.landing.fetch import Fetched, WindowFetcher
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.pd_worker.fetch import Fetched, WindowFetcher
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.vllm.engine import Decoded, Engine

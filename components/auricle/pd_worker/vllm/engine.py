@@ -18,9 +18,9 @@ from auricle.errors import (
     WindowsMissing,
     WorkerUnavailable,
 )
+from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.last_words import last_words, said
 from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.process.device_faults import first_sentence
 from auricle.tasks import within
 

@@ -18,7 +18,7 @@ from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from auricle.errors import BadRequest
-from auricle.pd_worker.vllm.placed import PlacedWindow
+from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.scheduler import DRAFT, REUSABLE_TOKENS
 
 # Dynamo's mark of a cache salt: its KV router takes a salt without it for a namespace.

@@ -1,4 +1,4 @@
-"""Where the embeddings of a decode's windows are. No I/O."""
+"""Where the embeddings of a request's windows are. No I/O."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Batcher(Generic[Job, Result]):
             raise _replaced()
         full = len(self) >= self._max_queued
         if full or (background and len(self._background) >= max(1, self._max_queued // 2)):
-            raise Overloaded(f"the encode queue is full ({self._max_queued} windows); try again")
+            raise Overloaded(f"the queue is full ({self._max_queued} jobs); try again")
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         (self._background if background else self._live).append((job, future))
         self._arrived.set()
@@ -101,7 +101,7 @@ class Batcher(Generic[Job, Result]):
 
 
 def _replaced() -> WorkerUnavailable:
-    return WorkerUnavailable("this encode worker has failed and is being replaced")
+    return WorkerUnavailable("this worker has failed and is being replaced")
 
 
 def _fail(future: asyncio.Future[Result], error: Exception) -> None:

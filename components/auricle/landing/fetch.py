@@ -1,6 +1,6 @@
 """Fetches a request's windows into the landing slab: reads over NIXL, verifies, pins.
 
-A request reaches vLLM only when all its windows have landed: reads inside the model step
+A request reaches its model only when all its windows have landed: reads inside the model step
 that failed were seen to emit garbage and to poison the prefix cache.
 """
 
@@ -19,8 +19,8 @@ from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.landing.placed import PlacedWindow
 from auricle.messages import DecodeWindow, WindowRef
-from auricle.pd_worker.vllm.placed import PlacedWindow
 from auricle.process.device_faults import end_if_lost
 from auricle.tasks import within
 
@@ -182,13 +182,13 @@ class WindowFetcher:
         refs = {w.key: w.ref for w in missing if w.ref is not None}
         absent = tuple(w.key for w in missing if w.key not in refs)
         if absent:
-            raise WindowsMissing(absent, "not on this PD worker and no location was given")
+            raise WindowsMissing(absent, "not on this worker and no location was given")
         for window in missing:
             ref = refs[window.key]
             if (ref.fingerprint, ref.dtype) != (self._fingerprint, self._dtype):
                 what = (
                     f"encoded by checkpoint {ref.fingerprint} as {ref.dtype}, "
-                    f"this PD worker runs {self._fingerprint} as {self._dtype}"
+                    f"this worker runs {self._fingerprint} as {self._dtype}"
                 )
                 raise WindowsMissing((window.key,), what)
             expected = self._slab.layout.payload_bytes(window.length)

@@ -1,0 +1,1 @@
+"""The align worker: when each word of a final segment was said."""

@@ -1,0 +1,119 @@
+"""The text half of a Qwen3 forced aligner, with the modules of transformers.
+
+One pass gives, at each `<timestamp>`, the class of a word's beginning or end. Audio comes as the
+embeddings of encode workers that serve the same checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
+from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
+
+from auricle.checkpoint.aligner import AlignerPrompt, text_weights
+from auricle.checkpoint.files import Checkpoint
+from auricle.errors import CheckpointError
+
+_DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A segment's audio, embeddings of shape (n, hidden_size), and the token ids after it."""
+
+    audio: torch.Tensor
+    after: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The length of its prompt."""
+        return 1 + len(self.audio) + len(self.after)
+
+
+class Aligner:
+    """The aligner of a checkpoint. Not thread-safe: call it from one worker thread.
+
+    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
+    not fit the config.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._device, self._dtype = torch.device(device), _DTYPES[dtype]
+        if self._dtype is torch.float32:
+            torch.backends.cuda.matmul.allow_tf32 = False
+        prompt = AlignerPrompt(checkpoint)
+        self._begin, self._timestamp = prompt.begin, prompt.timestamp
+        self._width = checkpoint.geometry.hidden_size
+        text, head = text_weights(checkpoint)
+        config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
+        config._attn_implementation = "sdpa"
+        self._model = Qwen3Model(config)
+        _load(self._model, text, "text model")
+        classes, width = head["weight"].shape
+        self._head = torch.nn.Linear(width, classes, bias="bias" in head)
+        _load(self._head, head, "classifier")
+        for module in (self._model, self._head):
+            module.to(self._device, self._dtype).eval()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether passes run on a GPU."""
+        return self._device.type == "cuda"
+
+    def warm_up(self) -> None:
+        """Align two words with a second of silence. Raises whatever the device raises."""
+        audio = torch.zeros(13, self._width)
+        marks = (self._timestamp,) * 2
+        self.classes([Utterance(audio, (self._begin, *marks, self._begin, *marks))])
+
+    @torch.inference_mode()
+    def logits(self, utterances: Sequence[Utterance]) -> list[torch.Tensor]:
+        """Run one pass; returns (timestamps_i, classes) per utterance, on the aligner's device.
+
+        Attention is causal, so the shorter ones are filled up at their ends, which nobody sees.
+        """
+        longest = max(one.tokens for one in utterances)
+        ids = torch.zeros(len(utterances), longest, dtype=torch.long)
+        for row, one in enumerate(utterances):
+            ids[row, 0] = self._begin
+            ids[row, 1 + len(one.audio) : one.tokens] = torch.tensor(one.after)
+        marks = (ids == self._timestamp).to(self._device)
+        hidden = self._model.embed_tokens(ids.to(self._device))
+        for row, one in enumerate(utterances):
+            hidden[row, 1 : 1 + len(one.audio)] = one.audio.to(self._device, self._dtype)
+        hidden = self._model(inputs_embeds=hidden, use_cache=False).last_hidden_state
+        found: torch.Tensor = self._head(hidden[marks])
+        return list(torch.split(found, marks.sum(1).tolist()))
+
+    def classes(self, utterances: Sequence[Utterance]) -> list[list[int]]:
+        """Run one pass; returns the likeliest class at each timestamp.
+
+        Raises ArithmeticError if the model gave values that are not finite.
+        """
+        logits = self.logits(utterances)
+        if not all(bool(torch.isfinite(one).all()) for one in logits):
+            raise ArithmeticError("the aligner produced values that are not finite")
+        return [one.argmax(-1).tolist() for one in logits]
+
+
+def _load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:
+    try:
+        missing, unexpected = module.load_state_dict(weights, strict=False)
+    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
+        raise CheckpointError(
+            f"the weights of the {what} have other shapes than its config"
+        ) from None
+    if missing or unexpected:
+        raise CheckpointError(
+            f"the weights of the {what} do not fit its config: missing {sorted(missing)[:3]}, "
+            f"unexpected {sorted(unexpected)[:3]}"
+        )

@@ -1,0 +1,1 @@
+"""Forced alignment without a model: how text is split into words, and how times are repaired."""

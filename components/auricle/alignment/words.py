@@ -1,0 +1,78 @@
+"""Splits text into the words that are aligned, as the published aligner does. No I/O.
+
+Words are what stands between white space, without punctuation; a Chinese character is a word of
+its own. Each also has its piece of the text, so that subtitles can be cut at words: the pieces,
+joined, are the text.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+# Ideographs: the unified block, its extensions A to E, and the compatibility blocks.
+_IDEOGRAPHS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+# The languages of the published aligner whose words can be split without a dictionary. It has
+# Japanese and Korean as well, split by libraries that are not part of auricle.
+SPLIT = (
+    *("Chinese", "Cantonese", "English", "French", "German"),
+    *("Italian", "Portuguese", "Russian", "Spanish"),
+)
+_BY_DICTIONARY = ("Japanese", "Korean")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A word as it is aligned, and the part of the text that it stands for."""
+
+    word: str
+    text: str
+
+
+def aligned_languages(named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the languages that can be aligned, of those a checkpoint names (none: the usual)."""
+    return tuple(name for name in named or SPLIT if name not in _BY_DICTIONARY)
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """Split `text`; empty if it has neither letters nor digits.
+
+    Punctuation and white space go with the word before them, at the beginning with the first.
+    """
+    words: list[str] = []
+    starts: list[int] = []
+    edge: int | None = 0  # where the next word's piece begins, if not with its first letter
+    inside = False
+    for at, character in enumerate(text):
+        ideograph = _is_ideograph(character)
+        if character.isspace():
+            inside, edge = False, at + 1
+        elif not ideograph and not _is_kept(character):
+            continue
+        elif inside and not ideograph:
+            words[-1] += character
+        else:
+            starts.append(at if edge is None else edge)
+            words.append(character)
+            inside, edge = not ideograph, None
+    if not words:
+        return ()
+    starts[0], ends = 0, [*starts[1:], len(text)]
+    return tuple(
+        Piece(word, text[start:end]) for word, start, end in zip(words, starts, ends, strict=True)
+    )
+
+
+def _is_ideograph(character: str) -> bool:
+    return any(first <= ord(character) <= last for first, last in _IDEOGRAPHS)
+
+
+def _is_kept(character: str) -> bool:
+    return character == "'" or unicodedata.category(character)[0] in "LN"

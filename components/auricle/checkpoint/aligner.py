@@ -1,0 +1,104 @@
+"""What an aligner's checkpoint has beside an encoder and a text model: its classes and prompt.
+
+Prompt: `<|audio_start|>` audio `<|audio_end|>` and, for each word, the word followed by two
+`<timestamp>`: at the first the model says where the word begins, at the second where it ends, as
+a class of `step_ms` each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from auricle.checkpoint.files import Checkpoint, weight_files
+from auricle.checkpoint.prompt import load_tokenizer, without_added_tokens
+from auricle.errors import CheckpointError
+
+_TIMESTAMP = "<timestamp>"
+_STEP_MS = 80.0
+_HEADS = ("thinker.lm_head.", "score.")  # of the original format, and of transformers'
+_TEXT = ("thinker.model.", "model.language_model.")
+
+
+class AlignerPrompt:
+    """Token ids around a segment's audio.
+
+    Raises CheckpointError if the checkpoint is no aligner's.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._path = checkpoint.path
+        tokenizer = load_tokenizer(checkpoint.path)
+        self._plain = without_added_tokens(tokenizer)
+        config = json.loads((checkpoint.path / "config.json").read_text())
+
+        def special(token: str) -> int:
+            number = tokenizer.convert_tokens_to_ids(token)
+            if number is None or number == tokenizer.unk_token_id:
+                raise CheckpointError(f"{self._path} is not an aligner: no token {token}")
+            return int(number)
+
+        self.begin, self.end = special("<|audio_start|>"), special("<|audio_end|>")
+        self.timestamp = special(_TIMESTAMP)
+        named = config.get("timestamp_token_id")
+        if named is not None and named != self.timestamp:
+            raise CheckpointError(
+                f"the tokenizer's {_TIMESTAMP} is {self.timestamp}, but config.json's "
+                f"timestamp_token_id is {named!r}"
+            )
+        self.step_ms = _step_ms(config, checkpoint.path)
+        self._word = lru_cache(maxsize=16384)(self._tokenized)
+
+    def after_audio(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Return the token ids that follow the audio; each word ends in two timestamps."""
+        ids = [self.end]
+        for word in words:
+            ids += [*self._word(word), self.timestamp, self.timestamp]
+        return tuple(ids)
+
+    def _tokenized(self, word: str) -> tuple[int, ...]:
+        # A word cannot name a control token: it is tokenized without them.
+        return tuple(self._plain.encode(word, add_special_tokens=False).ids)
+
+
+def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the state dicts of text model and classifier, under transformers' module names.
+
+    Raises CheckpointError if there is no classifier: then it is a model that writes text.
+    """
+    text: dict[str, Any] = {}
+    head: dict[str, Any] = {}
+    for file in weight_files(checkpoint.path):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
+                for prefixes, found in ((_TEXT, text), (_HEADS, head)):
+                    if (prefix := _prefix(name, prefixes)) is not None:
+                        found[name.removeprefix(prefix)] = tensors.get_tensor(name)
+    if "weight" not in head:
+        raise CheckpointError(
+            f"{checkpoint.path} is not an aligner: its weights have no classifier "
+            f"({' or '.join(f'{prefix}weight' for prefix in _HEADS)})"
+        )
+    return text, head
+
+
+def _prefix(name: str, prefixes: Sequence[str]) -> str | None:
+    return next((prefix for prefix in prefixes if name.startswith(prefix)), None)
+
+
+def _step_ms(config: dict[str, Any], path: Path) -> float:
+    """Return the duration of a class; it is in another file in transformers' format."""
+    value = config.get("timestamp_segment_time")
+    file = path / "processor_config.json"
+    if value is None and file.is_file():
+        value = json.loads(file.read_text()).get("timestamp_segment_time")
+    if value is None:
+        return _STEP_MS
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        raise CheckpointError(f"timestamp_segment_time is {value!r}, expected milliseconds above 0")
+    return float(value)

@@ -1,0 +1,1 @@
+"""How windows land: read over NIXL into a slab, verified and pinned, before a model sees them."""
