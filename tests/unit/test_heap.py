@@ -1,4 +1,4 @@
-"""Memory that a process has freed goes back to the operating system."""
+"""Memory that a process needs no more goes back to the operating system."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
-blocks = [libc.malloc(60_000) for _ in range(2_000)]
+blocks = [libc.malloc(60_000) for _ in range(3_000)]
 for block in blocks:
     ctypes.memset(block, 1, 60_000)
 for block in blocks[::2]:
@@ -39,3 +39,37 @@ def test_free_pages_between_pages_in_use_are_returned() -> None:
         [sys.executable, "-c", _FRAGMENTED], capture_output=True, text=True, timeout=60, check=True
     )
     assert float(ended.stdout) > 40  # of the 57 MiB that are free
+
+
+# Sessions are cycles, each of which lives long enough to count as old.
+_SESSIONS = """
+from collections import deque
+from auricle.process.heap import freeze_heap
+
+loaded = [[number] for number in range(1_000_000)]
+freeze_heap()
+alive = 0
+
+class Session:
+    def __init__(self):
+        global alive
+        alive += 1
+        self.parts = [{"session": self} for _ in range(100)]
+
+    def __del__(self):
+        global alive
+        alive -= 1
+
+opened, most = deque(maxlen=200), 0
+for _ in range(3_000):
+    opened.append(Session())
+    most = max(most, alive)
+print(most)
+"""
+
+
+def test_sessions_that_ended_are_collected_however_much_was_loaded_before() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _SESSIONS], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(ended.stdout) < 1_500

@@ -1,13 +1,16 @@
-"""Returns to the operating system what this process has freed.
+"""Keeps a process that runs for weeks as small as its sessions are.
 
-glibc keeps free memory that lies between memory in use. Where blocks of changing sizes come and go
+`trim_heap` returns to the operating system what the process has freed. glibc keeps free memory that lies between memory in use. Where blocks of changing sizes come and go
 for ever (a primitive of oneDNN per shape of a batch, the audio of sessions) that grows for hours,
 though nothing is lost. `malloc_trim` returns all free pages, wherever they lie.
+
+`freeze_heap` is for Python's garbage collection. Sessions that end leave cycles behind.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 from collections.abc import Callable
 
@@ -32,3 +35,15 @@ def trim_heap(every_seconds: float = _EVERY_SECONDS) -> threading.Event | None:
 
     threading.Thread(target=run, name="trim-heap", daemon=True).start()
     return stopped
+
+
+def freeze_heap() -> None:
+    """Exclude the objects that exist by now (libraries and weights) from garbage collection.
+
+    To look at them would pause every session for a tenth of a second now and then. Python looks
+    for old cycles once there are a quarter as many new objects as it saw the last time, so it must
+    see how few are left: else that takes an hour in a processor, and days in a PD worker.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()

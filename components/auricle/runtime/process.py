@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from auricle.errors import ProcessFailed
 from auricle.messages import AskAlive, AskDescription
 from auricle.process.draining import Drain, until_going
+from auricle.process.heap import freeze_heap
 from auricle.process.liveness import Liveness, beat
 from auricle.process.status import report_status
 from auricle.process.watchdog import Watchdog
@@ -236,10 +236,7 @@ class Runtime:
             serving.append(asyncio.ensure_future(serve_realtime(endpoint, model)))
             names.append(REALTIME_ENDPOINT)
         listing = await self._listing(component, names[-1]) if names else None
-        # Exclude the objects that exist by now (libraries and weights) from garbage collection:
-        # scanning them would pause every session for a tenth of a second now and then.
-        gc.collect()
-        gc.freeze()
+        freeze_heap()
         self._tasks.start(self.liveness.run(), "liveness")
         self._tasks.start(beat(self.liveness, self._watchdog), "liveness")
         report_status("ready")
