@@ -32,7 +32,7 @@ FLOORS = (
         "device_settings",
         "slab_settings",
     ),
-    ("worker_settings", "planner_settings"),
+    ("worker_settings", "planner_settings", "live_settings"),
     ("settings", "kubernetes_settings"),
     ("process",),
     ("load",),
