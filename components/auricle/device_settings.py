@@ -20,7 +20,7 @@ class PassSettings(BaseModel):
     """How vLLM runs the decoder's passes. What is not set depends on the device."""
 
     enforce_eager: bool | None = Field(
-        None, description="without compilation and CUDA graphs. Default: on a CPU"
+        None, description="run passes without compilation and CUDA graphs. Default: true on a CPU"
     )
     max_batched_tokens: int | None = Field(
         None,
@@ -29,7 +29,9 @@ class PassSettings(BaseModel):
         "on a GPU, vLLM's on a CPU",
     )
     compilation_mode: CompilationMode = Field(
-        "none", description="vllm_compile: by Inductor, minutes at the first start"
+        "none",
+        description="whether passes are compiled; vllm_compile: by Inductor, minutes at the "
+        "first start",
     )
     cudagraph_mode: CudaGraphMode | None = Field(
         None, description="which passes are CUDA graphs, by vLLM's names. Default: full on a GPU"
@@ -43,7 +45,8 @@ class PassSettings(BaseModel):
     attention_backend: str | None = Field(
         None,
         pattern=r"^[A-Z][A-Z0-9_]*$",
-        description="vLLM's name of it, such as FLASH_ATTN or TRITON_ATTN. Default: vLLM chooses",
+        description="vLLM's name of a backend, such as FLASH_ATTN or TRITON_ATTN. Default: vLLM "
+        "chooses",
     )
     async_scheduling: bool = Field(
         False, description="schedule a pass during the one before; on a GPU, without drafts"
@@ -75,7 +78,7 @@ class DeviceSettings(PassSettings):
     """A device's memory, who shares it, and the KV cache in it."""
 
     gpu_memory_share: float = Field(
-        0.85, gt=0, le=1, description="of a GPU, for vLLM in all PD processes on it together"
+        0.85, gt=0, le=1, description="share of a GPU for vLLM, in all PD processes on it together"
     )
     processes_per_device: int = Field(
         1, ge=1, le=_MAX_PROCESSES, description="PD processes that share a device, in equal parts"

@@ -34,27 +34,31 @@ class DoorSettings(BaseModel):
         "connections are not counted by address",
     )
     max_connections: int = Field(8192, ge=1, description="open connections")
-    max_connections_per_address: int = Field(2048, ge=0, description="0 for no limit")
+    max_connections_per_address: int = Field(
+        2048, ge=0, description="open connections of one address; 0 for no limit"
+    )
     max_connections_per_key: int = Field(
-        0, ge=0, description="sessions and recordings of a tenant; 0 for no limit"
+        0, ge=0, description="sessions and recordings of a tenant at a time; 0 for no limit"
     )
     max_handshakes_per_address: float = Field(
-        100.0, ge=0, description="requests and WebSocket handshakes per second; 0 for no limit"
+        100.0,
+        ge=0,
+        description="requests and WebSocket handshakes of one address per second; 0 for no limit",
     )
     max_handshakes_per_key: float = Field(
-        100.0, ge=0, description="sessions and recordings per second; 0 for no limit"
+        100.0, ge=0, description="sessions and recordings of a tenant per second; 0 for no limit"
     )
     header_timeout_seconds: Seconds = Field(
         10.0, gt=0, description="deadline of a TLS handshake, and of a request's line and headers"
     )
     grpc_port: int | None = Field(
-        None, ge=0, le=65535, description="port of the gRPC services; None: none, 0: a free one"
+        None, ge=0, le=65535, description="port of the gRPC services; null: none, 0: a free one"
     )
     grpc_max_message_bytes: int = Field(
         16 << 20, ge=1 << 16, le=1 << 28, description="size limit of a gRPC message"
     )
     keep_alive_seconds: Seconds = Field(
-        15.0, gt=0, description="until the next request of an HTTP connection"
+        15.0, gt=0, description="deadline of the next request of an HTTP connection"
     )
     listen_idle_seconds: Seconds = Field(
         10.0, gt=0, description="deadline of the next audio or KeepAlive of Deepgram's clients"
@@ -63,24 +67,38 @@ class DoorSettings(BaseModel):
         8, ge=1, le=32, description="channels of a connection or a recording that are heard apart"
     )
     wyoming_port: int | None = Field(
-        None, ge=1, le=65535, description="of Wyoming (Home Assistant), on host; None: not served"
+        None,
+        ge=1,
+        le=65535,
+        description="port of Wyoming (Home Assistant), on host; null: not served",
     )
     audiosocket_port: int | None = Field(
-        None, ge=1, le=65535, description="of AudioSocket (Asterisk), on host; None: not served"
+        None,
+        ge=1,
+        le=65535,
+        description="port of AudioSocket (Asterisk), on host; null: not served",
     )
     keyless_tenant: str | None = Field(
         None,
-        description="whose clients those of ways without keys are (Wyoming, AudioSocket); "
-        "needed if there are keys",
+        description="tenant of the clients of ways without keys (Wyoming, AudioSocket); needed if "
+        "there are keys",
     )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
-    max_uploads_per_address: int = Field(128, ge=0, description="0 for no limit")
-    max_uploads_per_key: int = Field(128, ge=0, description="0 for no limit")
+    max_uploads_per_address: int = Field(
+        128, ge=0, description="uploads in progress of one address; 0 for no limit"
+    )
+    max_uploads_per_key: int = Field(
+        128, ge=0, description="uploads in progress of a tenant; 0 for no limit"
+    )
     min_upload_bytes_per_second: float = Field(
         1000.0, ge=0, description="mean over upload_window_seconds; slower uploads are ended"
     )
-    upload_window_seconds: Seconds = Field(15.0, gt=0)
-    upload_deadline_seconds: Seconds = Field(3600.0, gt=0, description="of one upload in all")
+    upload_window_seconds: Seconds = Field(
+        15.0, gt=0, description="time over which the rate of an upload is measured"
+    )
+    upload_deadline_seconds: Seconds = Field(
+        3600.0, gt=0, description="deadline of one upload in all"
+    )
 
     @property
     def keyless_ports(self) -> dict[str, int]:

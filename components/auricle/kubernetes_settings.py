@@ -13,9 +13,19 @@ class KubernetesSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-    namespace: str = Field("auricle", pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-    image: str = Field("auricle:gpu", description="deploy/docker/Dockerfile, target gpu")
+    name: str = Field(
+        "auricle",
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        description="name of the deployment, with which those of its objects begin",
+    )
+    namespace: str = Field(
+        "auricle",
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        description="namespace of the deployment",
+    )
+    image: str = Field(
+        "auricle:gpu", description="image of all pods: deploy/docker/Dockerfile, target gpu"
+    )
     dynamo_version: str = Field("1.6.1", description="version of Dynamo in the image")
     platform_namespace: str = Field(
         "dynamo-system", description="namespace of the Dynamo platform and NATS"
@@ -32,12 +42,13 @@ class KubernetesSettings(BaseModel):
     model_claim: str = Field(
         "auricle-models", description="volume claim of the checkpoints, mounted at /models"
     )
-    model_claim_size: str = "20Gi"
+    model_claim_size: str = Field("20Gi", description="size of that claim")
     storage_class: str = Field(
         "", description="class that supports ReadWriteMany; empty: the default"
     )
     hub_token_secret: str = Field(
-        "auricle-hub-token", description="secret with key `token`; optional"
+        "auricle-hub-token",
+        description="secret with key `token`, for Hugging Face; it need not exist",
     )
     api_keys_secret: str = Field(
         "", description="secret with key `keys.yaml` (see `auricle key`); empty: no authentication"
@@ -48,10 +59,12 @@ class KubernetesSettings(BaseModel):
         description="secret with key `secrets`: those of Common.secret_file, one per line",
     )
     hidden_size: int = Field(
-        1024, ge=1, description="width of an embedding, used if the checkpoint cannot be read here"
+        1024, ge=1, description="width of an embedding; used if the checkpoint cannot be read here"
     )
-    window_embeddings: int = Field(104, ge=1, description="embeddings per window, likewise")
-    gpu_resource: str = "nvidia.com/gpu"
+    window_embeddings: int = Field(
+        104, ge=1, description="embeddings per window; used if the checkpoint cannot be read here"
+    )
+    gpu_resource: str = Field("nvidia.com/gpu", description="resource that a GPU is")
     rdma_resource: str = Field(
         "rdma/ib", description="resource of RDMA devices; empty: TCP between nodes"
     )

@@ -14,8 +14,12 @@ class RecordingSettings(BaseModel):
 
     max_recordings: int = Field(256, ge=1, description="complete uploads in work or queued")
     max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
-    upload_timeout_seconds: Seconds = Field(30.0, gt=0, description="until an upload's next bytes")
-    max_recording_seconds: Seconds = Field(4 * 3600.0, gt=0, description="length of one recording")
+    upload_timeout_seconds: Seconds = Field(
+        30.0, gt=0, description="deadline of an upload's next bytes"
+    )
+    max_recording_seconds: Seconds = Field(
+        4 * 3600.0, gt=0, description="length limit of one recording"
+    )
     max_recording_tracks: int = Field(
         64, ge=1, description="tracks of a recording, audio or not; one is decoded"
     )
@@ -34,8 +38,8 @@ class RecordingSettings(BaseModel):
     decoding_processes_per_client: int | None = Field(
         None,
         ge=1,
-        description="those that one API key may use at a time, or one address where there are no "
-        "keys; without it all but one",
+        description="decoding processes that one API key may use at a time, or one address where "
+        "there are no keys. Default: all but one",
     )
     require_seccomp: bool = Field(
         False, description="do not start where decoding processes cannot have a seccomp filter"

@@ -20,8 +20,8 @@ class PoolLimits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    minimum: int = Field(1, ge=1, le=MAX_POOL_REPLICAS)
-    maximum: int = Field(8, ge=1, le=MAX_POOL_REPLICAS)
+    minimum: int = Field(1, ge=1, le=MAX_POOL_REPLICAS, description="fewest workers of the pool")
+    maximum: int = Field(8, ge=1, le=MAX_POOL_REPLICAS, description="most workers of the pool")
     gpus: float = Field(1.0, gt=0, description="GPUs per replica, counted against gpu_budget")
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from auricle.device_settings import within_devices, without_drafts
 from auricle.door_settings import DoorSettings
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
+from auricle.live_settings import LiveSettings
 from auricle.planner_settings import PlannerOptions
 from auricle.recording_settings import RecordingSettings
 from auricle.replicas import MAX_REPLICAS
@@ -18,10 +18,6 @@ from auricle.slab_settings import SlabSettings
 from auricle.worker_settings import EncodeWorkerOptions, PdWorkerOptions
 
 Seconds = float
-# Bounds of what a client may request and of an operator's defaults.
-MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
-MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
-MAX_PRE_ROLL_MS = 2_000
 
 
 class CommonSettings(SlabSettings):
@@ -29,14 +25,22 @@ class CommonSettings(SlabSettings):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Path = Field(Path("models/demo"), description="checkpoint directory")
+    model: Path = Field(Path("models/demo"), description="directory of the checkpoint")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="data type of embeddings and decoder"
     )
-    namespace: str = Field("auricle", pattern=r"^[a-z][a-z0-9-]*$")
-    discovery: Literal["file", "etcd", "kubernetes"] = "file"
+    namespace: str = Field(
+        "auricle",
+        pattern=r"^[a-z][a-z0-9-]*$",
+        description="name of the deployment; processes with the same one find each other",
+    )
+    discovery: Literal["file", "etcd", "kubernetes"] = Field(
+        "file",
+        description="how processes find each other: by a directory of one machine, by etcd, or "
+        "by Kubernetes",
+    )
     discovery_path: Path = Field(
-        Path("build/discovery"), description="directory, if discovery is file"
+        Path("build/discovery"), description="directory of the file discovery"
     )
     secret_file: Path | None = Field(
         None,
@@ -46,14 +50,24 @@ class CommonSettings(SlabSettings):
     insecure_internal: bool = Field(
         False, description="without secret_file, take messages of whoever reaches a process"
     )
-    etcd_endpoints: str = ""
-    etcd_lease_seconds: int = Field(
-        150, ge=10, le=3600, description="etcd may be away for half as long without consequences"
+    etcd_endpoints: str = Field(
+        "", description="addresses of etcd, such as http://HOST:2379, separated by commas"
     )
-    nats_server: str = ""
-    event_plane: Literal["zmq", "nats"] = "zmq"
+    etcd_lease_seconds: int = Field(
+        150, ge=10, le=3600, description="twice the time that etcd may be away without consequences"
+    )
+    nats_server: str = Field(
+        "",
+        description="address of NATS, such as nats://HOST:4222, for the transcript bus and the "
+        "event plane nats",
+    )
+    event_plane: Literal["zmq", "nats"] = Field(
+        "zmq", description="what carries load reports: ZeroMQ, or NATS, for several machines"
+    )
     internal_host: IPv4Address | None = Field(
-        None, description="of the ports between processes; 127.0.0.1 with the file discovery"
+        None,
+        description="address of the ports between processes. Default: 127.0.0.1 with the file "
+        "discovery",
     )
     local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
     system_port: int = Field(
@@ -62,11 +76,17 @@ class CommonSettings(SlabSettings):
         le=32767,  # Dynamo 1.6 reads it as a signed 16-bit number
         description="port of /health, /live and /metrics, except the frontend's; 0 for none",
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="what is logged: this level and those above"
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="lines of text, or a JSON object per line"
+    )
     log_transcripts: bool = Field(False, description="log final text")
     otlp_endpoint: str = Field(
-        "", description="for traces, OTLP over HTTP, e.g. http://localhost:4318/v1/traces"
+        "",
+        description="where traces go, by OTLP over HTTP, such as "
+        "http://localhost:4318/v1/traces; empty: none",
     )
     replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
     load_report_seconds: Seconds = Field(
@@ -93,90 +113,34 @@ class CommonSettings(SlabSettings):
         30.0, gt=1, le=300, description="length at which a segment is cut"
     )
     cut_search_seconds: Seconds = Field(
-        3.0, gt=0, description="how far before that the cut may lie"
+        3.0, gt=0, description="how far before max_segment_seconds the cut may lie"
     )
     context_characters: int = Field(
         200, ge=0, description="end of the committed text that is context of the next segment"
     )
     context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
     context_guard: bool = Field(
-        True, description="decode without a client's context where that put words into the text"
+        True, description="decode without a client's context where it put words into the text"
     )
 
 
-class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
+class FrontendSettings(LiveSettings, DoorSettings, RecordingSettings, CommonSettings):
     """Section `Frontend`."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(8080, ge=0, le=65535, description="0 takes a free port")
-    max_sessions: int = Field(64, ge=1)
-    default_chunk_ms: int = Field(640, ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)
-    start_timeout_seconds: Seconds = Field(10.0, gt=0, description="deadline of the start message")
-    idle_timeout_seconds: Seconds = Field(
-        60.0, gt=0, description="deadline of a client's next audio"
-    )
-    dynamo_model: bool = Field(
-        False, description="register a model that Dynamo's own frontend serves at /v1/realtime"
-    )
-    realtime_idle_seconds: Seconds = Field(
-        900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
-    )
-    resume_seconds: Seconds = Field(
-        120.0, ge=0, le=3600, description="a client may resume a session for so long; 0: never"
-    )
-    slow_reader_seconds: Seconds = Field(
-        20.0, gt=0, description="a client's session ends if an event stays unread this long"
-    )
-    max_frame_bytes: int = Field(1 << 20, ge=1024, description="size limit of a WebSocket message")
-    request_deadline_seconds: Seconds = Field(
-        60.0, gt=0, description="deadline of a processor push"
-    )
-    ahead_seconds: Seconds = Field(
-        10.0, ge=0, description="speech ahead of real time; beyond, a session yields to the others"
-    )
-    endpointing: bool = Field(True, description="find speech; if not, silence is decoded too")
-    speech_threshold: float = Field(
-        0.5,
-        ge=MIN_SPEECH_THRESHOLD,
-        le=MAX_SPEECH_THRESHOLD,
-        description="probability above which a frame is speech",
-    )
-    min_silence_ms: int = Field(
-        500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
-    )
-    pre_roll_ms: int = Field(
-        300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
-    )
-    transcript_hours: float = Field(
-        24.0, gt=0, description="retention of the transcript bus, if nats_server is set"
-    )
-    max_queued_transcripts: int = Field(
-        10_000, ge=1, description="messages queued for NATS; beyond, the oldest are dropped"
-    )
-    processor_deadline_seconds: Seconds = Field(
-        30.0, gt=0, description="a session fails if no processor takes it for so long"
-    )
-    api_keys_file: Path | None = Field(
-        None, description="YAML file (see `auricle key`); without it no authentication"
-    )
-    metrics_need_key: bool = Field(
-        False, description="/metrics only with a key that has the scope operations"
-    )
-    tls_certificate: Path | None = Field(None, description="PEM file; with tls_key, serves TLS")
-    tls_key: Path | None = Field(None, description="PEM file")
 
 
 class DynamoFrontendSettings(CommonSettings):
     """Section `DynamoFrontend`: the unmodified `python -m dynamo.frontend`."""
 
-    host: str = "127.0.0.1"
-    port: int = Field(8000, ge=1, le=65535)
+    host: str = Field("127.0.0.1", description="address that clients reach")
+    port: int = Field(8000, ge=1, le=65535, description="port of HTTP and WebSocket")
 
 
 class ProcessorSettings(CommonSettings):
-    """Section `Processor`."""
+    """Section `Processor`: sessions, and what of their text is committed when."""
 
-    max_sessions: int = Field(64, ge=1)
+    max_sessions: int = Field(
+        64, ge=1, description="sessions at a time; with admission learnt, at most"
+    )
     target_chunk_ms: int = Field(
         300,
         ge=10,
@@ -184,7 +148,8 @@ class ProcessorSettings(CommonSettings):
     )
     admission: Literal["learnt", "fixed"] = Field(
         "learnt",
-        description="learnt: as many live sessions as keep the target; fixed: max_sessions",
+        description="how many live sessions there may be; learnt: as many as keep the target, "
+        "fixed: max_sessions",
     )
     max_buffered_seconds: Seconds = Field(
         60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"
@@ -196,12 +161,16 @@ class ProcessorSettings(CommonSettings):
         5, ge=0, description="tokens at a hypothesis' end that stay partial"
     )
     open_tokens: int = Field(
-        2, ge=0, description="the last of them, which stay partial even after settled_seconds"
+        2, ge=0, description="the last of these, which stay partial even after settled_seconds"
     )
     settled_seconds: Seconds = Field(
-        1.2, gt=0, description="audio after which the others are committed if unchanged"
+        1.2,
+        gt=0,
+        description="audio after which the others of rollback_tokens are committed if unchanged",
     )
-    unfixed_chunks: int = Field(2, ge=0, description="a segment's first decodes commit nothing")
+    unfixed_chunks: int = Field(
+        2, ge=0, description="first decodes of a segment, which commit nothing"
+    )
     max_tokens_per_second: float = Field(
         8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
     )

@@ -18,8 +18,12 @@ class EncodeWorkerOptions(EncoderDeviceSettings):
         2048, ge=8, description="one-second blocks whose conv outputs are cached"
     )
     max_batch_windows: int = Field(8, ge=1, description="windows of one pass of the encoder")
-    max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
-    lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
+    max_queued_windows: int = Field(
+        256, ge=1, description="windows that wait; beyond, requests are refused"
+    )
+    lease_seconds: Seconds = Field(
+        30.0, gt=0, description="time in which a reply's embeddings must be read"
+    )
     cuda_graphs: bool = Field(
         True, description="on a GPU, record the encoder's passes at start; a CPU has none"
     )
@@ -30,8 +34,13 @@ class PdWorkerOptions(DeviceSettings):
 
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
-    max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
+    max_requests: int = Field(
+        32, ge=2, description="decodes in progress; beyond, requests are refused"
+    )
     max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
     draft_tokens: int = Field(
-        8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
+        8,
+        ge=0,
+        le=64,
+        description="tokens of the previous hypothesis that are verified per step; 0: none",
     )

@@ -35,7 +35,7 @@ FLOORS = (
         "device_settings",
         "slab_settings",
     ),
-    ("worker_settings", "planner_settings"),
+    ("worker_settings", "planner_settings", "live_settings"),
     ("settings", "kubernetes_settings"),
     ("process", "findings"),
     ("load", "landing"),

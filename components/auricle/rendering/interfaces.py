@@ -1,4 +1,4 @@
-"""Writes what is published of the ways in, and generated from their code: `make interfaces`."""
+"""Writes what is generated from the code of ways in and of settings: `make interfaces`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from auricle.frontend.stream.asyncapi import asyncapi, names, schemas
+from auricle.rendering.settings_page import settings_page
 from auricle.rendering.typescript import declarations
 from auricle.rendering.ways import ways_page
 
@@ -18,6 +19,7 @@ def interfaces() -> dict[Path, str]:
     unions = {"ClientMessage": client, "StreamEvent": server}
     return {
         Path("docs/ways_in.md"): ways_page(),
+        Path("docs/settings.md"): settings_page(),
         Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
         Path("components/auricle/frontend/page/assets/messages.d.ts"): _HEADER
         + declarations(schemas(), unions),

@@ -18,8 +18,8 @@ from auricle.errors import UnsupportedValue
 from auricle.frontend.assemblyai.silences import MOST_MS, THRESHOLD, TurnSilences
 from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.field_errors import bounded, form_fault
+from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import escaped, quoted
-from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check, query_pairs
 
 # Options that may be switched off.

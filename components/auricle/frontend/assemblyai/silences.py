@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.frontend.dialects.certainty import Certainty
-from auricle.settings import MIN_SILENCE_MS
+from auricle.live_settings import MIN_SILENCE_MS
 
 # AssemblyAI's defaults.
 THRESHOLD, MOST_MS = 0.4, 1_280

@@ -8,7 +8,7 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
 from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given, whole, wrong
 from auricle.frontend.dialects.options import AudioOptions
-from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
+from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 
 ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 _G711_RATE = 8_000

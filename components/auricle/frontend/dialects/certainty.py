@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auricle.settings import MIN_SILENCE_MS
+from auricle.live_settings import MIN_SILENCE_MS
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
 from auricle.frontend.kserve.tensors import OUTPUTS
+from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import escaped, quoted
-from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.text_bounds import CONTEXT, EVENT_ID, LANGUAGE, MODEL, check
 
 VERSION = "1"  # of the only model

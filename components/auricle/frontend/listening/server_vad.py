@@ -5,14 +5,14 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.settings import (
+from auricle.live_settings import (
     MAX_PRE_ROLL_MS,
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
     MIN_SILENCE_MS,
     MIN_SPEECH_THRESHOLD,
-    FrontendSettings,
 )
+from auricle.settings import FrontendSettings
 
 
 class ServerVadFields(BaseModel):

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.server_vad import ServerVadFields
-from auricle.settings import (
+from auricle.live_settings import (
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
     MIN_SILENCE_MS,
     MIN_SPEECH_THRESHOLD,
-    FrontendSettings,
 )
+from auricle.settings import FrontendSettings
 
 
 class _Responses(BaseModel):

@@ -13,8 +13,8 @@ from typing import Any
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.wav import WavHeader
 from auricle.errors import UnsupportedValue
+from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import quoted
-from auricle.settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check
 
 # Numbers of the enum AudioEncoding: samples, and what a container or a header says.

@@ -15,14 +15,14 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.frontend.stream import protocol
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
-from auricle.settings import (
+from auricle.live_settings import (
     MAX_PRE_ROLL_MS,
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
     MIN_SILENCE_MS,
     MIN_SPEECH_THRESHOLD,
 )
+from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.text_bounds import CONTEXT, LANGUAGE, RESUME_TOKEN
 
 Schema = dict[str, Any]

@@ -16,16 +16,16 @@ from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
 from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
 from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
-from auricle.quoting import quoted
-from auricle.settings import (
+from auricle.live_settings import (
     MAX_PRE_ROLL_MS,
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
     MIN_SILENCE_MS,
     MIN_SPEECH_THRESHOLD,
-    FrontendSettings,
 )
+from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
+from auricle.quoting import quoted
+from auricle.settings import FrontendSettings
 from auricle.text_bounds import CONTEXT, LANGUAGE
 
 # The encoding of features that the client computed, see docs/log_mel.md.
