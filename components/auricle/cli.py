@@ -66,28 +66,27 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
 @main.command(context_settings=_OVERRIDABLE)
 @click.argument("name")
 @click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
+@click.option(
+    "--check",
+    "only_check",
+    is_flag=True,
+    help="check configuration, checkpoint and imports instead: no device, no network",
+)
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
-def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+def component(name: str, config: Path | None, only_check: bool, overrides: tuple[str, ...]) -> None:
     """Run the component NAME in this process, as in a container.
 
-    OVERRIDES are settings of the form --Component.key=value.
+    OVERRIDES are settings of the form --Component.key=value. --check prints a line for each thing
+    that was checked, and exits with 1 if one failed.
     """
-    from auricle.launcher.component import run_component
-    from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
-    from auricle.launcher.lengths import check_own_lengths
-    from auricle.settings import SECTIONS
+    from auricle.launcher.component_check import check_component
+
+    if only_check:
+        sys.exit(0 if check_component(name, config, overrides) else _FAILED)
+    from auricle.launcher.component import component_settings, run_component
 
     try:
-        if name not in SECTIONS:
-            raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
-        sections = load_config(config, overrides)
-        if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
-            # Dynamo's operator sets a namespace per deployment.
-            sections.setdefault("Common", {}).setdefault("namespace", namespace)
-        source = str(config or COMMAND_LINE)
-        settings = settings_for(name, sections, source)
-        check_own_lengths(name, sections, source)
-        run_component(name, settings)
+        run_component(name, component_settings(name, config, overrides))
     except AuricleError as error:
         click.echo(f"auricle: {error}", err=True)
         sys.exit(_FAILED)
