@@ -14,7 +14,7 @@ _ON_A_GPU = ("torch.nn.attention.varlen", "pynvml")
 
 def needs(settings: EncodeWorkerSettings) -> Sequence[Need]:
     """Return the needs of an encode worker with these settings."""
-    late = (*LIBRARIES, "nixl._api")
+    late = [*LIBRARIES, "nixl._api"]
     if on_gpu := settings.device.startswith("cuda"):
         late += _ON_A_GPU
     found = [imports("auricle.encode_worker.main", *late), checkpoint(settings.model)]
