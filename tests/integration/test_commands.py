@@ -73,6 +73,34 @@ def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["Frontend", "Processor", "EncodeWorker", "PdWorker"])
+def test_what_a_component_needs_is_checked_without_serving(name: str) -> None:
+    """Any attempt to connect ends it."""
+    code = (
+        "import os, sys\n"
+        "sys.addaudithook(lambda event, _: event == 'socket.connect' and os._exit(3))\n"
+        "from auricle.cli import main\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code, "component", name, "-f", "configs/demo.yaml", "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=READY_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "configuration: configs/demo.yaml is valid"
+    assert any(line.startswith("imports: ") for line in lines)
+    assert any(line.startswith("checkpoint: models/demo, ") for line in lines) or name == "Frontend"
+    assert "FAILED" not in done.stdout and "Traceback" not in done.stderr
+
+
+def test_what_a_component_lacks_is_a_line_and_an_exit_status() -> None:
+    done = auricle("component", "Planner", "-f", "configs/demo.yaml", "--check")
+    assert done.returncode == 1
+    assert "profile: FAILED: Planner.profile is not set" in done.stdout.splitlines()[-1]
+    assert "imports: " in done.stdout and "Traceback" not in done.stderr
+
+
 def test_a_taken_port_is_found_before_anything_starts() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

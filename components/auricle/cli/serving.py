@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 
 import click
 
-from auricle.cli.common import OVERRIDABLE, Command, config_file, ending, run
+from auricle.cli.common import FAILED, OVERRIDABLE, Command, config_file, ending, run
 from auricle.cli.completion import complete_component, complete_graph, complete_override
 
 _overrides = click.argument(
@@ -50,33 +50,36 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
     examples=(
         "auricle component EncodeWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
         "auricle component PdWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
+        "auricle component PdWorker -f configs/h100-0.6b.yaml --check",
     ),
-    exits={0: "stopped by SIGTERM, after draining"},
+    exits={
+        0: "stopped by SIGTERM, after draining; with --check: it could run",
+        1: "failed; one line on standard error says why; with --check: what a line says",
+    },
 )
 @click.argument("name", shell_complete=complete_component)
 @config_file
+@click.option(
+    "--check",
+    "only_check",
+    is_flag=True,
+    help="check configuration, checkpoint and imports instead: no device, no network",
+)
 @_overrides
-def component(name: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+def component(name: str, config: Path | None, only_check: bool, overrides: tuple[str, ...]) -> None:
     """Run the component NAME in this process, as in a container.
 
     OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    --check prints a line for each thing that was checked.
     """
-    from auricle.launcher.component import run_component
-    from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
-    from auricle.launcher.lengths import check_own_lengths
-    from auricle.settings import SECTIONS
+    from auricle.launcher.component_check import check_component
 
     with ending():
-        if name not in SECTIONS:
-            raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
-        sections = load_config(config, overrides)
-        if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
-            # Dynamo's operator sets a namespace per deployment.
-            sections.setdefault("Common", {}).setdefault("namespace", namespace)
-        source = str(config or COMMAND_LINE)
-        settings = settings_for(name, sections, source)
-        check_own_lengths(name, sections, source)
-        run_component(name, settings)
+        if only_check:
+            sys.exit(0 if check_component(name, config, overrides) else FAILED)
+        from auricle.launcher.component import component_settings, run_component
+
+        run_component(name, component_settings(name, config, overrides))
 
 
 @click.command(

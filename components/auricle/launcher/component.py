@@ -9,23 +9,31 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import uvloop
 
+from auricle.errors import SettingsError
 from auricle.launcher.checks import check_discovery, check_inotify
+from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
+from auricle.launcher.lengths import check_own_lengths
 from auricle.process.descriptors import raise_limit
 from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
-from auricle.runtime.network import set_environment
-from auricle.settings import CommonSettings
+from auricle.process.needs import Need
+from auricle.runtime import network
+from auricle.settings import SECTIONS, CommonSettings
 
-_MAINS = {
-    "Frontend": "auricle.frontend.main",
-    "DynamoFrontend": "auricle.dynamo_frontend.main",
-    "Processor": "auricle.processor.main",
-    "EncodeWorker": "auricle.encode_worker.main",
-    "PdWorker": "auricle.pd_worker.main",
-    "Planner": "auricle.planner.main",
+# Of each component a package with the modules `main` and `needs`.
+_PACKAGES = {
+    "Frontend": "auricle.frontend",
+    "DynamoFrontend": "auricle.dynamo_frontend",
+    "Processor": "auricle.processor",
+    "EncodeWorker": "auricle.encode_worker",
+    "PdWorker": "auricle.pd_worker",
+    "Planner": "auricle.planner",
 }
 # Hides the warnings of every graceful shutdown: records already removed, watches ended.
 _DYNAMO_LOG = ",".join(
@@ -40,6 +48,29 @@ _DYNAMO_LOG = ",".join(
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
+def component_settings(name: str, config: Path | None, overrides: Sequence[str]) -> Any:
+    """Return the validated settings of a process that is started alone, as in a container.
+
+    Raises SettingsError, also for an unknown component.
+    """
+    if name not in SECTIONS:
+        raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+    sections = load_config(config, overrides)
+    if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
+        # Dynamo's operator sets a namespace per deployment.
+        sections.setdefault("Common", {}).setdefault("namespace", namespace)
+    source = str(config or COMMAND_LINE)
+    settings = settings_for(name, sections, source)
+    check_own_lengths(name, sections, source)
+    return settings
+
+
+def needs_of(name: str, settings: CommonSettings) -> Sequence[Need]:
+    """Return what the component `name` needs before it can serve."""
+    needs: Sequence[Need] = importlib.import_module(f"{_PACKAGES[name]}.needs").needs(settings)
+    return needs
+
+
 def run_component(name: str, settings: CommonSettings) -> None:
     """Run the component `name` until it has stopped; called once, in the main thread.
 
@@ -51,7 +82,20 @@ def run_component(name: str, settings: CommonSettings) -> None:
     check_discovery(settings)
     check_inotify({name: settings.model_copy(update={"replicas": 1})})
     configure_logging(name, settings)
-    set_environment(settings)  # here, because libraries read it when they are imported
+    set_environment(name, settings)
+    if os.environ.get("AURICLE_SUPERVISED"):
+        _die_with_parent()
+    # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    trim_heap()
+    main = importlib.import_module(f"{_PACKAGES[name]}.main")
+    # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
+    uvloop.run(main.run(settings))
+
+
+def set_environment(name: str, settings: CommonSettings) -> None:
+    """Set the environment variables that libraries of the component `name` read on import."""
+    network.set_environment(settings)
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
@@ -67,14 +111,6 @@ def run_component(name: str, settings: CommonSettings) -> None:
         # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
         # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    if os.environ.get("AURICLE_SUPERVISED"):
-        _die_with_parent()
-    # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    trim_heap()
-    main = importlib.import_module(_MAINS[name])
-    # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
-    uvloop.run(main.run(settings))
 
 
 def _die_with_parent() -> None:

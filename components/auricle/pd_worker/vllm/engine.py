@@ -19,6 +19,7 @@ from auricle.errors import (
     WorkerUnavailable,
 )
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.last_words import last_words, said
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.process.device_faults import first_sentence
@@ -270,13 +271,6 @@ def _timings(noted: Any) -> Timings:
 
 def _set_environment(options: EngineOptions) -> None:
     """Set what vLLM reads on import and in the processes it starts."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_PLUGINS", "auricle")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    set_defaults()
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(options.kv_cache_gib))
-    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    # On a GPU vLLM would fork its engine off this process, whose threads (NIXL's) hold locks, and
-    # would not call our plug-in there, which ends the engine with this process.
-    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     os.environ["OMP_NUM_THREADS"] = str(options.threads)

@@ -1,0 +1,13 @@
+"""What Dynamo's frontend needs before it can serve: `auricle component DynamoFrontend --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.settings import DynamoFrontendSettings
+
+
+def needs(settings: DynamoFrontendSettings) -> Sequence[Need]:
+    """Return the needs of Dynamo's frontend, which runs in a process of its own."""
+    return [imports("auricle.dynamo_frontend.main", *LIBRARIES, "dynamo.frontend.main")]

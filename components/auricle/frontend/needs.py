@@ -1,0 +1,51 @@
+"""What a frontend needs before it can serve: `auricle component Frontend --check`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from functools import partial
+
+from auricle.errors import SettingsError
+from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.settings import FrontendSettings
+
+
+def needs(settings: FrontendSettings) -> Sequence[Need]:
+    """Return the needs of a frontend with these settings."""
+    return [
+        imports("auricle.frontend.main", *LIBRARIES, "grpc.aio"),
+        Need("API keys", partial(_keys, settings)),
+        Need("TLS", partial(_certificate, settings)),
+        Need("voice activity model", _voice_activity),
+    ]
+
+
+def _keys(settings: FrontendSettings) -> str:
+    from auricle.frontend.doors.access.gate import Access
+    from auricle.frontend.doors.access.keys_file import load_keys
+
+    access = Access(load_keys(settings.api_keys_file))
+    return "needed" if access.needs_keys else "none: everybody may use it"
+
+
+def _certificate(settings: FrontendSettings) -> str:
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return "none"
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.tls_certificate, settings.tls_key
+        )
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"Frontend.tls_certificate {settings.tls_certificate} and Frontend.tls_key "
+            f"{settings.tls_key} cannot be used: {error.strerror or error}"
+        ) from None
+    return f"{settings.tls_certificate}"
+
+
+def _voice_activity() -> str:
+    from auricle.audio.voice_activity import VoiceActivityModel
+
+    VoiceActivityModel()
+    return "loaded"

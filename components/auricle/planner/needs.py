@@ -1,0 +1,35 @@
+"""What a planner needs before it can plan: `auricle component Planner --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.settings import PlannerSettings
+
+_CLUSTERS = (
+    "aetcd",
+    "aiohttp",
+    "kubernetes_asyncio.client.exceptions",
+    "kubernetes_asyncio.config",
+    "kubernetes_asyncio.leaderelection.electionconfig",
+    "kubernetes_asyncio.leaderelection.leaderelection",
+    "kubernetes_asyncio.leaderelection.resourcelock.leaselock",
+)
+
+
+def needs(settings: PlannerSettings) -> Sequence[Need]:
+    """Return the needs of a planner with these settings."""
+    return [
+        imports("auricle.planner.main", *LIBRARIES, *_CLUSTERS),
+        Need("profile", partial(_profile, settings.profile)),
+    ]
+
+
+def _profile(path: Path | None) -> str:
+    from auricle.load.capacity_profile import read_profile
+
+    read_profile(path)
+    return f"{path} is valid"

