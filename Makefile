@@ -12,7 +12,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint audit interfaces train-demo evaluate-demo lock clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -93,6 +93,10 @@ lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# docs/ as a site in build/site, for any web server or a browser; a link to nothing is an error.
+site: setup-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Advisories about what is pinned (it says so where they cannot be reached), and secrets in the tree.
 audit: setup-dev

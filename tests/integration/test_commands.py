@@ -54,6 +54,7 @@ def test_the_demo_shows_words_says_what_to_try_and_serves_until_ctrl_c() -> None
             said.append(line.rstrip())
             if "until Ctrl-C" in line:
                 break
+        assert process.poll() is None, said
         [first] = [line for line in said if line.startswith("First words")]
         shown = [line[9:].strip() for line in said[: said.index(first)] if " s  " in line]
         assert jiwer.wer(recordings.words("market"), shown[-1]) <= 0.34
