@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from auricle.cli import main
 from auricle.frontend.doors.access.keys import key_file, new_key
 from tests.doctor import doctor
 from tests.server import Server, frontend_beside
@@ -25,6 +27,22 @@ def test_nothing_is_wrong_with_a_graph_that_is_well(server: Server) -> None:
     assert "1 frontend, 1 processor, 1 encode worker, 1 PD worker" in done.output
     assert "probe by processor 1, encode worker 1 and PD worker 1: " in done.output
     assert done.output.endswith("Nothing is wrong.\n")
+
+
+def test_its_status_has_what_every_pool_has_in_work(server: Server) -> None:
+    done = CliRunner().invoke(main, ["status", "--url", server.url, "--json"])
+    assert done.exit_code == 0, done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert (told["well"], told["wrong"]) == (True, [])
+    processes = {pool["component"]: pool["processes"] for pool in told["pools"]}
+    units = {component: its[0]["load"]["unit"] for component, its in processes.items()}
+    assert units == {
+        **dict.fromkeys(("frontend", "processor"), "sessions"),
+        "encode_worker": "requests",
+        "pd_worker": "decodes",
+    }
+    assert all(one["load"]["limit"] > 0 for its in processes.values() for one in its)
+    assert {one["state"] for its in processes.values() for one in its} == {"well"}
 
 
 def document(server: Server) -> dict[str, Any]:

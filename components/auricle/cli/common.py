@@ -16,6 +16,7 @@ from auricle.errors import AuricleError
 
 FAILED = 1
 NOT_ASKED = 2
+DEFAULT_URL = "http://127.0.0.1:8080"
 INTERRUPTED = 130
 # What no command says otherwise.
 EXITS = {

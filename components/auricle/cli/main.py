@@ -8,7 +8,7 @@ from auricle import __version__
 from auricle.cli.clients import demo, transcribe
 from auricle.cli.common import Group
 from auricle.cli.completion import completion
-from auricle.cli.operating import check_config, doctor, key, models
+from auricle.cli.operating import check_config, doctor, key, models, status
 from auricle.cli.serving import component, profile, render, serve
 
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 for _command in (
-    *(serve, component, transcribe, demo, check_config, doctor),
+    *(serve, component, transcribe, demo, check_config, status, doctor),
     *(models, profile, render, key, completion),
 ):
     main.add_command(_command)

@@ -10,6 +10,7 @@ from typing import TextIO
 import click
 
 from auricle.cli.common import (
+    DEFAULT_URL,
     FAILED,
     NOT_ASKED,
     OVERRIDABLE,
@@ -77,6 +78,36 @@ def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
     Where keys are set it takes one with the scope operations.
     """
     from auricle.client.doctor.run import doctor as work
+
+    with ending(NOT_ASKED):
+        well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
+    sys.exit(0 if well else FAILED)
+
+
+@click.command(
+    short_help="Say who runs in a deployment, and how busy.",
+    cls=Command,
+    examples=(
+        "auricle status",
+        "auricle status --url https://asr.example.org --api-key-file key.txt",
+        "auricle status --json | jq '.pools[] | {component, processes: (.processes | length)}'",
+    ),
+    exits={
+        0: "nothing is wrong",
+        FAILED: "something is wrong; `auricle doctor` says what to do",
+        NOT_ASKED: "the deployment could not be asked, or wrong arguments",
+    },
+)
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="of a frontend")
+@api_key_file
+@click.option("--json", "as_json", is_flag=True, help="print the pools as JSON")
+def status(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
+    """Say which processes a deployment has, how they are, and what they have in work.
+
+    The frontend makes a diagnosis, as for `auricle doctor`. Where keys are set it takes one with
+    the scope operations.
+    """
+    from auricle.client.doctor.run import status as work
 
     with ending(NOT_ASKED):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))

@@ -81,11 +81,6 @@ async def run(settings: EncodeWorkerSettings) -> None:
         runtime.add_metrics(("encode_worker", "generate"), registry.text)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
-        runtime.description.parts = lambda: Parts(
-            model=model,
-            slab=SlabState(store.slots(), store.slots_in_use(), store.slots_leased()),
-            transfers=moves,
-        )
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(endpoint.watch(), "NIXL")
         runtime.liveness.part("the encoder", worker.answers)
@@ -105,6 +100,12 @@ async def run(settings: EncodeWorkerSettings) -> None:
             ),
             drain,
             registry.registry,
+        )
+        runtime.description.parts = lambda: Parts(
+            model=model,
+            slab=SlabState(store.slots(), store.slots_in_use(), store.slots_leased()),
+            transfers=moves,
+            load=load.now("requests"),
         )
         runtime.publish("encode_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
         await runtime.serve(

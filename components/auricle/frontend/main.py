@@ -49,6 +49,7 @@ from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
+from auricle.messages import LoadNow, Parts
 from auricle.process.descriptors import connections_within_limit
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
@@ -85,13 +86,13 @@ async def run(settings: FrontendSettings) -> None:
     await detector.load()
     decoders = DecodingProcesses(settings)
     await decoders.start()
-    models = served_names(settings)
     bus = _transcript_bus(settings, registry)
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
     tracer = Tracer("Frontend", settings.otlp_endpoint, settings.namespace)
     front_door = FrontDoor(endpoints, settings.max_sessions)
-    metrics.sessions.set_function(lambda: front_door.open)
+    _show(front_door, metrics, runtime, settings)
+    models = served_names(settings)
     frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime), runtime.description.now, bus.state
@@ -130,6 +131,15 @@ async def run(settings: FrontendSettings) -> None:
 def _report_listening(settings: FrontendSettings, port: int) -> None:
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
+
+
+def _show(
+    front_door: FrontDoor, metrics: FrontendMetrics, runtime: Runtime, settings: FrontendSettings
+) -> None:
+    metrics.sessions.set_function(lambda: front_door.open)
+    runtime.description.parts = lambda: Parts(
+        load=LoadNow("sessions", front_door.open, settings.max_sessions)
+    )
 
 
 def _drain(front_door: FrontDoor, settings: FrontendSettings) -> Drain:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from auricle.load.reports import WorkerKind, WorkerLoad
 from auricle.load.work_meter import WorkMeter
+from auricle.messages import LoadNow
 from auricle.process.draining import Drain
 from auricle.process.metrics import ComponentMetrics
 
@@ -42,6 +43,11 @@ class LoadReporter:
         self._state = state
         self._drain = drain
         self._gauges = LoadGauges(state.kind, registry)
+        self._busy: float | None = None
+
+    def now(self, unit: str) -> LoadNow:
+        """Return what is in work, and how busy the worker was in its last report."""
+        return LoadNow(unit, self._meter.in_flight, self._state.slots_total, self._busy)
 
     def report(self) -> WorkerLoad:
         """Return the load since the previous call, and show it as metrics."""
@@ -65,6 +71,7 @@ class LoadReporter:
             held=self._drain.held,
         )
         self._gauges.show(load)
+        self._busy = load.busy
         return load
 
 

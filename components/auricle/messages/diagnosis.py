@@ -51,6 +51,20 @@ class SegmentNeed(msgspec.Struct, frozen=True):
     tokens: int
 
 
+class LoadNow(msgspec.Struct, frozen=True):
+    """What a process has in work at this moment, of at most `limit`, and how busy it was lately.
+
+    `unit` is what is counted: `sessions` of frontends and processors (the limit is of live ones),
+    `requests` of encode workers, `decodes` of PD workers. `busy` is the share of time with work, 0
+    to 1, in the last load report; None where none was made.
+    """
+
+    unit: str
+    now: int
+    limit: int
+    busy: float | None = None
+
+
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What a component says of its own parts; None where it has no such part."""
 
@@ -59,6 +73,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     transfers: Transfers | None = None
     kv: KvRoom | None = None
     segment: SegmentNeed | None = None
+    load: LoadNow | None = None
 
 
 class AskDescription(msgspec.Struct, frozen=True, tag=True):

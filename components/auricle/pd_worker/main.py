@@ -94,9 +94,6 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, engine, endpoint)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
-        runtime.description.parts = partial(
-            _parts, checkpoint.fingerprint, settings, engine, fetcher.table, moves
-        )
         drain = Drain(
             lambda: len(worker.segments) + worker.meter.in_flight,
             told_seconds=2 * settings.load_report_seconds,
@@ -111,6 +108,9 @@ async def run(settings: PdWorkerSettings) -> None:
             step_seconds=lambda: state.step_seconds,
         )
         load = LoadReporter(worker.meter, reported, drain, registry.registry)
+        runtime.description.parts = partial(
+            _parts, checkpoint.fingerprint, settings, engine, fetcher.table, moves, load
+        )
         runtime.publish("pd_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
         if kv_events:
             await runtime.publish_kv("pd_worker", "generate", kv_events, settings.model.name)
@@ -183,12 +183,14 @@ def _parts(
     engine: Engine,
     table: SlotTable,
     moves: Transfers,
+    load: LoadReporter,
 ) -> Parts:
     return Parts(
         model=RunningModel(fingerprint, settings.dtype),
         slab=SlabState(table.count, table.in_use, table.pinned),
         transfers=moves,
         kv=KvRoom(engine.kv_tokens, settings.max_model_len, settings.max_requests),
+        load=load.now("decodes"),
     )
 
 

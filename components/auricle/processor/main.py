@@ -54,10 +54,8 @@ async def run(settings: ProcessorSettings) -> None:
     tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
     service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
     prober = Prober(view, settings.dtype, encode_pool, pd_pool)
-    parts = Parts(
-        model=RunningModel(view.fingerprint, settings.dtype), segment=segment_need(view, settings)
-    )
-    runtime.description.parts = lambda: parts
+    model, need = RunningModel(view.fingerprint, settings.dtype), segment_need(view, settings)
+    runtime.description.parts = lambda: Parts(model=model, segment=need, load=service.load_now)
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
         Route("admit", AdmitSession, unary=service.admit, brief=True),

@@ -19,6 +19,7 @@ from auricle.messages import (
     Admitted,
     AskView,
     EndAudio,
+    LoadNow,
     OpenSession,
     PushAudio,
     SessionEvent,
@@ -88,6 +89,11 @@ class ProcessorService:
     def speaking(self) -> int:
         """The number of sessions whose open segment has audio."""
         return sum(driver.speaking for driver in self._sessions.values())
+
+    @property
+    def load_now(self) -> LoadNow:
+        """The open sessions, and how many live ones are admitted."""
+        return LoadNow("sessions", len(self._sessions), self._admission.limit)
 
     def load(self, instance: int, seconds: float, *, draining: bool) -> ProcessorLoad:
         """Return this instance's load report; `seconds` is the interval between reports."""

@@ -1,4 +1,4 @@
-"""The command `auricle doctor`."""
+"""The commands `auricle doctor` and `auricle status`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from auricle.client.doctor.ask import ask
 from auricle.client.doctor.report import report
+from auricle.client.doctor.status import overview, status_lines
 from auricle.findings.rules import findings
 
 
@@ -21,3 +22,18 @@ async def doctor(url: str, api_key: str | None, *, as_json: bool) -> bool:
     else:
         print("\n".join(report(url, diagnosis, found)))
     return not any(finding.wrong for finding in found)
+
+
+async def status(url: str, api_key: str | None, *, as_json: bool) -> bool:
+    """Print who runs in the deployment at `url` and how busy they are; return whether all is well.
+
+    Raises AuricleError if it could not be asked.
+    """
+    diagnosis = await ask(url, api_key)
+    wrong = [finding.what for finding in findings(diagnosis) if finding.wrong]
+    seen = overview(url, diagnosis, wrong)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(seen)).decode())
+    else:
+        print("\n".join(status_lines(seen)))
+    return not wrong
