@@ -37,6 +37,11 @@ def pins(lock: str) -> list[str]:
     return [line for line in lines if line]
 
 
+def exact(pin: str) -> str:
+    """A pin as pip is to take it: `torch==1` would be met by 1+cpu, which pip likes better."""
+    return re.sub(r"^(torch\w*)==([^+]+)$", r"\1===\2", pin)
+
+
 def discard_unfinished(site_packages: Path) -> list[str]:
     """Removes the metadata of packages whose installation was cut off, and returns their names.
 
@@ -115,7 +120,8 @@ class Environment:
 
         Raises SetupError when pip fails, or after `search_s` seconds without finding any of it.
         """
-        command = [*self._pip(), "install", "--no-deps", "--progress-bar=off", *options, *wanted]
+        command = [*self._pip(), "install", "--no-deps", "--progress-bar=off", *options]
+        command += map(exact, wanted)
         progress, output = Progress(len(wanted)), [""]
         began, before = time.monotonic(), self._installed()
         with subprocess.Popen(command, stdout=PIPE, stderr=STDOUT, text=True) as pip:
