@@ -71,6 +71,7 @@ class Progress:
     def see(self, line: str) -> None:
         """Takes one line of pip's output."""
         if wheel := WHEEL.match(line):
+            self.found = True  # of a file in a folder pip says nothing before
             self.ready.add(wheel[1])
             self.latest = f", now {wheel[1]}{wheel[2] or ''}"
         elif line.startswith("Requirement already satisfied: "):

@@ -89,6 +89,12 @@ def test_fetched_packages_are_counted_once_however_pip_got_them() -> None:
     assert progress.text(0) == "fetching, 4 of 5, now d-4-py3-none-any.whl"
 
 
+def test_a_wheel_in_a_folder_is_found() -> None:
+    """Installing it may take longer than looking for it may."""
+    progress = seen(1, "Looking in links: /wheels\nProcessing /wheels/torch-2+cpu-cp311.whl\n")
+    assert progress.found
+
+
 def test_the_size_of_what_is_fetched_is_shown() -> None:
     progress = seen(1, "Collecting b==2\n  Downloading b-2-py3-none-any.whl (191.8 MB)\n")
     assert progress.text(0).endswith("now b-2-py3-none-any.whl (191.8 MB)")
