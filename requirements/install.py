@@ -37,6 +37,11 @@ def pins(lock: str) -> list[str]:
     return [line for line in lines if line]
 
 
+def exact(pin: str) -> str:
+    """A pin as pip is to take it: `torch==1` would be met by 1+cpu, which pip likes better."""
+    return re.sub(r"^(torch\w*)==([^+]+)$", r"\1===\2", pin)
+
+
 def discard_unfinished(site_packages: Path) -> list[str]:
     """Removes the metadata of packages whose installation was cut off, and returns their names.
 
@@ -66,6 +71,7 @@ class Progress:
     def see(self, line: str) -> None:
         """Takes one line of pip's output."""
         if wheel := WHEEL.match(line):
+            self.found = True  # of a file in a folder pip says nothing before
             self.ready.add(wheel[1])
             self.latest = f", now {wheel[1]}{wheel[2] or ''}"
         elif line.startswith("Requirement already satisfied: "):
@@ -115,7 +121,8 @@ class Environment:
 
         Raises SetupError when pip fails, or after `search_s` seconds without finding any of it.
         """
-        command = [*self._pip(), "install", "--no-deps", "--progress-bar=off", *options, *wanted]
+        command = [*self._pip(), "install", "--no-deps", "--progress-bar=off", *options]
+        command += map(exact, wanted)
         progress, output = Progress(len(wanted)), [""]
         began, before = time.monotonic(), self._installed()
         with subprocess.Popen(command, stdout=PIPE, stderr=STDOUT, text=True) as pip:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from requirements.install import Environment, Progress, SetupError, discard_unfinished, pins
+from requirements.install import Environment, Progress, SetupError, discard_unfinished, exact, pins
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -41,6 +41,14 @@ def seen(total: int, output: str) -> Progress:
 
 def test_comments_and_empty_lines_of_a_lock_are_no_requirements() -> None:
     assert pins("# header\na==1\n\n  b==2.0+cpu  # why\n") == ["a==1", "b==2.0+cpu"]
+
+
+def test_the_build_for_cuda_is_not_replaced_by_one_for_cpus() -> None:
+    """pip takes 2.13.0+cpu for 2.13.0, and prefers it where it finds both."""
+    assert exact("torch==2.13.0") == "torch===2.13.0"
+    assert exact("torchvision==0.28.0") == "torchvision===0.28.0"
+    assert exact("torch==2.13.0+cpu") == "torch==2.13.0+cpu"
+    assert exact("numpy==2.3.5") == "numpy==2.3.5"
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -79,6 +87,12 @@ def test_fetched_packages_are_counted_once_however_pip_got_them() -> None:
     )
     assert progress.found
     assert progress.text(0) == "fetching, 4 of 5, now d-4-py3-none-any.whl"
+
+
+def test_a_wheel_in_a_folder_is_found() -> None:
+    """Installing it may take longer than looking for it may."""
+    progress = seen(1, "Looking in links: /wheels\nProcessing /wheels/torch-2+cpu-cp311.whl\n")
+    assert progress.found
 
 
 def test_the_size_of_what_is_fetched_is_shown() -> None:
