@@ -8,7 +8,7 @@ import puppeteer from "puppeteer-core";
 const [url, folder] = process.argv.slice(2);
 const KEY = process.env.KEY ?? "";
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const SECONDS = 60;
+const SECONDS = 120;
 const DESK = { width: 1280, height: 1700 };
 const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const found = { console: [], requests: [], violations: [], overflow: [], weight: 0 };

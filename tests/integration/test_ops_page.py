@@ -20,7 +20,7 @@ from tests.chromium.driving import driven, needs_node
 from tests.server import ANSWER_SECONDS, ROOT, Server, serving
 
 pytestmark = [pytest.mark.end_to_end, needs_node]
-SECONDS = 240
+SECONDS = 480
 CALLER, OPERATOR = new_key("acme", None, ["live"]), new_key("ops", None, ["operations"])
 # Somebody who speaks needs two encode workers.
 PROFILE = CapacityProfile(
