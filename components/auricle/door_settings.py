@@ -27,7 +27,7 @@ class DoorSettings(BaseModel):
     cors_origins: tuple[str, ...] = Field(
         (), description="origins whose web pages may call, besides the server's own; `*` for all"
     )
-    page: bool = Field(True, description="serve the live-captions page at /")
+    page: bool = Field(True, description="serve the pages: live captions at /, operations at /ops")
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),
         description="networks of proxies whose X-Forwarded-For names the client; their own "

@@ -24,6 +24,9 @@ def test_the_document_names_every_route(server: Server) -> None:
         "/health",
         "/metrics",
         "/v1/diagnosis",
+        "/v1/operations",
+        "/v1/operations/events",
+        "/v1/operations/examination",
         "/v1/models",
         "/v1/models/{model}",
         "/v1/audio/transcriptions",
@@ -43,6 +46,8 @@ def test_no_generated_request_gives_a_server_error(server: Server) -> None:
     seen: set[str] = set()
     for result in schema.get_all_operations():
         operation = result.ok()
+        if operation.path == "/v1/operations/events":  # never ends by itself
+            continue
 
         @settings(
             max_examples=25,
@@ -57,7 +62,7 @@ def test_no_generated_request_gives_a_server_error(server: Server) -> None:
             seen.add(f"{case.method} {case.path}")
 
         check()
-    assert len(seen) == 8
+    assert len(seen) == 10
 
 
 def test_unknown_paths_and_methods_have_the_body_of_all_errors(server: Server) -> None:

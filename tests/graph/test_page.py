@@ -13,11 +13,12 @@ import jiwer
 import pytest
 import soundfile
 
+from tests.chromium.driving import driven, needs_node
 from tests.server import ROOT, Server
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(shutil.which("node") is None, reason="needs Node"),
+    needs_node,
 ]
 RECORDING = ROOT / "models/demo/recordings/market.flac"
 WORDS = RECORDING.with_suffix(".txt").read_text().strip()
@@ -40,27 +41,7 @@ def found(server: Server, shown: Path) -> dict[str, Any]:
     samples, rate = soundfile.read(RECORDING, dtype="int16")
     recording = shown / "recording.wav"
     soundfile.write(recording, samples, rate)
-    return asyncio.run(_driven(server.url, recording, shown))
-
-
-async def _driven(url: str, recording: Path, folder: Path) -> dict[str, Any]:
-    script = ROOT / "tests/chromium/page.mjs"
-    assert (script.parent / "node_modules").exists(), "run: make chromium-env"
-    node = await asyncio.create_subprocess_exec(
-        *("node", str(script), f"{url}/", str(recording), str(folder)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(SECONDS):
-            told, trouble = await node.communicate()
-    finally:
-        if node.returncode is None:
-            node.kill()
-            await node.wait()
-    assert node.returncode == 0, trouble.decode()
-    result: dict[str, Any] = json.loads(told)
-    return result
+    return asyncio.run(driven("page.mjs", f"{server.url}/", recording, shown, seconds=SECONDS))
 
 
 def plain(text: str) -> list[str]:

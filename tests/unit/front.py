@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import httpx
 import websockets
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auricle.frontend.doors.access.gate import Access
@@ -84,6 +85,7 @@ class Front:
         self.diagnostician = SimpleNamespace(diagnose=unused)
         self.tokens = Tokens(None, PURPOSE)
         self.url = ""
+        self.extend: Callable[[FastAPI], FastAPI] = lambda app: app  # with more routes
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -95,7 +97,7 @@ class Front:
             cast(Any, self.diagnostician),
             self.tokens,
         )
-        app = create_app(services, self.frontend.settings.cors_origins)
+        app = self.extend(create_app(services, self.frontend.settings.cors_origins))
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

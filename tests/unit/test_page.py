@@ -1,4 +1,4 @@
-"""The page's files: what is served, with which headers, and what they may not do."""
+"""The pages' files: what is served, with which headers, and what they may not do."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
-from auricle.frontend.page.routes import with_page
+from auricle.frontend.page.routes import CAPTIONS, OPERATIONS, Page, with_pages
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
-ASSETS = ROOT / "components/auricle/frontend/page/assets"
-SERVED = sorted(path.name for path in ASSETS.iterdir() if not path.name.endswith(".d.ts"))
+PAGES = ROOT / "components/auricle/frontend/page"
+SERVED = {
+    page: sorted(
+        path.name for path in (PAGES / page.folder).iterdir() if not path.name.endswith(".d.ts")
+    )
+    for page in (CAPTIONS, OPERATIONS)
+}
+every_page = pytest.mark.parametrize("served", SERVED, ids=lambda page: page.folder)
+every_file = pytest.mark.parametrize(
+    ("served", "name"), [(page, name) for page, names in SERVED.items() for name in names]
+)
 
 
 def page() -> AsyncClient:
     app = FastAPI()
-    with_page(app, wanted=True)
+    with_pages(app, wanted=True)
     return AsyncClient(transport=ASGITransport(app), base_url="http://server")
 
 
-async def test_the_page_runs_only_what_this_server_serves() -> None:
+@every_page
+async def test_a_page_runs_only_what_this_server_serves(served: Page) -> None:
     async with page() as client:
-        answer = await client.get("/")
+        answer = await client.get(served.path)
     assert answer.status_code == 200
     policy = dict(
         part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
@@ -32,26 +42,41 @@ async def test_the_page_runs_only_what_this_server_serves() -> None:
     assert policy.pop("default-src") == "'none'"
     assert set(policy.values()) == {"'self'", "'none'"}
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert "microphone=(self)" in answer.headers["permissions-policy"]
+    assert answer.headers["permissions-policy"] == served.permissions
 
 
-@pytest.mark.parametrize("name", SERVED)
-def test_no_file_has_what_the_policy_forbids(name: str) -> None:
-    text = (ASSETS / name).read_text()
+def test_only_the_captions_may_hear() -> None:
+    assert (CAPTIONS.permissions, OPERATIONS.permissions) == (
+        "microphone=(self)",
+        "microphone=()",
+    )
+
+
+@every_file
+def test_no_file_has_what_the_policy_forbids(served: Page, name: str) -> None:
+    text = (PAGES / served.folder / name).read_text()
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
-    assert not re.search(r"\bon\w+=|\bstyle=|<style|<script(?![^>]*\bsrc=)|\beval\(", text)
+    assert not re.search(
+        r"\bon\w+=|\bstyle=|<style|<script(?![^>]*\bsrc=)|\beval\(|innerHTML", text
+    )
 
 
 async def test_each_file_that_is_named_is_served_as_what_it_is() -> None:
-    text = "".join((ASSETS / name).read_text() for name in SERVED)
-    named = set(re.findall(r'"(?:\./|page/)([\w.]+\.(?:js|css|svg))"', text))
-    assert named == set(SERVED) - {"index.html"}
     async with page() as client:
-        for name in sorted(named):
-            answer = await client.get(f"/page/{name}")
-            assert answer.status_code == 200, name
-            kind = {"js": "javascript", "css": "css", "svg": "svg"}[name.rpartition(".")[2]]
-            assert kind in answer.headers["content-type"]
+        for served, names in SERVED.items():
+            text = "".join((PAGES / served.folder / name).read_text() for name in names)
+            own = set(re.findall(r'"\./([\w.]+\.js)"', text))
+            paths = {f"{served.below}/{name}" for name in own}
+            paths |= {f"/{path}" for path in re.findall(r'"((?:page|ops)/[\w.]+)"', text)}
+            files = {path for path in paths if path.startswith(f"{served.below}/")}
+            worklets = {f"{served.below}/{n}" for n in re.findall(r'"(worklet\.js)"', text)}
+            expected = {f"{served.below}/{name}" for name in names if name != "index.html"}
+            assert files | worklets == expected
+            for path in sorted(paths):
+                answer = await client.get(path)
+                assert answer.status_code == 200, path
+                kind = {"js": "javascript", "css": "css", "svg": "svg"}[path.rpartition(".")[2]]
+                assert kind in answer.headers["content-type"]
 
 
 async def test_a_file_that_was_not_changed_is_not_sent_again() -> None:
@@ -62,12 +87,27 @@ async def test_a_file_that_was_not_changed_is_not_sent_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/page/", "/page/index.html", "/page/..%2froutes.py", "/page/x.js"]
+    "path",
+    [
+        *("/page/", "/page/index.html", "/page/..%2froutes.py", "/page/x.js"),
+        *("/ops/index.html", "/ops/operations.d.ts", "/ops/page.js"),
+    ],
 )
 async def test_nothing_else_is_served(path: str) -> None:
     async with page() as client:
         assert (await client.get(path)).status_code == 404
 
 
-def test_the_page_is_small() -> None:
-    assert sum((ASSETS / name).stat().st_size for name in SERVED) < 150_000
+async def test_no_page_is_served_where_none_is_wanted() -> None:
+    app = FastAPI()
+    with_pages(app, wanted=False)
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://server") as client:
+        for path in ("/", "/ops", "/ops/ops.js"):
+            assert (await client.get(path)).status_code == 404
+
+
+@every_page
+def test_a_page_is_small(served: Page) -> None:
+    shared = 20_000  # what it has of another page: colours, the icon
+    sizes = [(PAGES / served.folder / name).stat().st_size for name in SERVED[served]]
+    assert sum(sizes) + shared < 150_000

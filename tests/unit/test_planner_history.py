@@ -46,8 +46,9 @@ def test_only_the_last_hundred_are_kept() -> None:
 class Pools:
     """A connector of one pool; it fails where a test says so."""
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    def __init__(self, failure: Exception | None = None, *, acts: bool = True) -> None:
         self.failure = failure
+        self.acts = acts
 
     async def replicas(self) -> dict[str, int]:
         return {"pd_worker": 1}
@@ -71,9 +72,15 @@ def planner(decision: Decision, connector: Pools, *, leads: bool) -> PlannerServ
     return PlannerService(*parts, 30.0, lambda: 1_000.0)
 
 
-@pytest.mark.parametrize(("leads", "applied"), [(True, True), (False, False)])
-async def test_a_planner_says_what_it_did_when_and_why(leads: bool, applied: bool) -> None:
-    service = planner(decided(1, 2), Pools(), leads=leads)
+@pytest.mark.parametrize(
+    ("leads", "acts", "applied"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+    ids=["leader", "follower", "dry run"],
+)
+async def test_a_planner_says_what_it_did_when_and_why(
+    leads: bool, acts: bool, applied: bool
+) -> None:
+    service = planner(decided(1, 2), Pools(acts=acts), leads=leads)
     await service._step()
     told = await service.decisions(AskDecisions())
     assert (told.leads, told.step_seconds) == (leads, 30.0)

@@ -57,7 +57,8 @@ FRONTEND_FLOORS = (
         *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
         *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve", "page"),
     ),
-    ("ports", "socket_ways", "rpc_ways"),
+    ("operations",),
+    ("ports", "socket_ways", "rpc_ways", "http_server"),
     ("main",),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

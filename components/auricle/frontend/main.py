@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
 import socket
 
 from starlette.types import ASGIApp
@@ -19,23 +17,26 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys_file import KeysFile
 from auricle.frontend.doors.app import Services, create_app
-from auricle.frontend.doors.connections import ConnectionLimits, Connections
+from auricle.frontend.doors.connections import Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.handshakes import HandshakeLimit
-from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.rpc.server import RpcServer
 from auricle.frontend.doors.seats import Rates
 from auricle.frontend.doors.server import DoorServer
-from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.doors.sockets import SocketProtocol, SocketSessions
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.http_server import connections_of, server_config
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.model_presets import served_names
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
-from auricle.frontend.page.routes import with_page
+from auricle.frontend.operations.documents import FrontendState
+from auricle.frontend.operations.gathering import Gatherer
+from auricle.frontend.operations.observatory import Observatory
+from auricle.frontend.operations.routes import OperationsRoutes
+from auricle.frontend.page.routes import with_pages
 from auricle.frontend.ports import Ports
 from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.realtime.worker import RealtimeWorker
@@ -50,7 +51,6 @@ from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.messages import LoadNow, Parts
-from auricle.process.descriptors import connections_within_limit
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -59,7 +59,6 @@ from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
 from auricle.settings import FrontendSettings
 from auricle.tasks import within
 
-log = logging.getLogger(__name__)
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _TOLD_SECONDS = 0.5
@@ -101,11 +100,11 @@ async def run(settings: FrontendSettings) -> None:
         frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
     )
     rates = Rates(settings.max_handshakes_per_address, "requests")
-    routes = with_page(create_app(services, settings.cors_origins), wanted=settings.page)
-    app = HandshakeLimit(routes, rates, frontend.refusals)
-    connections = _connections(settings, frontend)
+    connections = connections_of(settings, frontend.refusals)
+    operations = _operations(runtime, frontend, access, diagnostician, connections)
+    app = HandshakeLimit(_routes(services, operations, settings), rates, frontend.refusals)
     metrics.connections.set_function(lambda: len(connections))
-    server = DoorServer(_server_config(settings, app, connections))
+    server = DoorServer(server_config(settings, app, connections))
     runtime.tasks.start(connections.run(), "connections")
     runtime.tasks.start(detector.run(), "voice activity")
     if keys_file is not None:
@@ -149,49 +148,6 @@ def _drain(front_door: FrontDoor, settings: FrontendSettings) -> Drain:
         told_seconds=_TOLD_SECONDS,
         deadline=seconds,
         cut=lambda: front_door.leave(0.0),
-    )
-
-
-def _connections(settings: FrontendSettings, frontend: Frontend) -> Connections:
-    most = connections_within_limit(settings.max_connections)
-    if most < settings.max_connections:
-        log.warning(
-            "the limit of open files (ulimit -n) allows %d connections, not "
-            "Frontend.max_connections (%d): raise the limit",
-            *(most, settings.max_connections),
-        )
-    limits = ConnectionLimits(
-        most=most,
-        per_address=settings.max_connections_per_address,
-        head_seconds=settings.header_timeout_seconds,
-        keep_alive_seconds=settings.keep_alive_seconds,
-        reader_seconds=settings.slow_reader_seconds,
-        trusted_proxies=settings.trusted_proxies,
-    )
-    return Connections(limits, frontend.refusals)
-
-
-def _server_config(
-    settings: FrontendSettings, app: ASGIApp, connections: Connections
-) -> DoorConfig:
-    return DoorConfig(
-        app,
-        connections=connections,
-        log_config=None,  # uvicorn logs to this process's handlers
-        log_level="warning",
-        ws=WebSocketProtocol,
-        ws_max_size=settings.max_frame_bytes,
-        # Under backpressure the client's pong is not read, because unread audio comes before
-        # it. A vanished client is detected by the idle time-out instead.
-        ws_ping_timeout=None,
-        timeout_keep_alive=math.ceil(settings.keep_alive_seconds),
-        timeout_graceful_shutdown=5,
-        # Otherwise anybody on this machine could say who they are.
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=[str(network) for network in settings.trusted_proxies],
-        lifespan="off",
-        ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
     )
 
 
@@ -264,6 +220,30 @@ def _services(
         metrics_need_key=frontend.settings.metrics_need_key,
         sockets=socket_ways(frontend, access, sockets),
     )
+
+
+def _routes(
+    services: Services, operations: OperationsRoutes, settings: FrontendSettings
+) -> ASGIApp:
+    app = operations.add_to(create_app(services, settings.cors_origins))
+    return with_pages(app, wanted=settings.page)
+
+
+def _operations(
+    runtime: Runtime,
+    frontend: Frontend,
+    access: Access,
+    diagnostician: Diagnostician,
+    connections: Connections,
+) -> OperationsRoutes:
+    front_door, limit = frontend.front_door, frontend.settings.max_sessions
+
+    def own() -> FrontendState:
+        return FrontendState(front_door.open, limit, len(connections), front_door.leaving)
+
+    gatherer = Gatherer.of(runtime, diagnostician.look)
+    observatory = Observatory(gatherer.gather, own, lambda: access.needs_keys)
+    return OperationsRoutes(access, front_door, observatory, diagnostician.diagnose)
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:

@@ -99,7 +99,7 @@ class PlannerService:
                 return
             log.info("%s", decision.line())
             await self._connector.scale(kind, decision.replicas)
-            applied = True
+            applied = self._connector.acts
         finally:
             self._history.add(self._wall_clock(), decision, applied=applied)
 

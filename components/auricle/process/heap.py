@@ -1,8 +1,8 @@
 """Keeps a process that runs for weeks as small as its sessions are.
 
 `trim_heap` returns to the operating system what the process has freed. glibc keeps free memory that
-lies between memory in use. Where blocks of changing sizes come and go for ever (a primitive of oneDNN
-per shape of a batch, the audio of sessions) that grows for hours, though nothing is lost.
+lies between memory in use. Where blocks of changing sizes come and go for ever (a primitive of
+oneDNN per shape of a batch, the audio of sessions) that grows for hours, though nothing is lost.
 `malloc_trim` returns all free pages, wherever they lie.
 
 `freeze_heap` is for Python's garbage collection. Sessions that end leave cycles behind.

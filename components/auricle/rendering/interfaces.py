@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from auricle.frontend.operations.routes import schemas as operations_schemas
 from auricle.frontend.stream.asyncapi import asyncapi, names, schemas
 from auricle.rendering.settings_page import settings_page
 from auricle.rendering.typescript import declarations
 from auricle.rendering.ways import ways_page
 
 _HEADER = "// Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.\n\n"
+_OPERATIONS = "// Documents of /v1/operations. Written by `make interfaces`; not to be edited.\n\n"
+_PAGES = Path("components/auricle/frontend/page")
 
 
 def interfaces() -> dict[Path, str]:
@@ -21,8 +24,8 @@ def interfaces() -> dict[Path, str]:
         Path("docs/ways_in.md"): ways_page(),
         Path("docs/settings.md"): settings_page(),
         Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
-        Path("components/auricle/frontend/page/assets/messages.d.ts"): _HEADER
-        + declarations(schemas(), unions),
+        _PAGES / "assets/messages.d.ts": _HEADER + declarations(schemas(), unions),
+        _PAGES / "operations/operations.d.ts": _OPERATIONS + declarations(operations_schemas(), {}),
     }
 
 

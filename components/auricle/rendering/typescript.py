@@ -38,6 +38,8 @@ def _type(given: Schema) -> str:
         return f'"{given["const"]}"'
     if "enum" in given:
         return " | ".join(f'"{value}"' for value in given["enum"])
+    if given.get("type") == "array":
+        return f"readonly {_type(given['items'])}[]"
     if "anyOf" in given:
         return " | ".join(_type(one) for one in given["anyOf"])
     return _TYPES[given["type"]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from auricle.errors import RateLimited
 from auricle.frontend.diagnosis.census import census
 from auricle.frontend.diagnosis.deployment import Deployment
@@ -54,10 +56,13 @@ class Diagnostician:
             self._busy = False
             self._rested = self._clock() + _REST_SECONDS
 
-    async def _diagnose(self) -> Diagnosis:
+    async def look(self) -> Diagnosis:
+        """Ask every process, but probe none: it costs them next to nothing, and takes 10 s at most.
+
+        Raises nothing.
+        """
         at, began = time.time(), self._clock()
         found = await census(self._deployment.processes)
-        made = await probes(self._deployment.probe, routes(found.answers))
         discovery = DiscoveryState(
             self._settings.discovery, await discovery_state(self._settings), found.unlisted
         )
@@ -68,7 +73,13 @@ class Diagnostician:
             seconds=self._clock() - began,
             processes=(own, *found.answers),
             unasked=found.unasked,
-            probes=made,
+            probes=(),
             discovery=discovery,
             bus=self._bus(),
         )
+
+    async def _diagnose(self) -> Diagnosis:
+        found, began = await self.look(), self._clock()
+        made = await probes(self._deployment.probe, routes(found.processes))
+        seconds = found.seconds + self._clock() - began
+        return msgspec.structs.replace(found, probes=made, seconds=seconds)

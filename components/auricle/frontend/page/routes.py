@@ -1,8 +1,9 @@
-"""Serves the page's files, which are few and small, from memory."""
+"""Serves the pages' files, which are few and small, from memory."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -16,12 +17,11 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-# The page loads nothing from elsewhere, runs no inline script, and is shown in no frame.
+# A page loads nothing from elsewhere, runs no inline script, and is shown in no frame.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; worker-src 'self'; "
     "style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
-    "Permissions-Policy": "microphone=(self)",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",  # asked for again, with the entity tag
@@ -38,28 +38,50 @@ class _File:
     tag: str
 
 
-def with_page(app: FastAPI, *, wanted: bool) -> FastAPI:
-    """Return the app; if `wanted`, it serves the page at `/`, and its files below `/page/`."""
-    if not wanted:
-        return app
-    served = _files()
+@dataclass(frozen=True)
+class Page:
+    """A page at `path`. Its files are those of `folder`, served below `below`.
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index(request: Request) -> Response:
-        return _answer(request, served[_INDEX])
+    `permissions` is the Permissions-Policy: what the page may ask its browser for.
+    """
 
-    @app.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def asset(request: Request, name: str) -> Response:
-        if name not in served or name == _INDEX:
-            raise HTTPException(404)
-        return _answer(request, served[name])
+    path: str
+    below: str
+    folder: str
+    permissions: str
 
+
+CAPTIONS = Page("/", "/page", "assets", "microphone=(self)")
+OPERATIONS = Page("/ops", "/ops", "operations", "microphone=()")
+
+
+def with_pages(
+    app: FastAPI, *, wanted: bool, pages: tuple[Page, ...] = (CAPTIONS, OPERATIONS)
+) -> FastAPI:
+    """Return the app; if `wanted`, it serves the pages."""
+    for page in pages if wanted else ():
+        _add(app, page)
     return app
 
 
-def _files() -> dict[str, _File]:
+def _add(app: FastAPI, page: Page) -> None:
+    served = _files(page.folder)
+    headers = _HEADERS | {"Permissions-Policy": page.permissions}
+
+    @app.api_route(page.path, methods=["GET", "HEAD"], include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return _answer(request, served[_INDEX], headers)
+
+    @app.api_route(f"{page.below}/{{name}}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def asset(request: Request, name: str) -> Response:
+        if name not in served or name == _INDEX:
+            raise HTTPException(404)
+        return _answer(request, served[name], headers)
+
+
+def _files(folder: str) -> dict[str, _File]:
     found = {}
-    for file in files("auricle.frontend.page").joinpath("assets").iterdir():
+    for file in files("auricle.frontend.page").joinpath(folder).iterdir():
         media_type = _TYPES.get(file.name.rpartition(".")[2])
         if media_type is not None and not file.name.endswith(".d.ts"):
             content = file.read_bytes()
@@ -68,8 +90,8 @@ def _files() -> dict[str, _File]:
     return found
 
 
-def _answer(request: Request, file: _File) -> Response:
-    headers = _HEADERS | {"ETag": file.tag}
+def _answer(request: Request, file: _File, headers: Mapping[str, str]) -> Response:
+    tagged = {**headers, "ETag": file.tag}
     if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
-    return Response(file.content, media_type=file.media_type, headers=headers)
+        return Response(status_code=304, headers=tagged)
+    return Response(file.content, media_type=file.media_type, headers=tagged)

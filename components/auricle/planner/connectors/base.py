@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from auricle.load.reports import WorkerKind
 
@@ -11,7 +11,12 @@ COMPONENTS: Mapping[WorkerKind, str] = {"encode_worker": "EncodeWorker", "pd_wor
 
 
 class Connector(Protocol):
-    """Reads and sets the replicas of the pools. Each call has a deadline of its own."""
+    """Reads and sets the replicas of the pools. Each call has a deadline of its own.
+
+    `acts` says whether `scale` does anything.
+    """
+
+    acts: ClassVar[bool]
 
     async def replicas(self) -> Mapping[WorkerKind, int]:
         """Return each pool's replicas: starting ones count, draining ones do not.

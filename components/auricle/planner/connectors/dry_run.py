@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from auricle.load.reports import WorkerKind
 from auricle.planner.connectors.base import COMPONENTS
@@ -10,6 +11,8 @@ from auricle.planner.connectors.base import COMPONENTS
 
 class DryRunConnector:
     """Reports the observed replicas and ignores all decisions."""
+
+    acts: ClassVar[bool] = False
 
     def __init__(self, ready: Callable[[WorkerKind], int]) -> None:
         """`ready` returns the number of a pool's workers that report."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from auricle.load.reports import WorkerKind
 from auricle.planner.connectors.base import COMPONENTS
@@ -15,6 +16,8 @@ class KubernetesConnector:
     The operator creates an adapter `<deployment>-<component in lower case>` for each component
     with `scalingAdapter`.
     """
+
+    acts: ClassVar[bool] = True
 
     def __init__(self, api: KubernetesApi, deployment: str) -> None:
         self._api = api

@@ -1,0 +1,261 @@
+// Documents of /v1/operations. Written by `make interfaces`; not to be edited.
+
+/**
+ * How long one decode took, step by step, in seconds.
+ *
+ * `wait` is from the arrival of its last audio until work on it began; `mel`, `encode`, `read`
+ * (of the embeddings) and `decode` are one after the other, each summed over repeated attempts;
+ * `rest` is what the `whole` has beside them: waiting for a worker, and before attempts.
+ * `decode` includes the way to the PD worker and back. `audio_seconds` is the position in the
+ * session that it decoded up to, `final` if that ended the segment. `skipped`: it was given up
+ * or refused, because of load or of the segment's end.
+ */
+export interface ChunkSteps {
+  segment: number;
+  audio_seconds: number;
+  final: boolean;
+  skipped: boolean;
+  wait: number;
+  mel: number;
+  encode: number;
+  read: number;
+  decode: number;
+  rest: number;
+  whole: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  bytes_read: number;
+  encode_worker: string;
+  pd_worker: string;
+}
+
+/**
+ * What `auricle doctor` says, with a probe of every worker; it took `seconds`.
+ */
+export interface Examination {
+  at: number;
+  seconds: number;
+  probes: number;
+  wrong: number;
+  findings: readonly Finding[];
+}
+
+/**
+ * Three sentences. If not `wrong` it is a notice: good to know, nothing to mend.
+ */
+export interface Finding {
+  what: string;
+  why: string;
+  remedy: string;
+  wrong?: boolean;
+}
+
+/**
+ * This frontend: live sessions, of how many at most, and connections.
+ */
+export interface FrontendState {
+  sessions: number;
+  sessions_limit: number;
+  connections: number;
+  draining: boolean;
+}
+
+/**
+ * What `auricle doctor` would say without probes, as of `age_seconds` ago.
+ */
+export interface Health {
+  age_seconds: number;
+  wrong: number;
+  findings: readonly Finding[];
+}
+
+/**
+ * Tokens of the KV cache and of one request at most, and requests at a time.
+ */
+export interface KvRoom {
+  tokens: number;
+  max_model_len: number;
+  max_requests: number;
+}
+
+/**
+ * The deployment at `at` (Unix seconds), as this frontend sees it; nothing that was said.
+ *
+ * A new one is made every `every_seconds` while somebody looks. Without `keys` no API keys are
+ * set, and whoever reaches this frontend may look. `sessions_left_out` are those beyond 200 of a
+ * processor. `chosen` are the steps of the session that was asked for, null if it is not open;
+ * they are kept from then on. `pools` has every pool that has a worker, and those that sessions
+ * need.
+ */
+export interface Operations {
+  at: number;
+  every_seconds: number;
+  namespace: string;
+  keys: boolean;
+  health: Health;
+  frontend: FrontendState;
+  processors: readonly ProcessorState[];
+  pools: readonly PoolState[];
+  planners: readonly PlannerState[];
+  sessions: readonly SessionRow[];
+  sessions_left_out: number;
+  chosen: SessionSteps | null;
+}
+
+/**
+ * A decision that differed from the pool's one before, in size or reason.
+ *
+ * `at` is in Unix seconds. The pool had `was` replicas and was to have `replicas`, because of
+ * `why`; `detail` has the numbers. It stayed so for `steps` steps. `applied` if this planner
+ * was the leader and scaled the pool.
+ */
+export interface PastDecision {
+  at: number;
+  pool: string;
+  was: number;
+  replicas: number;
+  why: string;
+  detail: string;
+  steps: number;
+  applied: boolean;
+}
+
+/**
+ * A process: `name` as in `auricle doctor`, its `instance` id in hex, and its `state`.
+ *
+ * One that is `unreachable` did not answer and has neither `host` nor `pid`; one that is
+ * `silent` reports no load any more.
+ */
+export interface Place {
+  name: string;
+  instance: string;
+  state: "draining" | "ready" | "silent" | "unreachable";
+  host: string;
+  pid: number;
+  version: string;
+}
+
+/**
+ * A planner: whether it `leads`, its latest decision for each pool in words, and its last
+ * ones, oldest first. It decides every `step_seconds`.
+ */
+export interface PlannerState {
+  place: Place;
+  leads: boolean;
+  latest: readonly string[];
+  past: readonly PastDecision[];
+  step_seconds: number;
+}
+
+/**
+ * The workers of one `component`, such as `pd_worker`; `name` is what they are called.
+ */
+export interface PoolState {
+  component: string;
+  name: string;
+  workers: readonly WorkerState[];
+}
+
+/**
+ * A processor: open sessions (recordings included), those with speech, and those refused
+ * lately. `admits` is how many live sessions it lets in now; `chunk_seconds` is the 95th
+ * percentile of recent chunks, from audio to text.
+ */
+export interface ProcessorState {
+  place: Place;
+  sessions: number;
+  speaking: number;
+  waiting: number;
+  admits: number;
+  chunk_seconds: number;
+}
+
+/**
+ * A worker's last load report, `age_seconds` ago; see `load.reports.WorkerLoad`.
+ */
+export interface SeenWorker {
+  component: string;
+  instance: string;
+  age_seconds: number;
+  every_seconds: number;
+  busy: number;
+  requests_per_second: number;
+  refused_per_second: number;
+  failed_per_second: number;
+  response_seconds: number;
+  queue_wait_seconds: number;
+  slots_used: number;
+  slots: number;
+  kv_usage: number;
+  step_seconds: number;
+  draining: boolean;
+}
+
+/**
+ * An open session, and the instance id of its processor.
+ */
+export interface SessionRow {
+  processor: string;
+  state: SessionState;
+}
+
+/**
+ * An open session, as its processor sees it; nothing that was said is in it.
+ *
+ * It has been here for `open_seconds`. `audio_seconds` is the position up to which audio was
+ * received, `segment_seconds` how much of it is in the open segment, which is number `segment`;
+ * `speaking` if that is any. `chunk_seconds` is how long the last chunk took from its audio to
+ * its text, 0 before the first. `background` is a recording's part. Workers are instance ids in
+ * hex, empty between segments.
+ */
+export interface SessionState {
+  session: string;
+  tenant: string;
+  open_seconds: number;
+  audio_seconds: number;
+  segment: number;
+  segment_seconds: number;
+  speaking: boolean;
+  background: boolean;
+  decodes: number;
+  decodes_skipped: number;
+  chunk_seconds: number;
+  encode_worker: string;
+  pd_worker: string;
+}
+
+/**
+ * The last chunks of one session since its steps are kept, oldest first.
+ */
+export interface SessionSteps {
+  session: string;
+  chunks: readonly ChunkSteps[];
+}
+
+/**
+ * The slots of a slab: all, those with content, and those that cannot be evicted now.
+ */
+export interface SlabState {
+  slots: number;
+  used: number;
+  leased: number;
+}
+
+/**
+ * Why a stream ended: the `code` of an error, or `going_away` when the frontend shuts down.
+ */
+export interface StreamEnd {
+  code: string;
+  message: string;
+}
+
+/**
+ * A worker: its last load report, the slots of its slab, and a PD worker's KV cache.
+ */
+export interface WorkerState {
+  place: Place;
+  load: SeenWorker | null;
+  slab: SlabState | null;
+  kv: KvRoom | null;
+}

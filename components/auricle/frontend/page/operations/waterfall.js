@@ -1,0 +1,30 @@
+// @ts-check
+// A chunk's steps as bars one after the other; the same numbers stand beside them.
+/** @typedef {import("./operations").ChunkSteps} Chunk */
+
+/** @typedef {"wait" | "mel" | "encode" | "read" | "decode" | "rest"} Step */
+
+/** @type {[Step, string][]} in the order of time, each with its title */
+export const STEPS = [["wait", "Waits"], ["mel", "Log-mel"], ["encode", "Encode"], ["read", "Read"], ["decode", "Decode"], ["rest", "Other"]];
+const SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 1000;
+
+/** @param {HTMLElement} cell @param {Chunk} chunk @param {number} longest seconds that fill the width */
+export function draw(cell, chunk, longest) {
+  const drawn = `${chunk.audio_seconds} ${chunk.whole} ${longest}`;
+  if (cell.dataset.drawn === drawn) return;
+  cell.dataset.drawn = drawn;
+  const svg = document.createElementNS(SVG, "svg");
+  const sizes = { class: "bars", viewBox: `0 0 ${WIDTH} 10`, preserveAspectRatio: "none", "aria-hidden": "true" };
+  for (const [name, value] of Object.entries(sizes)) svg.setAttribute(name, value);
+  let at = 0;
+  for (const [step] of STEPS) {
+    const width = (WIDTH * chunk[step]) / longest;
+    const bar = document.createElementNS(SVG, "rect");
+    const place = { class: step, x: at, y: 0, width: Math.max(0, width), height: 10 };
+    for (const [name, value] of Object.entries(place)) bar.setAttribute(name, String(value));
+    svg.append(bar);
+    at += width;
+  }
+  cell.replaceChildren(svg);
+}

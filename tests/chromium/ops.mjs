@@ -1,0 +1,92 @@
+// Looks at the operations page as an operator would: node ops.mjs URL FOLDER, with the key in KEY.
+// Meanwhile somebody speaks. Prints what was found as JSON; screenshots are written to FOLDER.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import chromium from "@sparticuz/chromium";
+import puppeteer from "puppeteer-core";
+
+const [url, folder] = process.argv.slice(2);
+const KEY = process.env.KEY ?? "";
+const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const SECONDS = 120;
+const DESK = { width: 1280, height: 1700 };
+const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
+const found = { console: [], requests: [], violations: [], overflow: [], weight: 0 };
+const browser = await puppeteer.launch({
+  executablePath: await chromium.executablePath(),
+  headless: "shell",
+  args: chromium.args,
+});
+
+async function opened(viewport) {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(1000 * SECONDS);
+  page.on("console", (message) => found.console.push(message.text()));
+  page.on("pageerror", (error) => found.console.push(String(error)));
+  page.on("response", (response) => {
+    found.requests.push(response.url());
+    if (new URL(response.url()).pathname.match(/^\/(page|ops)(\/.*)?$/)) found.weight += Number(response.headers()["content-length"] ?? 0);
+  });
+  await page.setViewport(viewport);
+  await page.goto(url, { waitUntil: "load" });
+  return page;
+}
+
+async function look(page, name) {
+  await page.evaluate(AXE); // by the debugger, which no Content-Security-Policy concerns
+  const { violations } = await page.evaluate(() => axe.run());
+  for (const { id, nodes } of violations) found.violations.push(`${name}: ${id}: ${nodes.map((n) => n.html).join(" ")}`);
+  const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  if (wider > 0) found.overflow.push(`${name}: ${wider} px`);
+  await page.screenshot({ path: join(folder, `ops-${name}.png`) });
+}
+
+const text = (page, id) => page.$eval(`#${id}`, (node) => node.textContent);
+const rows = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+
+// By keyboard alone: the key, a session, its steps.
+const page = await opened(DESK);
+await page.waitForSelector("#key", { visible: true });
+found.asked = await text(page, "key-why");
+await look(page, "key");
+await page.waitForFunction(() => document.activeElement?.id === "key");
+await page.keyboard.type(KEY);
+await page.keyboard.press("Enter");
+await page.waitForSelector("#shown", { visible: true });
+await page.waitForSelector("#sessions tbody button");
+await page.focus("#sessions tbody button");
+await page.keyboard.press("Enter");
+await page.waitForFunction(() => document.querySelectorAll("#steps tbody svg").length >= 5);
+found.focused = await page.evaluate(() => document.activeElement.closest("table")?.id); // tables have changed meanwhile
+found.pressed = await page.$eval("#sessions tbody button", (button) => button.ariaPressed);
+found.health = await text(page, "health");
+found.planner = await text(page, "planner");
+found.decisions = await page.$$eval("#decisions li", (all) => all.map((item) => item.textContent));
+for (const id of ["processors", "encode_worker", "pd_worker", "sessions", "steps"]) found[id] = await rows(page, id);
+found.steps_heads = await page.$$eval("#steps thead th", (all) => all.map((cell) => cell.textContent));
+found.bars = await page.$$eval("#steps tbody svg", (all) => all.map((svg) => [...svg.children].map((bar) => Number(bar.getAttribute("width")))));
+await look(page, "light");
+await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+await look(page, "dark");
+
+// What is live comes on by itself, and may be held still.
+const reported = () => page.$eval("#steps tbody th", (cell) => cell.textContent);
+const before = await reported();
+await page.waitForFunction((old) => document.querySelector("#steps tbody th").textContent !== old, {}, before);
+await page.click("#pause");
+found.paused = await text(page, "connection");
+await page.click("#pause");
+await page.waitForFunction(() => document.getElementById("connection").textContent === "live");
+await page.click("#examine");
+await page.waitForFunction(() => document.getElementById("examined").textContent.includes("probe") && !document.getElementById("examine").ariaDisabled);
+found.examined = await text(page, "examined");
+
+// A telephone.
+const phone = await opened(PHONE);
+await phone.waitForSelector("#key", { visible: true });
+await phone.type("#key", KEY);
+await phone.tap("#key-row button");
+await phone.waitForSelector("#sessions tbody button");
+await look(phone, "phone");
+await browser.close();
+console.log(JSON.stringify(found));

@@ -1,0 +1,148 @@
+"""The page at `/ops`, in headless Chromium, on a graph with keys and a planner while one speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from auricle.client.stream import stream_file
+from auricle.frontend.doors.access.keys import key_file, new_key
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from tests import recordings
+from tests.chromium.driving import driven, needs_node
+from tests.server import ANSWER_SECONDS, ROOT, Server, serving
+
+pytestmark = [pytest.mark.end_to_end, needs_node]
+SECONDS = 480
+CALLER, OPERATOR = new_key("acme", None, ["live"]), new_key("ops", None, ["operations"])
+# Somebody who speaks needs two encode workers.
+PROFILE = CapacityProfile(
+    "any",
+    "a test",
+    "2026-01-01",
+    encode_worker=PoolProfile({"windows": 1.0}, 5.0, 2.0),
+    pd_worker=PoolProfile({"decodes": 0.01}, 5.0, 2.0),
+)
+SCREENSHOTS = ("key", "light", "dark", "phone")
+
+
+@pytest.fixture(scope="module")
+def shown() -> Path:
+    """Where the screenshots are left, to be looked at."""
+    folder = ROOT / "build/ops"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("ops")
+    profile, keys = folder / "profile.json", folder / "keys.yaml"
+    PROFILE.write(profile)
+    keys.write_text(key_file(CALLER[1]) + key_file(OPERATOR[1], first=False))
+    options = [
+        f"--Frontend.api_keys_file={keys}",
+        "--Planner.replicas=1",
+        f"--Planner.profile={profile}",
+        "--Planner.step_seconds=1",
+        "--Planner.encode={maximum: 2}",
+        "--Common.load_report_seconds=0.5",
+    ]
+    with serving(*options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def found(server: Server, shown: Path) -> dict[str, Any]:
+    """What Chromium found, see tests/chromium/ops.mjs."""
+    return asyncio.run(_looked_at(server, shown))
+
+
+async def _looked_at(server: Server, folder: Path) -> dict[str, Any]:
+    speech = np.tile(recordings.minute(), 8)
+    speaking = asyncio.create_task(_spoken(server, speech))
+    try:
+        return await driven(
+            *("ops.mjs", f"{server.url}/ops", folder),
+            seconds=SECONDS,
+            environment={"KEY": OPERATOR[0]},
+        )
+    finally:
+        speaking.cancel()
+        await asyncio.wait([speaking])
+
+
+async def _spoken(server: Server, samples: np.ndarray) -> None:
+    async for _ in stream_file(server.url, samples, live=True, api_key=CALLER[0]):
+        pass
+
+
+def test_it_opens_with_a_key_for_operations_only(found: dict[str, Any], server: Server) -> None:
+    assert found["asked"] == (
+        "This page is for operators: no API key; send it as 'Authorization: Bearer KEY'."
+    )
+    headers = {"Authorization": f"Bearer {CALLER[0]}"}
+    refused = httpx.get(f"{server.url}/v1/operations", headers=headers, timeout=ANSWER_SECONDS)
+    assert refused.status_code == 403
+
+
+def test_all_processes_are_there(found: dict[str, Any]) -> None:
+    for table, name in (
+        ("processors", "processor"),
+        ("encode", "encode worker"),
+        ("pd", "PD worker"),
+    ):
+        first = found[table][0]
+        assert first[:2] == [f"{name} 1", "ready"] and "pid" in first[2]
+    assert "tokens" in found["pd_worker"][0][3]
+    assert found["health"].startswith("Nothing is wrong")
+    assert "probe" in found["examined"]
+
+
+def test_the_planner_says_what_it_decided_and_why(found: dict[str, Any]) -> None:
+    assert "planner 1 decides, every 1 s" in found["planner"]
+    assert any("Encode workers 1 → 2, for the demand" in one for one in found["decisions"])
+    assert all("demand" in one for one in found["decisions"])
+
+
+def test_a_session_is_there_with_the_steps_of_its_chunks(found: dict[str, Any]) -> None:
+    (session,) = found["sessions"]
+    assert session[0].startswith("sess_") and session[1] == "acme"
+    assert session[9] == "processor 1" and found["pressed"] == "true"
+    assert found["steps_heads"][3:9] == ["Waits", "Log-mel", "Encode", "Read", "Decode", "Other"]
+    assert len(found["steps"]) >= 5
+    longest = [sum(bars) for bars in found["bars"]]
+    assert max(longest) == pytest.approx(1000, abs=1) and min(longest) > 0
+    worked = [row for row in found["steps"] if "given up" not in row[2]]
+    assert worked and all("tokens" not in row[0] and row[-1] == "PD worker 1" for row in worked)
+
+
+def test_what_is_live_may_be_held_still(found: dict[str, Any]) -> None:
+    assert found["paused"] == "paused"
+
+
+def test_nobody_is_shut_out(found: dict[str, Any]) -> None:
+    assert found["violations"] == []
+    assert found["overflow"] == []
+    assert found["focused"] == "sessions"
+
+
+def test_it_is_quiet_small_and_by_itself(found: dict[str, Any], server: Server) -> None:
+    # Chromium itself tells of the answer that asked for the key.
+    assert [line for line in found["console"] if "status of 401" not in line] == []
+    assert [url for url in found["requests"] if not url.startswith(server.url)] == []
+    assert 0 < found["weight"] < 2 * 150_000  # two pages were opened
+
+
+def test_it_looks_as_its_document_shows(found: dict[str, Any], shown: Path) -> None:
+    assert found
+    for name in SCREENSHOTS:
+        assert (shown / f"ops-{name}.png").stat().st_size > 5_000
