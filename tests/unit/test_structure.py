@@ -59,7 +59,7 @@ FRONTEND_FLOORS = (
     ),
     ("operations",),
     ("ports", "socket_ways", "rpc_ways", "http_server"),
-    ("main",),
+    ("main", "needs"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
 STEPS = re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs/one_chunk.md").read_text())
