@@ -1,0 +1,54 @@
+"""`make bench`: when the ramp ends, and what is drawn of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from rich.console import Console
+
+from benchmarks import two_minutes
+from benchmarks.two_minutes import Step, carried, draw, ramp
+
+pytestmark = pytest.mark.unit
+GOOD: Step = {
+    "sessions": 4.0,
+    "refused": 0.0,
+    "valid": 1.0,
+    "slo_share": 1.0,
+    "partial_lag_p95_ms": 650.0,
+    "stop_to_final_p95_ms": 90.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "good"),
+    [({}, True), ({"slo_share": 0.98}, False), ({"refused": 1.0}, False), ({"valid": 0.0}, False)],
+)
+def test_sessions_are_carried_if_all_are_let_in_and_their_text_is_in_time(
+    change: Step, good: bool
+) -> None:
+    assert carried(GOOD | change) is good
+
+
+def test_the_ramp_ends_with_the_first_number_that_is_not_carried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+
+    def measure(_url: str, sessions: int, _seconds: float) -> Step:
+        tried.append(sessions)
+        return GOOD | {"sessions": float(sessions), "slo_share": 1.0 if sessions < 8 else 0.5}
+
+    monkeypatch.setattr(two_minutes, "_measure", measure)
+    found = ramp("http://127.0.0.1:1", (1, 4, 8, 16), 1.0, Console(quiet=True))
+    assert [step["sessions"] for step in found] == [1, 4, 8]
+    assert tried == [1, 1, 4, 8]  # the first is a warm-up
+
+
+def test_what_never_came_is_a_gap_in_the_plot() -> None:
+    figure = draw([GOOD, GOOD | {"sessions": 8.0, "partial_lag_p95_ms": math.inf}])
+    lag, limit, *_ = figure.axes[0].get_lines()
+    assert lag.get_xdata().tolist() == [4, 8]
+    assert lag.get_ydata()[0] == 650 and math.isnan(lag.get_ydata()[1])
+    assert limit.get_ydata()[0] == 940
