@@ -2,104 +2,40 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from auricle.device_settings import DeviceSettings, within_devices, without_drafts
+from auricle.common_settings import CommonSettings, Seconds
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.recording_settings import RecordingSettings
-from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS, PoolLimits, within_one_launcher
-from auricle.slab_settings import EncoderDeviceSettings, SlabSettings
+from auricle.replicas import MAX_PLANNERS, PoolLimits, within_one_launcher
+from auricle.worker_settings import (
+    AlignEncodeWorkerSettings,
+    AlignWorkerSettings,
+    EncodeWorkerSettings,
+    PdWorkerSettings,
+)
 
-Seconds = float
+__all__ = [
+    "SECTIONS",
+    "AlignEncodeWorkerSettings",
+    "AlignWorkerSettings",
+    "CommonSettings",
+    "DynamoFrontendSettings",
+    "EncodeWorkerSettings",
+    "FrontendSettings",
+    "PdWorkerSettings",
+    "PlannerSettings",
+    "ProcessorSettings",
+]
+
 # Bounds of what a client may request and of an operator's defaults.
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
-
-
-class CommonSettings(SlabSettings):
-    """Section `Common`: settings of all components."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: Path = Field(Path("models/demo"), description="checkpoint directory")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="data type of embeddings and decoder"
-    )
-    namespace: str = Field("auricle", pattern=r"^[a-z][a-z0-9-]*$")
-    discovery: Literal["file", "etcd", "kubernetes"] = "file"
-    discovery_path: Path = Field(
-        Path("build/discovery"), description="directory, if discovery is file"
-    )
-    secret_file: Path | None = Field(
-        None,
-        description="secrets of the deployment, one per line: the first seals messages between "
-        "processes, all are accepted. Default with the file discovery: made beside its records",
-    )
-    insecure_internal: bool = Field(
-        False, description="without secret_file, take messages of whoever reaches a process"
-    )
-    etcd_endpoints: str = ""
-    etcd_lease_seconds: int = Field(
-        150, ge=10, le=3600, description="etcd may be away for half as long without consequences"
-    )
-    nats_server: str = ""
-    event_plane: Literal["zmq", "nats"] = "zmq"
-    internal_host: IPv4Address | None = Field(
-        None, description="of the ports between processes; 127.0.0.1 with the file discovery"
-    )
-    local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
-    system_port: int = Field(
-        0,
-        ge=0,
-        le=32767,  # Dynamo 1.6 reads it as a signed 16-bit number
-        description="port of /health, /live and /metrics, except the frontend's; 0 for none",
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    log_format: Literal["text", "json"] = "text"
-    log_transcripts: bool = Field(False, description="log final text")
-    otlp_endpoint: str = Field(
-        "", description="for traces, OTLP over HTTP, e.g. http://localhost:4318/v1/traces"
-    )
-    replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
-    load_report_seconds: Seconds = Field(
-        2.0, ge=0.1, le=60, description="interval of the load reports of a process"
-    )
-    liveness_seconds: Seconds = Field(
-        15.0, ge=5, le=600, description="a process that does not answer for so long is restarted"
-    )
-    drain_seconds: Seconds = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
-    gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
-    )
-    threads: int = Field(1, ge=1, le=256, description="CPU compute threads of the process")
-    placement: Literal["load", "kv"] = Field(
-        "load",
-        description="segments go to the least loaded PD worker; with kv, among about equally "
-        "loaded ones to the one whose prefix cache has most of the prompt",
-    )
-    block_size: int = Field(32, ge=16, description="tokens per KV block; on a CPU a multiple of 32")
-    pause_after_seconds: Seconds = Field(
-        15.0, gt=1, description="length from which a segment ends at a short pause"
-    )
-    max_segment_seconds: Seconds = Field(
-        30.0, gt=1, le=300, description="length at which a segment is cut"
-    )
-    cut_search_seconds: Seconds = Field(
-        3.0, gt=0, description="how far before that the cut may lie"
-    )
-    context_characters: int = Field(
-        200, ge=0, description="end of the committed text that is context of the next segment"
-    )
-    context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
-    context_guard: bool = Field(
-        True, description="decode without a client's context where that put words into the text"
-    )
 
 
 class FrontendSettings(DoorSettings, RecordingSettings, CommonSettings):
@@ -215,39 +151,12 @@ class ProcessorSettings(CommonSettings):
     attempts: int = Field(
         4, ge=1, description="attempts of an encode or decode, on different workers if possible"
     )
-
-
-class EncodeWorkerSettings(EncoderDeviceSettings, CommonSettings):
-    """Section `EncodeWorker`."""
-
-    slots: int = Field(256, ge=2, description="slots of the slab, one window each")
-    conv_blocks: int = Field(
-        2048, ge=8, description="one-second blocks whose conv outputs are cached"
+    words_deadline_seconds: Seconds = Field(
+        10.0, gt=0, le=120, description="words that are not there so long after a final are missing"
     )
-    max_batch_windows: int = Field(8, ge=1)
-    max_queued_windows: int = Field(256, ge=1, description="beyond, requests are refused")
-    lease_seconds: Seconds = Field(30.0, gt=0, description="time to read a reply's embeddings")
-    cuda_graphs: bool = Field(
-        True, description="on a GPU, record the encoder's passes at start; a CPU has none"
+    words_at_a_time: int = Field(
+        8, ge=1, description="segments of one session that wait for their words; the next has none"
     )
-
-
-class PdWorkerSettings(DeviceSettings, CommonSettings):
-    """Section `PdWorker`."""
-
-    landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
-    read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
-    max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
-    max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
-    draft_tokens: int = Field(
-        8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
-    )
-
-    @model_validator(mode="after")
-    def _shares_of_devices(self) -> Self:
-        within_devices(self.replicas, self.gpus, self.processes_per_device)
-        without_drafts(self.async_scheduling, self.draft_tokens)
-        return self
 
 
 class PlannerSettings(CommonSettings):
@@ -295,5 +204,7 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "Processor": ProcessorSettings,
     "EncodeWorker": EncodeWorkerSettings,
     "PdWorker": PdWorkerSettings,
+    "AlignEncodeWorker": AlignEncodeWorkerSettings,
+    "AlignWorker": AlignWorkerSettings,
     "Planner": PlannerSettings,
 }

@@ -35,6 +35,8 @@ FLOORS = (
         "device_settings",
         "slab_settings",
     ),
+    ("common_settings",),
+    ("worker_settings",),
     ("settings", "kubernetes_settings"),
     ("process",),
     ("load", "landing"),

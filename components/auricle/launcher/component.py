@@ -24,6 +24,8 @@ _MAINS = {
     "Processor": "auricle.processor.main",
     "EncodeWorker": "auricle.encode_worker.main",
     "PdWorker": "auricle.pd_worker.main",
+    "AlignEncodeWorker": "auricle.encode_worker.main",
+    "AlignWorker": "auricle.align_worker.main",
     "Planner": "auricle.planner.main",
 }
 # Hides the warnings of every graceful shutdown: records already removed, watches ended.
@@ -62,7 +64,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     # Idle compute threads must not spin, because other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if name in ("EncodeWorker", "PdWorker"):
+    if name in ("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker"):
         # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
         # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

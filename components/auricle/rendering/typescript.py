@@ -40,4 +40,6 @@ def _type(given: Schema) -> str:
         return " | ".join(f'"{value}"' for value in given["enum"])
     if "anyOf" in given:
         return " | ".join(_type(one) for one in given["anyOf"])
+    if given["type"] == "array":
+        return f"{_type(given['items'])}[]"
     return _TYPES[given["type"]]
