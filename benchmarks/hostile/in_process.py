@@ -40,7 +40,7 @@ from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.stream.ledger import Told
-from auricle.frontend.stream.protocol import parse_end, parse_start
+from auricle.frontend.stream.parsing import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeMissing
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.transcriptions.form import parse_form

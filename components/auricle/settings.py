@@ -2,126 +2,34 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
-from auricle.device_settings import within_devices, without_drafts
+from auricle.common_settings import CommonSettings, Seconds
 from auricle.door_settings import DoorSettings
 from auricle.live_settings import LiveSettings
 from auricle.planner_settings import PlannerOptions
 from auricle.recording_settings import RecordingSettings
-from auricle.replicas import MAX_REPLICAS
-from auricle.slab_settings import SlabSettings
-from auricle.worker_settings import EncodeWorkerOptions, PdWorkerOptions
+from auricle.worker_settings import (
+    AlignEncodeWorkerSettings,
+    AlignWorkerSettings,
+    EncodeWorkerSettings,
+    PdWorkerSettings,
+)
 
-Seconds = float
-
-
-class CommonSettings(SlabSettings):
-    """Section `Common`: settings of all components."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: Path = Field(Path("models/demo"), description="directory of the checkpoint")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="data type of embeddings and decoder"
-    )
-    namespace: str = Field(
-        "auricle",
-        pattern=r"^[a-z][a-z0-9-]*$",
-        description="name of the deployment; processes with the same one find each other",
-    )
-    discovery: Literal["file", "etcd", "kubernetes"] = Field(
-        "file",
-        description="how processes find each other: by a directory of one machine, by etcd, or "
-        "by Kubernetes",
-    )
-    discovery_path: Path = Field(
-        Path("build/discovery"), description="directory of the file discovery"
-    )
-    secret_file: Path | None = Field(
-        None,
-        description="secrets of the deployment, one per line: the first seals messages between "
-        "processes, all are accepted. Default with the file discovery: made beside its records",
-    )
-    insecure_internal: bool = Field(
-        False, description="without secret_file, take messages of whoever reaches a process"
-    )
-    etcd_endpoints: str = Field(
-        "", description="addresses of etcd, such as http://HOST:2379, separated by commas"
-    )
-    etcd_lease_seconds: int = Field(
-        150, ge=10, le=3600, description="twice the time that etcd may be away without consequences"
-    )
-    nats_server: str = Field(
-        "",
-        description="address of NATS, such as nats://HOST:4222, for the transcript bus and the "
-        "event plane nats",
-    )
-    event_plane: Literal["zmq", "nats"] = Field(
-        "zmq", description="what carries load reports: ZeroMQ, or NATS, for several machines"
-    )
-    internal_host: IPv4Address | None = Field(
-        None,
-        description="address of the ports between processes. Default: 127.0.0.1 with the file "
-        "discovery",
-    )
-    local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
-    system_port: int = Field(
-        0,
-        ge=0,
-        le=32767,  # Dynamo 1.6 reads it as a signed 16-bit number
-        description="port of /health, /live and /metrics, except the frontend's; 0 for none",
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="what is logged: this level and those above"
-    )
-    log_format: Literal["text", "json"] = Field(
-        "text", description="lines of text, or a JSON object per line"
-    )
-    log_transcripts: bool = Field(False, description="log final text")
-    otlp_endpoint: str = Field(
-        "",
-        description="where traces go, by OTLP over HTTP, such as "
-        "http://localhost:4318/v1/traces; empty: none",
-    )
-    replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
-    load_report_seconds: Seconds = Field(
-        2.0, ge=0.1, le=60, description="interval of the load reports of a process"
-    )
-    liveness_seconds: Seconds = Field(
-        15.0, ge=5, le=600, description="a process that does not answer for so long is restarted"
-    )
-    drain_seconds: Seconds = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
-    gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
-    )
-    threads: int = Field(1, ge=1, le=256, description="CPU compute threads of the process")
-    placement: Literal["load", "kv"] = Field(
-        "load",
-        description="segments go to the least loaded PD worker; with kv, among about equally "
-        "loaded ones to the one whose prefix cache has most of the prompt",
-    )
-    block_size: int = Field(32, ge=16, description="tokens per KV block; on a CPU a multiple of 32")
-    pause_after_seconds: Seconds = Field(
-        15.0, gt=1, description="length from which a segment ends at a short pause"
-    )
-    max_segment_seconds: Seconds = Field(
-        30.0, gt=1, le=300, description="length at which a segment is cut"
-    )
-    cut_search_seconds: Seconds = Field(
-        3.0, gt=0, description="how far before max_segment_seconds the cut may lie"
-    )
-    context_characters: int = Field(
-        200, ge=0, description="end of the committed text that is context of the next segment"
-    )
-    context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
-    context_guard: bool = Field(
-        True, description="decode without a client's context where it put words into the text"
-    )
+__all__ = [
+    "SECTIONS",
+    "AlignEncodeWorkerSettings",
+    "AlignWorkerSettings",
+    "CommonSettings",
+    "DynamoFrontendSettings",
+    "EncodeWorkerSettings",
+    "FrontendSettings",
+    "PdWorkerSettings",
+    "PlannerSettings",
+    "ProcessorSettings",
+]
 
 
 class FrontendSettings(LiveSettings, DoorSettings, RecordingSettings, CommonSettings):
@@ -186,20 +94,12 @@ class ProcessorSettings(CommonSettings):
     attempts: int = Field(
         4, ge=1, description="attempts of an encode or decode, on different workers if possible"
     )
-
-
-class EncodeWorkerSettings(EncodeWorkerOptions, CommonSettings):
-    """Section `EncodeWorker`."""
-
-
-class PdWorkerSettings(PdWorkerOptions, CommonSettings):
-    """Section `PdWorker`."""
-
-    @model_validator(mode="after")
-    def _shares_of_devices(self) -> Self:
-        within_devices(self.replicas, self.gpus, self.processes_per_device)
-        without_drafts(self.async_scheduling, self.draft_tokens)
-        return self
+    words_deadline_seconds: Seconds = Field(
+        10.0, gt=0, le=120, description="words that are not there so long after a final are missing"
+    )
+    words_at_a_time: int = Field(
+        8, ge=1, description="segments of one session that wait for their words; the next has none"
+    )
 
 
 class PlannerSettings(PlannerOptions, CommonSettings):
@@ -212,5 +112,7 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "Processor": ProcessorSettings,
     "EncodeWorker": EncodeWorkerSettings,
     "PdWorker": PdWorkerSettings,
+    "AlignEncodeWorker": AlignEncodeWorkerSettings,
+    "AlignWorker": AlignWorkerSettings,
     "Planner": PlannerSettings,
 }

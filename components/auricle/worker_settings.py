@@ -1,17 +1,19 @@
-"""Options of the workers of both pools; part of sections `EncodeWorker` and `PdWorker`."""
+"""Settings of the workers, by section; sections of two pools share what they have in common."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+from typing import ClassVar, Self
 
-from auricle.device_settings import DeviceSettings
+from pydantic import BaseModel, Field, model_validator
+
+from auricle.common_settings import CommonSettings, Seconds
+from auricle.device_settings import DeviceSettings, within_devices, without_drafts
 from auricle.slab_settings import EncoderDeviceSettings
 
-Seconds = float
 
-
-class EncodeWorkerOptions(EncoderDeviceSettings):
-    """What one encode worker holds, and how much it takes at a time."""
+class EncoderOptions(EncoderDeviceSettings):
+    """Of sections `EncodeWorker` and `AlignEncodeWorker`."""
 
     slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     conv_blocks: int = Field(
@@ -29,11 +31,67 @@ class EncodeWorkerOptions(EncoderDeviceSettings):
     )
 
 
-class PdWorkerOptions(DeviceSettings):
-    """What one PD worker holds, and how much it takes at a time."""
+class LandingOptions(BaseModel):
+    """Of sections `PdWorker` and `AlignWorker`: where embeddings land."""
 
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
+
+
+class AlignerOptions(LandingOptions, EncoderDeviceSettings):
+    """Of section `AlignWorker`."""
+
+    device: str = Field("cpu", description="torch device of the aligner")
+    max_requests: int = Field(
+        64, ge=1, description="segments in progress; beyond, requests are refused"
+    )
+    max_batch_segments: int = Field(16, ge=1, description="segments of one pass at most")
+    max_batch_tokens: int = Field(
+        16384, ge=512, description="tokens of one pass at most, what fills segments up included"
+    )
+    max_tokens: int = Field(
+        8192, ge=256, description="tokens of one segment, audio and words together"
+    )
+
+
+class EncodeWorkerSettings(EncoderOptions, CommonSettings):
+    """Section `EncodeWorker`."""
+
+    component: ClassVar[str] = "EncodeWorker"
+    pool: ClassVar[str] = "encode_worker"
+
+
+class AlignEncodeWorkerSettings(EncodeWorkerSettings):
+    """Section `AlignEncodeWorker`: an encode worker that serves the aligner's checkpoint."""
+
+    component: ClassVar[str] = "AlignEncodeWorker"
+    pool: ClassVar[str] = "align_encode_worker"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.aligner
+
+
+class AlignWorkerSettings(AlignerOptions, CommonSettings):
+    """Section `AlignWorker`."""
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.aligner
+
+    @model_validator(mode="after")
+    def _room_for_a_segment(self) -> Self:
+        if self.max_batch_tokens < self.max_tokens:
+            raise ValueError(
+                f"max_batch_tokens is {self.max_batch_tokens}, less than the {self.max_tokens} of "
+                "max_tokens, which one segment may have: raise it, or lower max_tokens"
+            )
+        return self
+
+
+class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
+    """Section `PdWorker`."""
+
     max_requests: int = Field(
         32, ge=2, description="decodes in progress; beyond, requests are refused"
     )
@@ -44,3 +102,9 @@ class PdWorkerOptions(DeviceSettings):
         le=64,
         description="tokens of the previous hypothesis that are verified per step; 0: none",
     )
+
+    @model_validator(mode="after")
+    def _shares_of_devices(self) -> Self:
+        within_devices(self.replicas, self.gpus, self.processes_per_device)
+        without_drafts(self.async_scheduling, self.draft_tokens)
+        return self

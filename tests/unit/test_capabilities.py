@@ -27,7 +27,7 @@ from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import parsing, protocol
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
 from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
@@ -51,7 +51,7 @@ def fields_of(kind: type[msgspec.Struct]) -> set[str]:
 
 
 def start(**fields: object) -> protocol.Start:
-    return protocol.parse_start(json.dumps({"type": "start", "sample_rate": 16_000, **fields}))
+    return parsing.parse_start(json.dumps({"type": "start", "sample_rate": 16_000, **fields}))
 
 
 def realtime_input(**fields: object) -> Any:
@@ -133,6 +133,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "turns": lambda word: protocol.SpeechStoppedReply.__struct_config__.tag == word,
         "language": lambda word: start(**{word: "en"}).language == "en",
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
+        "words": lambda word: start(**{word: True}).words,
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,
     },

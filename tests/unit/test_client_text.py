@@ -22,7 +22,7 @@ from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.riva.options import parse_config, refuse_names
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import parsing
 from auricle.frontend.transcriptions.form import parse_form
 from auricle.process.logs import configure_logging
 from auricle.quoting import escaped, quoted
@@ -89,7 +89,7 @@ def start(**fields: object) -> str:
 
 
 def stream(**fields: object) -> None:
-    protocol.parse_start(start(**fields))
+    parsing.parse_start(start(**fields))
 
 
 def form(**fields: str) -> None:
@@ -133,13 +133,13 @@ def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:
 @pytest.mark.parametrize(
     "take",
     [
-        lambda text: protocol.parse_start(start(encoding=text)),
-        lambda text: protocol.parse_start(start(feature_dtype=text, encoding="log_mel")),
-        lambda text: protocol.parse_start(start(**{text: 1})),
-        lambda text: protocol.parse_start(start(endpointing={text: 1})),
-        lambda text: protocol.parse_start(json.dumps({"type": text})),
-        lambda text: protocol.parse_start(text.replace("\ud800", "")),  # frames are UTF-8
-        lambda text: protocol.parse_end(json.dumps({"type": text})),
+        lambda text: parsing.parse_start(start(encoding=text)),
+        lambda text: parsing.parse_start(start(feature_dtype=text, encoding="log_mel")),
+        lambda text: parsing.parse_start(start(**{text: 1})),
+        lambda text: parsing.parse_start(start(endpointing={text: 1})),
+        lambda text: parsing.parse_start(json.dumps({"type": text})),
+        lambda text: parsing.parse_start(text.replace("\ud800", "")),  # frames are UTF-8
+        lambda text: parsing.parse_end(json.dumps({"type": text})),
         lambda text: events.parse_event(json.dumps({"type": text})),
         lambda text: events.parse_event({"type": text.replace("\ud800", "")}),
         lambda text: events.parse_event(json.dumps({"type": "session.update", "event_id": text})),

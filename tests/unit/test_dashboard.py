@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import Info
 
+from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.nats_bus import NatsBus
@@ -38,6 +39,8 @@ def exported() -> dict[str, set[str]]:
     PdWorkerMetrics(registry)
     LoadGauges("encode_worker", registry)
     LoadGauges("pd_worker", registry)
+    AlignWorkerMetrics(registry)
+    LoadGauges("align_worker", registry)
     PlannerMetrics(registry)
     Refusals(registry)
     LocalMetrics(registry)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import ProtocolError
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import parsing, protocol
 from auricle.messages import Usage
 from auricle.rendering.interfaces import interfaces
 from auricle.rendering.typescript import declarations
@@ -33,6 +33,8 @@ REPLIES: list[protocol.Reply] = [
     protocol.CheckpointReply(RESUME),
     protocol.PartialReply(0, "a", "b", 1, "English", RESUME),
     protocol.FinalReply(0, "a", 0, 1, "English", RESUME),
+    protocol.WordsReply(0, (protocol.TimedWord("a", "a ", 0, 1),), "aligned", None, RESUME),
+    protocol.WordsReply(0, (), None, "unavailable"),
     protocol.DoneReply("a", Usage()),
     protocol.GoingAwayReply(1, "a", RESUME),
     protocol.ErrorReply("protocol", "no", 0.0, "chunk_ms"),
@@ -99,6 +101,8 @@ def test_every_message_of_the_server_is_as_described() -> None:
         ({"chunk_ms": 10_000}, True),
         ({"chunk_ms": 10_001}, False),
         ({"partials": "no"}, False),
+        ({"words": True}, True),
+        ({"words": "yes"}, False),
         ({"endpointing": {"threshold": 0.05, "min_silence_ms": 100, "pre_roll_ms": 0}}, True),
         ({"endpointing": {"threshold": 0.95, "min_silence_ms": 10_000}}, True),
         ({"endpointing": {"threshold": 0.04}}, False),
@@ -116,7 +120,7 @@ def test_a_start_that_the_document_allows_is_one_that_the_server_takes(
     message = {"type": "start", "sample_rate": 16_000} | fields
     assert fits(message, "StartMessage") == right
     try:
-        protocol.parse_start(json.dumps(message))
+        parsing.parse_start(json.dumps(message))
         taken = True
     except ProtocolError:
         taken = False
@@ -132,11 +136,13 @@ def test_types_say_what_may_be_left_out_and_what_a_field_may_be() -> None:
             "size": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "other": {"$ref": "#/components/schemas/Other"},
             "law": {"type": "string", "enum": ["u", "a"]},
+            "some": {"type": "array", "items": {"$ref": "#/components/schemas/Other"}},
         },
     }
     assert declarations({"Thing": schema}, {"Any": ["Thing", "Other"]}) == (
         "/**\n * Two lines\n *\n * of text.\n */\nexport interface Thing {\n"
-        '  kind: "a";\n  size?: number | null;\n  other?: Other;\n  law?: "u" | "a";\n}\n'
+        '  kind: "a";\n  size?: number | null;\n  other?: Other;\n  law?: "u" | "a";\n'
+        "  some?: Other[];\n}\n"
         "\nexport type Any = Thing | Other;\n"
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from auricle.errors import ProtocolError
 from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import parsing, protocol
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -17,7 +17,7 @@ def start(**fields: object) -> str:
 
 
 def test_a_start_with_defaults() -> None:
-    parsed = protocol.parse_start(start())
+    parsed = parsing.parse_start(start())
     assert (parsed.encoding, parsed.language, parsed.chunk_ms) == ("pcm_s16le", None, None)
 
 
@@ -61,32 +61,32 @@ def test_a_wrong_first_message_is_told_what_would_be_right(
     text: str | None, said: str, param: str | None
 ) -> None:
     with pytest.raises(ProtocolError, match=said) as refused:
-        protocol.parse_start(text)
+        parsing.parse_start(text)
     assert refused.value.param == param
 
 
 def test_a_session_sets_its_own_endpointing_and_inherits_the_rest() -> None:
     settings = FrontendSettings(speech_threshold=0.6, min_silence_ms=700)
-    parsed = protocol.parse_start(start(endpointing={"min_silence_ms": 200}))
-    options = protocol.endpointing_options(parsed, settings)
+    parsed = parsing.parse_start(start(endpointing={"min_silence_ms": 200}))
+    options = parsing.endpointing_options(parsed, settings)
     assert options == EndpointingOptions(0.6, 200, settings.pre_roll_ms)
 
 
 def test_endpointing_is_switched_off_by_the_session_or_on_against_the_server() -> None:
-    off = protocol.parse_start(start(endpointing={"enabled": False}))
-    assert protocol.endpointing_options(off, FrontendSettings()) is None
+    off = parsing.parse_start(start(endpointing={"enabled": False}))
+    assert parsing.endpointing_options(off, FrontendSettings()) is None
     silent = FrontendSettings(endpointing=False)
-    assert protocol.endpointing_options(protocol.parse_start(start()), silent) is None
-    on = protocol.parse_start(start(endpointing={"enabled": True}))
-    assert protocol.endpointing_options(on, silent) is not None
+    assert parsing.endpointing_options(parsing.parse_start(start()), silent) is None
+    on = parsing.parse_start(start(endpointing={"enabled": True}))
+    assert parsing.endpointing_options(on, silent) is not None
 
 
 def test_only_end_may_follow_as_text() -> None:
-    protocol.parse_end('{"type": "end"}')
+    parsing.parse_end('{"type": "end"}')
     with pytest.raises(ProtocolError, match="start was sent twice"):
-        protocol.parse_end(start())
+        parsing.parse_end(start())
     with pytest.raises(ProtocolError, match="expected binary audio or a JSON end"):
-        protocol.parse_end('{"type": "stop"}')
+        parsing.parse_end('{"type": "stop"}')
 
 
 def test_replies_carry_their_type() -> None:

@@ -17,7 +17,8 @@ from auricle.frontend.doors.access.keys import ANYONE, ApiKey
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.point import GateMemory, ListeningPoint, VoiceMemory
 from auricle.frontend.stream.ledger import NOTHING, Told
-from auricle.frontend.stream.protocol import Resume, Start, parse_start
+from auricle.frontend.stream.parsing import parse_start
+from auricle.frontend.stream.protocol import Resume, Start
 from auricle.frontend.stream.refusals import (
     ResumeExpired,
     ResumeForged,

@@ -18,7 +18,7 @@ from auricle.checkpoint.aligner import AlignerPrompt, text_weights
 from auricle.checkpoint.files import Checkpoint
 from auricle.errors import CheckpointError
 
-_DTYPES = {
+DTYPES = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
@@ -47,7 +47,7 @@ class Aligner:
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
         torch.set_num_threads(threads)
-        self._device, self._dtype = torch.device(device), _DTYPES[dtype]
+        self._device, self._dtype = torch.device(device), DTYPES[dtype]
         if self._dtype is torch.float32:
             torch.backends.cuda.matmul.allow_tf32 = False
         prompt = AlignerPrompt(checkpoint)

@@ -25,6 +25,10 @@ SPLIT = (
     *("Chinese", "Cantonese", "English", "French", "German"),
     *("Italian", "Portuguese", "Russian", "Spanish"),
 )
+NO_ALIGNER = (
+    "this deployment has no aligner, so words have no times: ask without them, or have "
+    "graphs.e_pd_align served, with Common.align_model"
+)
 _BY_DICTIONARY = ("Japanese", "Korean")
 
 

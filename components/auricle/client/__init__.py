@@ -14,6 +14,8 @@ from auricle.client.events import (
     SpeechStopped,
     StreamEvent,
     Usage,
+    Word,
+    Words,
 )
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
 from auricle.client.recordings import Segment, Transcript
@@ -54,4 +56,6 @@ __all__ = [
     "Transcript",
     "Unauthorized",
     "Usage",
+    "Word",
+    "Words",
 ]

@@ -88,7 +88,7 @@ class Client:
 def _start(rate: int, options: StreamOptions) -> Message:
     """Return the session's first message. What is not asked for is left to the server."""
     start: Message = {"type": "start", "sample_rate": rate}
-    for name in ("language", "context", "chunk_ms", "partials", "endpointing"):
+    for name in ("language", "context", "chunk_ms", "partials", "endpointing", "words"):
         if (value := options.get(name)) is not None:
             start[name] = value
     return start

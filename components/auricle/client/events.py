@@ -65,6 +65,29 @@ class Final(msgspec.Struct, frozen=True, tag="final"):
     language: str
 
 
+class Word(msgspec.Struct, frozen=True):
+    """A word and when it was said. `word` has letters and digits only; the `text` of all words of
+    a segment, joined, is the segment's text."""
+
+    word: str
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+class Words(msgspec.Struct, frozen=True, tag="words"):
+    """The words of a segment whose `Final` came before.
+
+    `source` is `aligned`, or `commit_grid`, which is as coarse as decodes are apart. `missing` says
+    why there are no aligned times; without a `source` there are no words.
+    """
+
+    segment: int
+    words: tuple[Word, ...] = ()
+    source: str | None = None
+    missing: str | None = None
+
+
 class Done(msgspec.Struct, frozen=True, tag="done"):
     """The session's last event: the texts of all segments, joined by spaces."""
 
@@ -72,7 +95,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
-StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Done
+StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Words | Done
 _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 
 

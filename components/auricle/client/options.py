@@ -34,6 +34,7 @@ class StreamOptions(TypedDict, total=False):
     chunk_ms: int | None
     partials: bool
     endpointing: Endpointing
+    words: bool
     live: bool
     on_sent: Callable[[float], None]
 

@@ -1,4 +1,4 @@
-"""The encode worker process."""
+"""The encode worker process, of either pool: the decoder's or the aligner's."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ async def run(settings: EncodeWorkerSettings) -> None:
     Raises CheckpointError or SettingsError if it cannot start.
     """
     if settings.device.startswith("cuda"):
-        check_driver(torch.version.cuda, "EncodeWorker")
+        check_driver(torch.version.cuda, settings.component)
     report_status("loading the audio encoder")
-    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
     geometry = checkpoint.geometry
     encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
-    device = slab_device(settings.slab, settings.device if encoder.on_gpu else None, "EncodeWorker")
+    device = slab_device(
+        settings.slab, settings.device if encoder.on_gpu else None, settings.component
+    )
     slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
     store = EmbeddingStore(slab, settings.lease_seconds)
     endpoint = NixlEndpoint(
@@ -64,7 +66,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     report_status("warming up")
     await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
     registry = Registry()
-    tracer = Tracer("EncodeWorker", settings.otlp_endpoint, settings.namespace)
+    tracer = Tracer(settings.component, settings.otlp_endpoint, settings.namespace)
     worker = EncodeWorker(
         settings,
         geometry,
@@ -78,7 +80,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     )
     try:
         runtime = Runtime(settings, "generate", registry.registry)
-        runtime.add_metrics(("encode_worker", "generate"), registry.text)
+        runtime.add_metrics((settings.pool, "generate"), registry.text)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
         runtime.tasks.start(worker.run(), "batcher")
@@ -95,7 +97,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
             worker.meter,
             ReportedState(
                 kind="encode_worker",
-                instance=runtime.instance("encode_worker", "generate"),
+                instance=runtime.instance(settings.pool, "generate"),
                 slots_total=settings.max_queued_windows,
             ),
             drain,
@@ -107,9 +109,9 @@ async def run(settings: EncodeWorkerSettings) -> None:
             transfers=moves,
             load=load.now("requests"),
         )
-        runtime.publish("encode_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
+        runtime.publish(settings.pool, LOAD_TOPIC, load.report, settings.load_report_seconds)
         await runtime.serve(
-            "encode_worker",
+            settings.pool,
             [Route("generate", EncodeRequest, unary=worker.encode)],
             drain=drain,
         )

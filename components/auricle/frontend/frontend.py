@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from auricle.errors import UnknownModel
+from auricle.alignment.words import NO_ALIGNER
+from auricle.errors import UnknownModel, UnsupportedValue
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.live import LiveSessions
@@ -70,6 +71,11 @@ class Frontend:
         check("model", name, MODEL)
         if name is not None and name not in self.models:
             raise UnknownModel(name, self.models)
+
+    def check_words(self, wanted: bool) -> None:
+        """Raise UnsupportedValue if words are wanted and there is no aligner."""
+        if wanted and self.settings.align_model is None:
+            raise UnsupportedValue(NO_ALIGNER, "words")
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""

@@ -35,6 +35,13 @@ def check_ports(settings: Mapping[str, CommonSettings]) -> None:
                 ) from None
 
 
+def check_checkpoints(settings: Mapping[str, CommonSettings]) -> None:
+    """Raise SettingsError if a component has no checkpoint: an aligner's has no default."""
+    for own in settings.values():
+        if own.replicas:
+            _ = own.checkpoint
+
+
 def check_inotify(settings: Mapping[str, CommonSettings]) -> None:
     """Raise SettingsError if the user's limit of inotify instances is too low for all processes."""
     processes = [own.replicas for own in settings.values() if own.discovery == "file"]

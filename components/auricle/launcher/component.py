@@ -33,6 +33,8 @@ _PACKAGES = {
     "Processor": "auricle.processor",
     "EncodeWorker": "auricle.encode_worker",
     "PdWorker": "auricle.pd_worker",
+    "AlignEncodeWorker": "auricle.encode_worker",
+    "AlignWorker": "auricle.align_worker",
     "Planner": "auricle.planner",
 }
 # Hides the warnings of every graceful shutdown: records already removed, watches ended.
@@ -107,7 +109,7 @@ def set_environment(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     # Idle compute threads must not spin, because other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if name in ("EncodeWorker", "PdWorker"):
+    if name in ("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker"):
         # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
         # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.launcher.checks import check_discovery, check_inotify, check_ports
+from auricle.launcher.checks import check_checkpoints, check_discovery, check_inotify, check_ports
 from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
@@ -63,6 +63,7 @@ async def serve(
     output = _Output(console, quiet, as_json, on_ready)
     try:
         check_ports(settings)
+        check_checkpoints(settings)
         check_inotify(settings)
         check_lengths(settings)
         with _work_directory() as work:

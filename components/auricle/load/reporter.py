@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from auricle.load.reports import WorkerKind, WorkerLoad
+from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import LoadNow
 from auricle.process.draining import Drain
@@ -22,7 +22,7 @@ class ReportedState:
     duration of a forward pass; both are called on the event loop, once per report.
     """
 
-    kind: WorkerKind
+    kind: PoolKind
     instance: int
     slots_total: int
     kv_usage: Callable[[], float] = lambda: 0.0
@@ -78,7 +78,7 @@ class LoadReporter:
 class LoadGauges:
     """Shows a worker's latest load report as metrics."""
 
-    def __init__(self, kind: WorkerKind, registry: CollectorRegistry) -> None:
+    def __init__(self, kind: PoolKind, registry: CollectorRegistry) -> None:
         new = ComponentMetrics(registry, kind)
         self._busy = new.gauge("busy_share", "share of the time with at least one request")
         self._requests = new.gauge("requests_per_second", "requests answered")

@@ -14,13 +14,16 @@ import msgspec
 LOAD_TOPIC = "load"
 # A process that has not reported for this many of its intervals is considered gone.
 STALE_INTERVALS = 3.0
+# The pools that the planner sizes. Encode workers of the aligner report as all encode workers do.
 WorkerKind = Literal["encode_worker", "pd_worker"]
+PoolKind = WorkerKind | Literal["align_worker"]
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
-    """The load of one encode or PD worker over the last `seconds`.
+    """The load of one encode, PD or align worker over the last `seconds`.
 
-    `work` is the work per second, by unit (`ENCODE_WORK`, `PD_WORK`). `busy` is the share of
+    `work` is the work per second, by unit (`ENCODE_WORK`, `PD_WORK`,
+    `ALIGN_WORK`). `busy` is the share of
     time with at least one request. `response_seconds` and `queue_wait_seconds` are 95th
     percentiles, from a request's arrival to its reply and to the start of work on it.
     `slots_used` is the mean number of requests in progress, of at most `slots_total`.
@@ -29,7 +32,7 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     `failed_per_second` if they failed by the worker's fault.
     """
 
-    kind: WorkerKind
+    kind: PoolKind
     instance: int
     seconds: float
     work: dict[str, float]
@@ -69,3 +72,4 @@ LoadReport = WorkerLoad | ProcessorLoad
 # Units of `WorkerLoad.work`.
 ENCODE_WORK = ("windows", "gflops")
 PD_WORK = ("decodes", "prefill_tokens", "steps")
+ALIGN_WORK = ("segments", "tokens")

@@ -4,6 +4,10 @@ The reply to a request is a message of the type that the request names, or a `Re
 message carries embeddings, which NIXL transfers.
 """
 
+from auricle.messages.aligning import (
+    AlignReply,
+    AlignRequest,
+)
 from auricle.messages.decoding import (
     DecodeReply,
     DecodeRequest,
@@ -71,6 +75,9 @@ from auricle.messages.sessions import (
     WholeAudio,
     WithdrawAdmission,
     Withdrawn,
+    Word,
+    Words,
+    WordSource,
 )
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
@@ -90,6 +97,8 @@ __all__ = [
     "Accepted",
     "AdmitSession",
     "Admitted",
+    "AlignReply",
+    "AlignRequest",
     "Alive",
     "AskAlive",
     "AskDecisions",
@@ -144,4 +153,7 @@ __all__ = [
     "WindowRef",
     "WithdrawAdmission",
     "Withdrawn",
+    "Word",
+    "WordSource",
+    "Words",
 ]

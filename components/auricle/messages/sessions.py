@@ -85,7 +85,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
 
     `context` is the user's context text; with `language` None the language is detected.
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
-    soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text.
+    soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
+    `words`, each final with text is followed, sooner or later, by its `Words`.
     `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
     traceparent of the parent span, here and in other requests; empty for none. `admission` is the
     name under which the client was admitted; empty for work that is not admitted. With `whole`,
@@ -105,6 +106,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     whole: WholeAudio | None = None
     hasty: bool = False
     logprobs: bool = False
+    words: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -215,6 +217,37 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     tokens: tuple[ScoredToken, ...] = ()
 
 
+class Word(msgspec.Struct, frozen=True):
+    """A word of a final text, and when it was said, in milliseconds of the session.
+
+    `word` has letters and digits only. `text` is the part of the text that it stands for, with
+    punctuation and white space: joined, they are the text.
+    """
+
+    word: str
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+# Whether times come from the aligner, or from the decodes at which each word had been heard,
+# which are as far apart as decodes are.
+WordSource = Literal["aligned", "commit_grid"]
+
+
+class Words(msgspec.Struct, frozen=True, tag=True):
+    """The words of a segment whose `Final` was sent before.
+
+    `missing` says why there are no aligned times, empty if there are. Without a `source` there are
+    no times, and no words.
+    """
+
+    segment: int
+    words: tuple[Word, ...] = ()
+    source: WordSource | None = None
+    missing: str = ""
+
+
 class Done(msgspec.Struct, frozen=True, tag=True):
     """The last event of a session that succeeded."""
 
@@ -234,4 +267,4 @@ class HandedOver(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint
 
 
-SessionEvent = SessionReady | Partial | Final | Done | Failed | HandedOver
+SessionEvent = SessionReady | Partial | Final | Words | Done | Failed | HandedOver

@@ -53,6 +53,22 @@ def checkpoint(path: Path) -> Need:
     return Need("checkpoint", partial(_read_checkpoint, path))
 
 
+def torch_device(section: str, device: str) -> Need:
+    """Return the need of a PyTorch built for `device`. Whether there is one is not asked."""
+    return Need("device", partial(_built_for, section, device))
+
+
+def _built_for(section: str, device: str) -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        raise SettingsError(
+            f"{section}.device is {device}, but the installed PyTorch is built without CUDA; "
+            "install requirements/gpu.txt"
+        )
+    return f"{device}, which was not looked for; PyTorch is built for CUDA {torch.version.cuda}"
+
+
 def _import(modules: tuple[str, ...]) -> str:
     causes: dict[str, list[str]] = {}
     for module in modules:

@@ -27,6 +27,7 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
 from auricle.processor.answers import Answers
 from auricle.processor.context_guard import ContextGuard
+from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.scores import Scores
@@ -65,8 +66,10 @@ class SessionDriver:
         tracer: Tracer = OFF,
         clock: Callable[[], float] = time.monotonic,
         ahead_turns: asyncio.Semaphore | None = None,
+        on_segment: Callable[[OpenSegment, int], None] | None = None,
     ) -> None:
-        """`load` and `ahead_turns` are shared by all sessions of this processor.
+        """`load` and `ahead_turns` are shared by all sessions of this processor. `on_segment` is
+        called with each segment that ends in a decode, and its length in samples.
 
         Decodes of sessions ahead of real time take turns with `ahead_turns`. `clock` returns
         seconds.
@@ -106,6 +109,7 @@ class SessionDriver:
         self._waiting = False
         self._ahead = False  # the client is ahead of real time
         self._ahead_turns = ahead_turns or asyncio.Semaphore()
+        self._on_segment = on_segment
 
     @property
     def speaking(self) -> bool:
@@ -273,8 +277,11 @@ class SessionDriver:
             self._scores.decoded(committed, reply.tokens, reply.logprobs)
             if final:
                 self._scores.end_segment(decode.segment)
+        segment = self.session.segment
         self.session.decoded(reply.tokens)
         if final:
+            if self._on_segment is not None:
+                self._on_segment(segment, decode.samples)
             self.recognizer.start_segment()
             self._answers.start_segment()
 

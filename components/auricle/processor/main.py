@@ -24,9 +24,10 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
+from auricle.processor.aligner import WordAligner
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.pools import AlignPool, EncodePool, PdPool
 from auricle.processor.probe import Prober, segment_need
 from auricle.processor.service import ProcessorService
 from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
@@ -52,7 +53,8 @@ async def run(settings: ProcessorSettings) -> None:
     encode_pool, pd_pool = await _pools(runtime, settings)
     metrics = ProcessorMetrics(registry.registry)
     tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
-    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer)
+    aligner = await _aligner(runtime, settings)
+    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer, aligner)
     prober = Prober(view, settings.dtype, encode_pool, pd_pool)
     model, need = RunningModel(view.fingerprint, settings.dtype), segment_need(view, settings)
     runtime.description.parts = lambda: Parts(model=model, segment=need, load=service.load_now)
@@ -106,6 +108,36 @@ async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodeP
     runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
     runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pd_pool.loads.heard)
     return encode_pool, pd_pool
+
+
+async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner | None:
+    """Connect to the align pool and its encode workers, if there is an aligner.
+
+    Sessions do not wait for them, so neither does the start.
+    """
+    if settings.align_model is None:
+        return None
+    report_status("reading the aligner's checkpoint")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.align_model)
+    encode = runtime.client("align_encode_worker", "generate", local=True)
+    align = runtime.client("align_worker", "generate", local=True)
+    # Half of a segment's time, so that there is another attempt, and an answer that says why.
+    patience = settings.words_deadline_seconds / 2
+    encode_pool = EncodePool(
+        encode,
+        patience,
+        settings.attempts,
+        runtime.pulses("align_encode_worker", encode, WORKER_PULSE),
+    )
+    pool = AlignPool(
+        align,
+        patience,
+        settings.attempts,
+        runtime.pulses("align_worker", align, WORKER_PULSE),
+    )
+    runtime.subscribe("align_encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
+    runtime.subscribe("align_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
+    return WordAligner(checkpoint, settings.dtype, encode_pool, pool)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages import Done, Failed, Final, Partial, SessionEvent
+from auricle.messages import Done, Failed, Final, Partial, SessionEvent, Words
 from auricle.process.metrics import ComponentMetrics
 
 
@@ -34,6 +34,12 @@ class ProcessorMetrics:
         self.refused = new.counter("sessions_refused", "sessions refused as overloaded")
         self._partials = new.counter("partials", "partial results sent")
         self._finals = new.counter("finals", "segments finished")
+        self._words = new.counter(
+            "segments_with_words", "segments whose words were sent, by source", "source"
+        )
+        self._wordless = new.counter(
+            "segments_without_words", "segments without aligned words, by reason", "reason"
+        )
         self._done = new.counter("sessions_done", "sessions that ended without an error")
         self._failed = new.counter("sessions_failed", "sessions that failed, by error code", "code")
         self._audio = new.counter("audio_seconds", "audio of finished sessions")
@@ -48,6 +54,11 @@ class ProcessorMetrics:
             self._partials.inc()
         elif isinstance(event, Final):
             self._finals.inc()
+        elif isinstance(event, Words):
+            if event.source is not None:
+                self._words.labels(event.source).inc()
+            if event.missing:
+                self._wordless.labels(event.missing).inc()
         elif isinstance(event, Failed):
             self._failed.labels(event.code).inc()
         elif isinstance(event, Done):

@@ -1,4 +1,4 @@
-"""The pools of encode workers and PD workers: placement, calls with deadlines, retries."""
+"""The pools of workers: placement, calls with deadlines, retries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from auricle.errors import (
     WorkerUnavailable,
 )
 from auricle.load.worker_loads import WorkerLoads
-from auricle.messages import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
+from auricle.messages import (
+    AlignReply,
+    AlignRequest,
+    DecodeReply,
+    DecodeRequest,
+    EncodeReply,
+    EncodeRequest,
+)
 from auricle.runtime import KvIndex, Pulses, RemoteEndpoint
 
 log = logging.getLogger(__name__)
@@ -278,3 +285,12 @@ class PdPool(Pool):
             return None
         # Only the head can be cached: it is followed by the segment's own audio.
         return partial(self._kv_index.held, request.head, request.tenant)
+
+
+class AlignPool(Pool):
+    """Calls to align workers. The caller retries, as windows may have to be encoded again."""
+
+    async def align(self, placement: Placement, request: AlignRequest) -> AlignReply:
+        """Make one attempt. Raises AuricleError as `PdPool.decode` does."""
+        reply: AlignReply = await _call_placed(self, placement, request, AlignReply)
+        return reply

@@ -6,9 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 
+from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
-from auricle.errors import BadRequest, Overloaded, ProtocolError, UnknownSession, WorkerUnavailable
+from auricle.errors import (
+    BadRequest,
+    Overloaded,
+    ProtocolError,
+    UnknownSession,
+    WorkerUnavailable,
+)
 from auricle.load.chunk_load import ChunkLoad
 from auricle.load.reports import ProcessorLoad
 from auricle.messages import (
@@ -30,11 +37,13 @@ from auricle.messages import (
 from auricle.process.tracing import Tracer
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
+from auricle.processor.aligner import WordAligner
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.views import Viewed
+from auricle.processor.words import SessionWords, WordRules
 from auricle.settings import ProcessorSettings
 
 _PUSH_WAIT_SECONDS = 30.0
@@ -54,7 +63,10 @@ class ProcessorService:
         pd_pool: PdPool,
         metrics: ProcessorMetrics,
         tracer: Tracer,
+        aligner: WordAligner | None = None,
     ) -> None:
+        """Without `aligner` sessions have no words."""
+        self._aligner = aligner
         self._settings = settings
         self._checkpoint = checkpoint
         self._encode_pool = encode_pool
@@ -138,7 +150,8 @@ class ProcessorService:
         """Open a session and yield its events; closing the generator ends the session.
 
         Raises Overloaded at `max_sessions`, WorkerUnavailable while draining, ProtocolError if
-        the session is open already, and BadRequest for an unsupported chunk or language.
+        the session is open already, and BadRequest for an unsupported chunk or language, or for
+        words without an align pool.
         """
         self._check_staying()
         self._admission.check_room(len(self._sessions))
@@ -156,10 +169,13 @@ class ProcessorService:
             background=request.background,
             tracer=self._tracer,
         )
+        words = self._words(request)
         driver = SessionDriver(
             *(request, self._settings, self._checkpoint, recognizer, self._load, self._tracer),
             ahead_turns=self._ahead_turns,
+            on_segment=None if words is None else words.ended,
         )
+        told = driver.events() if words is None else words.among(driver.events())
         self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
         live = (
@@ -169,7 +185,7 @@ class ProcessorService:
         )
         try:
             with live:
-                async with aclosing(driver.events()) as events:
+                async with aclosing(told) as events:
                     async for event in events:
                         self._admission.look()
                         self._metrics.event(event, start_ms)
@@ -198,6 +214,17 @@ class ProcessorService:
     async def end(self, request: EndAudio) -> Accepted:
         """Declare the session's audio complete. Raises UnknownSession and ProtocolError."""
         return self._find(request.session, request.tenant).end(request.total_samples)
+
+    def _words(self, request: OpenSession) -> SessionWords | None:
+        """Return what adds a session's words. Raises BadRequest if there is no align pool."""
+        if not request.words:
+            return None
+        if self._aligner is None:
+            raise BadRequest(NO_ALIGNER)
+        prompt = self._checkpoint.prompt
+        rules = WordRules(self._settings.words_deadline_seconds, self._settings.words_at_a_time)
+        language = prompt.check_language(request.language)
+        return SessionWords(request, rules, self._aligner, prompt, language)
 
     def _check_staying(self) -> None:
         if self._leaving:

@@ -91,6 +91,15 @@ class SegmentAudio:
         self._final_hashes: list[bytes] = []
         self._hashed_samples = 0
 
+    def encoded_by(self, geometry: Geometry, scheme: KeyScheme) -> SegmentAudio:
+        """Return the same audio as windows of another checkpoint; features are computed once.
+
+        Of the two one may be used at a time, and nothing may be appended any more.
+        """
+        other = SegmentAudio(geometry, scheme)
+        other._source = self._source
+        return other
+
     @property
     def samples(self) -> int:
         """The number of samples received."""

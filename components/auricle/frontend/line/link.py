@@ -126,15 +126,21 @@ class ProcessorLink:
             try:
                 async with aclosing(self._events_of_one()) as events:
                     async for event in events:
-                        for observer in self._observers:
-                            observer.event(event)
-                        yield event
+                        yield self._seen(event)
             except (WorkerUnavailable, Overloaded) as error:
                 pause = self._line.lost()
                 if pause is None:
                     raise
                 log.warning("session %s moves to another processor: %s", self._line.session, error)
+                for words in self._line.lost_words():
+                    yield self._seen(words)
                 await asyncio.sleep(pause)
+
+    def _seen(self, event: SessionEvent) -> SessionEvent:
+        """Tell the observers of an event for the client."""
+        for observer in self._observers:
+            observer.event(event)
+        return event
 
     async def _events_of_one(self) -> AsyncGenerator[SessionEvent, None]:
         """Yield the events of one processor for the client, until the last or a hand-over."""

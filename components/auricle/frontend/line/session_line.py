@@ -27,12 +27,14 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
     WholeAudio,
+    Words,
 )
 
 _AHEAD = 40 * SAMPLE_RATE  # samples that may be unsent before backpressure is applied
 # The session fails when this many processors in a row were lost, or full, with no text between.
 _LOSSES = 4
 _PAUSE_SECONDS = 1.0
+PROCESSOR_LOST = "processor_lost"  # why words are missing
 
 
 class SessionLine:
@@ -52,6 +54,8 @@ class SessionLine:
         self._total: int | None = None
         self._end_accepted = False
         self._announced = False
+        # Segments whose words are still to come; with the processor they are lost.
+        self._wordless: list[int] = []
         self._opens = 0
         self._losses = 0
 
@@ -172,6 +176,10 @@ class SessionLine:
         if isinstance(event, Partial | Final | HandedOver):
             self._opened = replace(self._opened, resume=event.resume)
             self._kept.forget_before(event.resume.segment_start)
+        if isinstance(event, Final) and event.text and self._opened.words:
+            self._wordless.append(event.segment)
+        if isinstance(event, Words) and event.segment in self._wordless:
+            self._wordless.remove(event.segment)
         if isinstance(event, HandedOver):
             self.connected = False
             return False
@@ -185,6 +193,11 @@ class SessionLine:
         while self._kept.next() is not None:
             self._kept.sent()
         self._end_accepted = True
+
+    def lost_words(self) -> list[Words]:
+        """Return what the client is told instead of the words that were lost with a processor."""
+        lost, self._wordless = self._wordless, []
+        return [Words(segment, missing=PROCESSOR_LOST) for segment in lost]
 
     def lost(self) -> float | None:
         """The processor was lost or full. Return the seconds to wait before trying the next one.

@@ -10,6 +10,7 @@ CAPABILITIES = Capabilities(
     turns="speech_stopped",
     language="language",
     keywords="context",
+    words="words",
     resume="resume",
     features="log_mel",
 )

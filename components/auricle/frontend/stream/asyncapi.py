@@ -140,6 +140,8 @@ def _renamed(given: Schema) -> Schema:
     kept = {key: value for key, value in given.items() if key != "default" or _simple(value)}
     if "$ref" in kept:
         kept = {"$ref": _SCHEMAS + _name(kept["$ref"])}
+    if "items" in kept:
+        kept["items"] = _renamed(kept["items"])
     if "anyOf" in kept:
         kept["anyOf"] = [_renamed(one) for one in kept["anyOf"]]
     return kept

@@ -15,7 +15,8 @@ from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.point import left_out
 from auricle.frontend.stream.ledger import NOTHING, Ledger, Told
-from auricle.frontend.stream.protocol import LOG_MEL, Resume, Start, endpointing_options
+from auricle.frontend.stream.parsing import endpointing_options
+from auricle.frontend.stream.protocol import LOG_MEL, Resume, Start
 from auricle.frontend.stream.refusals import ResumeMissing, ResumeOff
 from auricle.frontend.stream.resume_token import ResumeState, ResumeTokens
 from auricle.messages import OpenSession
@@ -60,6 +61,7 @@ def begin(
     if start.resume is None and socket.resumes:
         # It was let in as one that had been admitted before.
         raise ResumeMissing
+    frontend.check_words(start.words)
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
         state = _fresh(frontend, socket.session, start)
@@ -80,6 +82,7 @@ def begin(
         chunk_ms=state.chunk_ms,
         partials=start.partials,
         trace=socket.trace,
+        words=start.words,
         admission=socket.session,
     )
     ledger = Ledger(state.told)

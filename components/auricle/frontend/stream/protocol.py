@@ -9,24 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from auricle.audio.constants import SAMPLE_RATE
-from auricle.audio.decode import MAX_RATE, MIN_RATE
-from auricle.audio.features import DTYPES
-from auricle.audio.pcm import ENCODINGS
-from auricle.errors import ProtocolError
-from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.live_settings import (
-    MAX_PRE_ROLL_MS,
-    MAX_SILENCE_MS,
-    MAX_SPEECH_THRESHOLD,
-    MIN_SILENCE_MS,
-    MIN_SPEECH_THRESHOLD,
-)
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS, Final, Partial, Usage
-from auricle.quoting import quoted
-from auricle.settings import FrontendSettings
-from auricle.text_bounds import CONTEXT, LANGUAGE
+from auricle.messages import Final, Partial, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
 LOG_MEL = "log_mel"
@@ -62,7 +45,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
     `chunk_ms` None the server's default applies, with `language` None the language is
     detected. With `partials` false each segment is decoded once, when it is complete; that
-    costs less, and the text does not depend on load. With `resume` an earlier session goes on,
+    costs less, and the text does not depend on load. With `words` each `final` with text is
+    followed, sooner or later, by its `words`. With `resume` an earlier session goes on,
     whose `start` had the same other fields.
     """
 
@@ -74,6 +58,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     chunk_ms: int | None = None
     partials: bool = True
     endpointing: Endpointing = Endpointing()
+    words: bool = False
     resume: Resume | None = None
 
 
@@ -132,6 +117,32 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final", omit_defaults=True):
     resume: Resume | None = None
 
 
+class TimedWord(msgspec.Struct, frozen=True):
+    """A word and when it was said. `word` has letters and digits only; the `text` of all words of
+    a segment, joined, is the segment's text.
+    """
+
+    word: str
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
+    """The words of a segment whose `final` came before.
+
+    `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
+    coarse as decodes are apart then. `missing` says why there are no aligned times; without a
+    `source` there are no words.
+    """
+
+    segment: int
+    words: tuple[TimedWord, ...]
+    source: WordSource | None = None
+    missing: str | None = None
+    resume: Resume | None = None
+
+
 class DoneReply(msgspec.Struct, frozen=True, tag="done"):
     """The last message of a session that succeeded: this connection's finals, joined by spaces."""
 
@@ -172,104 +183,11 @@ Resumable = (
     | CheckpointReply
     | PartialReply
     | FinalReply
+    | WordsReply
     | GoingAwayReply
 )
 Reply = Resumable | DoneReply | ErrorReply
-_FIRST = msgspec.json.Decoder(Start)
-_LATER = msgspec.json.Decoder(Start | End)
 _encode = msgspec.json.Encoder().encode
-
-
-def parse_start(text: str | None) -> Start:
-    """Parse the first message. Raises ProtocolError, naming the wrong value and valid ones."""
-    if text is None:
-        raise ProtocolError("binary audio before the start message; send a JSON start first")
-    try:
-        start = _FIRST.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _wrong(
-            json_field(error),
-            f"the first message must be a JSON start such as "
-            f'{{"type": "start", "sample_rate": 16000}}: {json_fault(error)}',
-        ) from None
-    check_text("context", start.context, CONTEXT, ProtocolError)
-    check_text("language", start.language, LANGUAGE, ProtocolError)
-    if start.encoding not in (*ENCODINGS, LOG_MEL):
-        known = ", ".join((*ENCODINGS, LOG_MEL))
-        raise _wrong("encoding", f"unknown encoding {quoted(start.encoding)}; supported: {known}")
-    if start.encoding == LOG_MEL:
-        _check_features(start)
-    if not MIN_RATE <= start.sample_rate <= MAX_RATE:
-        raise _wrong(
-            "sample_rate",
-            f"sample_rate {quoted(start.sample_rate)} is outside {MIN_RATE} to {MAX_RATE} Hz",
-        )
-    if start.chunk_ms is not None and not MIN_CHUNK_MS <= start.chunk_ms <= MAX_CHUNK_MS:
-        raise _wrong(
-            "chunk_ms",
-            f"chunk_ms {quoted(start.chunk_ms)} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}",
-        )
-    _check_endpointing(start.endpointing)
-    return start
-
-
-def _wrong(param: str | None, message: str) -> ProtocolError:
-    """Return the error of a field of `start`."""
-    error = ProtocolError(message)
-    error.param = param
-    return error
-
-
-def _check_features(start: Start) -> None:
-    if start.sample_rate != SAMPLE_RATE:
-        raise _wrong(
-            "sample_rate",
-            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {quoted(start.sample_rate)}",
-        )
-    if start.feature_dtype not in DTYPES:
-        raise _wrong(
-            "feature_dtype",
-            f"unknown feature_dtype {quoted(start.feature_dtype)}; supported: {', '.join(DTYPES)}",
-        )
-    if start.endpointing != Endpointing():
-        raise _wrong(
-            "endpointing", f"endpointing has no effect with {LOG_MEL}: the client marks speech"
-        )
-
-
-def _check_endpointing(wanted: Endpointing) -> None:
-    limits: tuple[tuple[str, float | None, float, float], ...] = (
-        ("threshold", wanted.threshold, MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD),
-        ("min_silence_ms", wanted.min_silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS),
-        ("pre_roll_ms", wanted.pre_roll_ms, 0, MAX_PRE_ROLL_MS),
-    )
-    for name, value, low, high in limits:
-        if value is not None and not low <= value <= high:
-            field = f"endpointing.{name}"
-            raise _wrong(field, f"{field} {value:g} is outside {low:g} to {high:g}")
-
-
-def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
-    """Return the session's options, with the server's as defaults; None to decode all audio."""
-    wanted = start.endpointing
-    if not (settings.endpointing if wanted.enabled is None else wanted.enabled):
-        return None
-    return EndpointingOptions.over(
-        settings,
-        threshold=wanted.threshold,
-        min_silence_ms=wanted.min_silence_ms,
-        pre_roll_ms=wanted.pre_roll_ms,
-    )
-
-
-def parse_end(text: str) -> None:
-    """Check a text message after the start. Raises ProtocolError unless it is `end`."""
-    try:
-        message = _LATER.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ProtocolError(f"expected binary audio or a JSON end: {json_fault(error)}") from None
-    if isinstance(message, Start):
-        raise ProtocolError("start was sent twice; open another connection for another session")
 
 
 def encode(reply: Reply) -> str:
@@ -287,3 +205,9 @@ def partial_reply(event: Partial) -> PartialReply:
 def final_reply(event: Final) -> FinalReply:
     """Return the client's message for a final."""
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
+
+
+def words_reply(event: Words) -> WordsReply:
+    """Return the client's message for a segment's words."""
+    words = tuple(TimedWord(w.word, w.text, w.start_ms, w.end_ms) for w in event.words)
+    return WordsReply(event.segment, words, event.source, event.missing or None)

@@ -18,10 +18,11 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
 from auricle.frontend.stream import protocol
 from auricle.frontend.stream.beginning import Beginning, begin
+from auricle.frontend.stream.parsing import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeTakenOver
 from auricle.frontend.stream.resume_token import ResumeTokens
 from auricle.frontend.stream.takeovers import Takeovers
-from auricle.messages import Done, Failed, Final, Partial, SessionReady
+from auricle.messages import Done, Failed, Final, Partial, SessionReady, Words
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
 
@@ -38,7 +39,7 @@ class StreamProtocol:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
         text = await self._first(socket)
-        beginning = begin(self._frontend, self._tokens, socket, protocol.parse_start(text))
+        beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
         with self._takeovers.serving(beginning.name) as taken_over:
             await _Session(self._frontend, socket, beginning).run(taken_over)
 
@@ -70,6 +71,8 @@ class _Session:
         # Messages leave in the order in which the ledger knows of them.
         self._telling = Telling(socket)
         self._texts: list[str] = []
+        # Segments whose final this connection has told, and whose words are still to come.
+        self._wordless: set[int] = set()
         self._turn = LoopTurn()
         # Session sample at which the client resumes; set when draining ends this session.
         self._resume_at: int | None = None
@@ -98,7 +101,7 @@ class _Session:
                 self._frontend.metrics.bytes("websocket", len(data))
                 await self._take(data)
             else:
-                protocol.parse_end(text)
+                parse_end(text)
                 await self._end()
                 break
         # After `end` the client may only listen. Detect if it leaves or sends more.
@@ -175,6 +178,9 @@ class _Session:
                     await self._send(protocol.ReadyReply(name, self._frontend.model, chunk_ms))
                 elif isinstance(event, Partial | Final):
                     await self._tell(event)
+                elif isinstance(event, Words) and event.segment in self._wordless:
+                    self._wordless.remove(event.segment)
+                    await self._send(protocol.words_reply(event))
                 elif isinstance(event, Done) and self._resume_at is not None:
                     context = " ".join(self._texts)[-CONTEXT:]
                     # Rounded up, so that no audio of the last segment is transcribed twice.
@@ -195,6 +201,7 @@ class _Session:
             return
         if event.text:
             self._texts.append(event.text)
+            self._wordless.add(event.segment)
         await self._send(protocol.final_reply(event), lambda: self._ledger.told(event))
 
     async def _send(

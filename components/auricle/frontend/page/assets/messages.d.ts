@@ -136,7 +136,8 @@ export interface SpeechStoppedEvent {
  * `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
  * `chunk_ms` null the server's default applies, with `language` null the language is
  * detected. With `partials` false each segment is decoded once, when it is complete; that
- * costs less, and the text does not depend on load. With `resume` an earlier session goes on,
+ * costs less, and the text does not depend on load. With `words` each `final` with text is
+ * followed, sooner or later, by its `words`. With `resume` an earlier session goes on,
  * whose `start` had the same other fields.
  */
 export interface StartMessage {
@@ -149,7 +150,19 @@ export interface StartMessage {
   chunk_ms?: number | null;
   partials?: boolean;
   endpointing?: Endpointing;
+  words?: boolean;
   resume?: Resume | null;
+}
+
+/**
+ * A word and when it was said. `word` has letters and digits only; the `text` of all words of
+ * a segment, joined, is the segment's text.
+ */
+export interface TimedWord {
+  word: string;
+  text: string;
+  start_ms: number;
+  end_ms: number;
 }
 
 /**
@@ -171,6 +184,22 @@ export interface Usage {
   embedding_bytes_read: number;
 }
 
+/**
+ * The words of a segment whose `final` came before.
+ *
+ * `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
+ * coarse as decodes are apart then. `missing` says why there are no aligned times; without a
+ * `source` there are no words.
+ */
+export interface WordsEvent {
+  type: "words";
+  segment: number;
+  words: readonly TimedWord[];
+  source?: "aligned" | "commit_grid";
+  missing?: string;
+  resume?: Resume;
+}
+
 export type ClientMessage = StartMessage | EndMessage;
 
-export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | GoingAwayEvent | DoneEvent | ErrorEvent;

@@ -1,0 +1,67 @@
+"""When the words of a segment were said: from the aligner's answer, or from the commit grid.
+
+No I/O. The commit grid is what decodes tell by the way: a token that has been there since the
+decode of the first two seconds was said within them. Between the ends of decodes, time is shared
+out by the length of the text. It is as coarse as decodes are apart, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from auricle.alignment.words import Piece
+from auricle.audio.pcm import milliseconds
+from auricle.messages import Word, Words
+
+
+def aligned(segment: int, start: int, split: Sequence[Piece], times_ms: Sequence[int]) -> Words:
+    """Return words with the aligner's times, in milliseconds from the segment's start.
+
+    `start` is the session sample at which the segment begins.
+    """
+    begin = milliseconds(start)
+    words = tuple(
+        Word(piece.word, piece.text, begin + times_ms[2 * at], begin + times_ms[2 * at + 1])
+        for at, piece in enumerate(split)
+    )
+    return Words(segment, words, "aligned")
+
+
+def commit_grid(
+    segment: int,
+    start: int,
+    samples: int,
+    split: Sequence[Piece],
+    heard: Sequence[tuple[int, int]],
+    missing: str,
+) -> Words:
+    """Return words with the times of the decodes by which they were there.
+
+    `heard` has, token by token, the bytes of the text so far and the sample of the segment by
+    which the token had been said. Without it, or if it is of another text, words are spread over
+    the segment's `samples`.
+    """
+    total = sum(len(piece.text.encode()) for piece in split)
+    known = heard if heard and heard[-1][0] == total else [(total, samples)]
+    # Of several tokens heard at once, the last: until there, time is shared out.
+    until = {min(sample, samples): size for size, sample in known}
+    at, when = [0, *until.values()], [0, *until]
+
+    def at_byte(position: int) -> int:
+        return milliseconds(start + int(np.interp(position, at, when)))
+
+    words: list[Word] = []
+    position = 0
+    for piece in split:
+        spoken = len(piece.text.rstrip().encode())
+        begin, end = at_byte(position), at_byte(position + spoken)
+        words.append(Word(piece.word, piece.text, begin, end))
+        position += len(piece.text.encode())
+    return Words(segment, tuple(words), "commit_grid", missing)
+
+
+def absent(segment: int, missing: str) -> Words:
+    """Return the event that says why a segment's words are not there."""
+    return Words(segment, missing=missing)

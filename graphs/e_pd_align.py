@@ -1,0 +1,12 @@
+"""The default graph with the align pool and its encode workers: words have times."""
+
+from auricle.launcher.graph import component
+
+EncodeWorker = component("EncodeWorker")
+PdWorker = component("PdWorker")
+AlignEncodeWorker = component("AlignEncodeWorker")
+AlignWorker = component("AlignWorker")
+Processor = component("Processor").link(EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker)
+# Sizes the first two pools; of it there is a process where Planner.replicas says so.
+Planner = component("Planner").link(EncodeWorker, PdWorker)
+Frontend = component("Frontend").link(Processor, Planner)

@@ -1,0 +1,221 @@
+"""Words come after their finals, hold nothing up, and are said to be missing when they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from auricle.errors import AuricleError, WorkerUnavailable
+from auricle.messages import (
+    Done,
+    Failed,
+    Final,
+    HandedOver,
+    OpenSession,
+    Partial,
+    ResumePoint,
+    SessionEvent,
+    Usage,
+    Words,
+)
+from auricle.processor.aligner import Spoken
+from auricle.processor.open_segment import OpenSegment
+from auricle.processor.stability import Stability
+from auricle.processor.windows import KeyScheme
+from auricle.processor.words import SessionWords, WordRules
+from tests.unit.scripted import CHECKPOINT, PROMPT, ids
+
+pytestmark = pytest.mark.unit
+SECOND = 16_000
+OPENED = OpenSession("s", "t", None, "", 640, words=True)
+DONE, POINT = Done(Usage()), ResumePoint()
+
+
+class Aligner:
+    """Answers when it is let; each word takes 100 ms."""
+
+    languages = frozenset({"English"})
+
+    def __init__(self) -> None:
+        self.asked: list[Spoken] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.faults: list[Exception] = []
+        self.called = asyncio.Event()
+
+    async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
+        self.asked.append(spoken)
+        self.called.set()
+        if (gate := self.gates.get(spoken.words[0])) is not None:
+            await gate.wait()
+        if self.faults:
+            raise self.faults.pop(0)
+        return tuple(50 * at for at in range(2 * len(spoken.words)))
+
+
+def final(number: int, text: str, language: str = "English") -> Final:
+    return Final(number, text, 0, 1000, language, POINT)
+
+
+class Session:
+    """Events from a list, each of which may have to be let through."""
+
+    def __init__(self, aligner: Aligner, at_a_time: int = 4) -> None:
+        self.words = SessionWords(
+            *(OPENED, WordRules(5.0, at_a_time), aligner, PROMPT, None)  # type: ignore[arg-type]
+        )
+        self.gates: dict[int, asyncio.Event] = {}
+
+    async def _events(self, given: Sequence[SessionEvent]) -> AsyncGenerator[SessionEvent, None]:
+        for at, event in enumerate(given):
+            if at in self.gates:
+                await self.gates[at].wait()
+            if isinstance(event, Final):
+                self.words.ended(segment(event.segment), SECOND)
+            yield event
+
+    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self.words.among(self._events(given))
+
+    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+            return [event async for event in events]
+
+
+def segment(number: int, text: str = "") -> OpenSegment:
+    return OpenSegment(
+        *(number, 0, CHECKPOINT.geometry, KeyScheme("f", "float32", "t")),
+        Stability(ids(text), ids(text), (SECOND // 2,) * len(ids(text))),
+    )
+
+
+async def test_each_final_is_followed_by_its_words_and_done_waits_for_them() -> None:
+    aligner = Aligner()
+    aligner.gates = {"one": asyncio.Event(), "two": asyncio.Event()}
+    session = Session(aligner)
+    events = session.among(final(0, "one"), final(1, "two"), DONE)
+    assert [await anext(events), await anext(events)] == [final(0, "one"), final(1, "two")]
+    aligner.gates["two"].set()
+    second, rest = await anext(events), asyncio.ensure_future(anext(events))
+    assert isinstance(second, Words) and second.segment == 1
+    await asyncio.sleep(0)
+    assert not rest.done()
+    aligner.gates["one"].set()
+    first = await rest
+    assert isinstance(first, Words) and first.segment == 0
+    assert [event async for event in events] == [DONE]
+
+
+async def test_words_do_not_wait_for_the_next_event() -> None:
+    session = Session(Aligner())
+    session.gates[1] = asyncio.Event()
+    partial = Partial(1, "", "two", 640, "English", POINT)
+    events = session.among(final(0, "one"), partial, DONE)
+    assert isinstance(await anext(events), Final)
+    assert isinstance(await anext(events), Words)
+    session.gates[1].set()
+    assert [event async for event in events] == [partial, DONE]
+
+
+async def test_words_have_the_session_and_what_was_said() -> None:
+    aligner = Aligner()
+    told = await Session(aligner).told(final(0, "One, two."), DONE)
+    (asked,) = aligner.asked
+    assert (asked.session, asked.tenant, asked.samples) == ("s", "t", SECOND)
+    assert (asked.audio_ms, asked.words) == (1000, ("One", "two"))
+    assert isinstance(told[1], Words)
+    assert [word.text for word in told[1].words] == ["One, ", "two."]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(WorkerUnavailable("gone"), "unavailable"), (RuntimeError("a fault"), AuricleError.code)],
+)
+async def test_what_fails_is_missing_and_the_session_goes_on(fault: Exception, code: str) -> None:
+    aligner = Aligner()
+    aligner.faults = [fault]
+    told = await Session(aligner).told(final(0, "one"), final(1, "two"), DONE)
+    found = {event.segment: event for event in told if isinstance(event, Words)}
+    assert found[0] == Words(0, (), None, code)
+    assert found[1].source == "aligned"
+    assert told[-1] == DONE
+
+
+async def test_only_so_many_segments_wait() -> None:
+    aligner = Aligner()
+    aligner.gates = {"one": asyncio.Event()}
+    session = Session(aligner, at_a_time=1)
+    events = session.among(final(0, "one"), final(1, "two"), DONE)
+    told = [await anext(events) for _ in range(3)]
+    assert told == [final(0, "one"), final(1, "two"), Words(1, (), None, "overloaded")]
+    aligner.gates["one"].set()
+    rest = [event async for event in events]
+    assert isinstance(rest[0], Words) and rest[0].source == "aligned"
+
+
+async def test_a_language_that_the_aligner_lacks_has_the_times_of_decodes() -> None:
+    aligner, session = Aligner(), None
+    session = Session(aligner)
+    text = "ten green"
+
+    async def events() -> AsyncGenerator[SessionEvent, None]:
+        session.words.ended(segment(0, f"language Thai<asr_text>{text}"), SECOND)
+        yield final(0, text, "Thai")
+        yield DONE
+
+    told = [event async for event in session.words.among(events())]
+    found = told[1]
+    assert isinstance(found, Words) and not aligner.asked
+    assert (found.source, found.missing) == ("commit_grid", "language")
+    assert [(w.text, w.start_ms, w.end_ms) for w in found.words] == [
+        ("ten ", 0, 166),
+        ("green", 222, 500),
+    ]
+
+
+async def test_text_without_words_and_finals_without_text() -> None:
+    aligner = Aligner()
+    told = await Session(aligner).told(final(0, ""), final(1, "..."), DONE)
+    assert told == [final(0, ""), final(1, "..."), Words(1, (), "aligned"), DONE]
+    assert not aligner.asked
+
+
+async def test_text_of_another_processor_has_no_audio_here() -> None:
+    session = Session(Aligner())
+
+    async def events() -> AsyncGenerator[SessionEvent, None]:
+        yield final(0, "one")
+        yield DONE
+
+    told = [event async for event in session.words.among(events())]
+    assert told == [final(0, "one"), Words(0, (), None, "no_audio"), DONE]
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [(HandedOver(POINT), "handed_over"), (Failed("internal", "x"), "session_failed")],
+)
+async def test_a_session_that_leaves_does_not_wait(last: SessionEvent, code: str) -> None:
+    aligner = Aligner()
+    aligner.gates = {"one": asyncio.Event()}
+    told = await Session(aligner).told(final(0, "one"), last)
+    assert told == [final(0, "one"), Words(0, (), None, code), last]
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    aligner = Aligner()
+    aligner.gates = {"one": asyncio.Event()}
+    session = Session(aligner)
+    session.gates[1] = asyncio.Event()
+    events = session.among(final(0, "one"), DONE)
+    await anext(events)
+    following = asyncio.ensure_future(anext(events))
+    await aligner.called.wait()
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    await events.aclose()
+    left = [task for task in asyncio.all_tasks() if task.get_name() in ("words", "event")]
+    assert not left

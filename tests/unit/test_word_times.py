@@ -1,0 +1,64 @@
+"""When words were said: the aligner's answer in the session's time, or the commit grid."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from auricle.alignment.words import pieces
+from auricle.messages import Word, Words
+from auricle.processor.word_times import absent, aligned, commit_grid
+
+pytestmark = pytest.mark.unit
+TEXT = "one two, three"
+SPLIT = pieces(TEXT)
+SECOND = 16_000
+
+
+def times(words: Words) -> list[int]:
+    return [time for word in words.words for time in (word.start_ms, word.end_ms)]
+
+
+def test_aligned_times_are_counted_from_the_begin_of_the_session() -> None:
+    found = aligned(3, 5 * SECOND, SPLIT, (0, 80, 80, 400, 640, 960))
+    assert found == Words(
+        3,
+        (
+            Word("one", "one ", 5000, 5080),
+            Word("two", "two, ", 5080, 5400),
+            Word("three", "three", 5640, 5960),
+        ),
+        "aligned",
+    )
+
+
+def test_a_word_lies_between_the_decodes_before_and_after_it() -> None:
+    """`one ` was there after 1 s, the rest after 2.5 s, of a segment of 3 s."""
+    heard = [(3, SECOND), (4, SECOND), (9, 5 * SECOND // 2), (14, 5 * SECOND // 2)]
+    found = commit_grid(0, SECOND, 3 * SECOND, SPLIT, heard, "language")
+    assert (found.source, found.missing) == ("commit_grid", "language")
+    one, two, three = found.words
+    assert (one.start_ms, one.end_ms) == (1000, 1750)
+    assert two.start_ms == 2000
+    assert 2000 < two.end_ms < three.start_ms < three.end_ms == 3500
+
+
+@pytest.mark.parametrize("heard", [[], [(3, SECOND), (12, 2 * SECOND)]])
+def test_without_decodes_of_this_text_words_are_spread_over_the_segment(
+    heard: list[tuple[int, int]],
+) -> None:
+    found = commit_grid(0, 0, 14 * SECOND, SPLIT, heard, "language")
+    assert times(found) == [0, 3000, 4000, 8000, 9000, 14_000]
+
+
+def test_a_decode_beyond_the_segments_end_gives_no_time_beyond_it() -> None:
+    """The last decode may have heard more audio than the segment was cut to."""
+    found = commit_grid(0, 0, SECOND, SPLIT, [(4, SECOND // 2), (14, 2 * SECOND)], "language")
+    given = times(found)
+    assert given[-1] == 1000
+    assert all(before <= after for before, after in pairwise(given))
+
+
+def test_words_that_are_missing_say_why() -> None:
+    assert absent(7, "unavailable") == Words(7, (), None, "unavailable")
