@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from auricle.cli import main
 from auricle.cli.common import Command
 from auricle.cli.page import PAGE, cli_page, commands
-from tests.server import ROOT
+from tests.server import READY_SECONDS, ROOT
 
 pytestmark = pytest.mark.unit
 COMMANDS = dict(commands())
@@ -114,7 +114,7 @@ def test_bash_takes_the_script_and_asks_the_command(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=READY_SECONDS,
         check=True,
     )
     assert done.stdout.strip() == "check-config", done.stderr
@@ -141,7 +141,7 @@ def on_a_terminal(*arguments: str, **variables: str) -> str:
     with subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=theirs, env=environment
     ) as process:
-        process.wait(60)
+        process.wait(READY_SECONDS)
     os.close(theirs)
     try:
         return os.read(ours, 65536).decode()
@@ -161,7 +161,7 @@ def test_there_is_no_colour_without_a_terminal() -> None:
             env={**os.environ, "TERM": "xterm-256color"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=READY_SECONDS,
             check=True,
         )
         assert "\x1b" not in done.stdout
