@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
+from auricle.cli.completing import complete_override
 from auricle.errors import AuricleError
 
 FAILED = 1
@@ -44,6 +46,14 @@ class Command(click.Command):
         super().__init__(*arguments, **options)
         self.examples = tuple(examples)
         self.exits = {**EXITS, **(exits or {})}
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete settings beside options, as both begin with dashes."""
+        found = super().shell_complete(ctx, incomplete)
+        settings = [p for p in self.params if p.name == "overrides"]
+        if settings and incomplete.startswith("--"):
+            found += complete_override(ctx, settings[0], incomplete)
+        return found
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, a line each, and the exit statuses."""

@@ -20,7 +20,6 @@ from auricle.cli.common import (
     api_key_file,
     ending,
 )
-from auricle.cli.completion import complete_override
 
 
 @click.command(
@@ -40,7 +39,7 @@ from auricle.cli.completion import complete_override
     },
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("overrides", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_override)
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 @click.option("--no-files", is_flag=True, help="leave out the files that it names: of another host")
 @click.option("--json", "as_json", is_flag=True, help="print the mistakes as JSON")
 def check_config(file: Path, overrides: tuple[str, ...], no_files: bool, as_json: bool) -> None:

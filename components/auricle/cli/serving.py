@@ -8,11 +8,9 @@ from pathlib import Path
 import click
 
 from auricle.cli.common import FAILED, OVERRIDABLE, Command, config_file, ending, run
-from auricle.cli.completion import complete_component, complete_graph, complete_override
+from auricle.cli.completing import complete_component, complete_graph
 
-_overrides = click.argument(
-    "overrides", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_override
-)
+_overrides = click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 _graph = click.argument("graph", shell_complete=complete_graph)
 
 
