@@ -117,7 +117,10 @@ def test_a_session_is_there_with_the_steps_of_its_chunks(found: dict[str, Any]) 
     (session,) = found["sessions"]
     assert session[0].startswith("sess_") and session[1] == "acme"
     assert session[9] == "processor 1" and found["pressed"] == "true"
-    assert found["steps_heads"][3:9] == ["Waits", "Log-mel", "Encode", "Read", "Decode", "Other"]
+    steps = ["Frontend", "Waits", "Log-mel", "Encode", "Read", "Decode", "Other"]
+    assert found["steps_heads"][3:10] == steps
+    # Of the chunks since it was chosen, this frontend has told the text too.
+    assert any(row[3] != "–" for row in found["steps"])
     assert len(found["steps"]) >= 5
     longest = [sum(bars) for bars in found["bars"]]
     assert max(longest) == pytest.approx(1000, abs=1) and min(longest) > 0

@@ -15,7 +15,14 @@ import pytest
 
 from auricle.errors import AuricleError, DeadlineExceeded, RateLimited, WorkerUnavailable
 from auricle.frontend.doors.access.keys import ApiKey, new_key
-from auricle.frontend.operations.documents import FrontendState, Operations, WorkerState
+from auricle.frontend.observers.lags import TextLags
+from auricle.frontend.operations.documents import (
+    ChosenSession,
+    FrontendState,
+    Operations,
+    TextLag,
+    WorkerState,
+)
 from auricle.frontend.operations.gathering import Gatherer
 from auricle.frontend.operations.merging import Gathered, document
 from auricle.frontend.operations.observatory import EVERY_SECONDS, MAX_VIEWERS, Observatory
@@ -228,16 +235,17 @@ class Source:
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
         self.clock = Clock()
-        self.answering = asyncio.Event()
-        self.answering.set()
+        self.session = "sess_a"
+        self.lags = TextLags(STEPS_KEPT_SECONDS, self.clock)
 
     async def gather(self, steps_of: tuple[str, ...]) -> Gathered:
         self.asked.append(steps_of)
-        await self.answering.wait()
-        return gathered()
+        steps = SessionSteps(self.session, ())
+        views = {"a1": msgspec.structs.replace(VIEWS["a1"], steps=(steps,))}
+        return gathered(views=views)
 
     def observatory(self) -> Observatory:
-        return Observatory(self.gather, lambda: OWN, lambda: True, self.clock)
+        return Observatory(self.gather, lambda: OWN, lambda: True, self.lags.watch, self.clock)
 
 
 async def test_all_who_look_share_what_is_gathered_every_two_seconds() -> None:
@@ -254,7 +262,7 @@ async def test_all_who_look_share_what_is_gathered_every_two_seconds() -> None:
 async def test_the_steps_of_a_session_are_asked_for_while_it_is_chosen() -> None:
     source = Source()
     observatory = source.observatory()
-    assert (await observatory.now("sess_a")).chosen == STEPS
+    assert (await observatory.now("sess_a")).chosen == ChosenSession("sess_a", (), ())
     assert (await observatory.now("other")).chosen is None
     assert (await observatory.now()).chosen is None
     source.clock.now += EVERY_SECONDS
@@ -262,6 +270,22 @@ async def test_the_steps_of_a_session_are_asked_for_while_it_is_chosen() -> None
     source.clock.now += STEPS_KEPT_SECONDS
     await observatory.now("other")
     assert source.asked == [("sess_a",), ("sess_a", "other"), ("other",)]
+
+
+@pytest.mark.parametrize("name", ["sess_a", "sess_a.1"], ids=["here", "moved"])
+async def test_texts_are_said_to_be_as_late_as_this_frontend_found_them(name: str) -> None:
+    source = Source()
+    source.session = name
+    observatory = source.observatory()
+    source.lags.told("sess_a", 640, 9.0)  # before anybody looked
+    await observatory.now(name)
+    source.lags.told("sess_a", 1_280, 0.25)
+    source.lags.told("sess_b", 640, 8.0)
+    found = (await observatory.now(name)).chosen
+    assert found is not None and found.lags == (TextLag(1.28, 0.25),)
+    source.clock.now += STEPS_KEPT_SECONDS
+    found = (await observatory.now(name)).chosen
+    assert found is not None and found.lags == ()
 
 
 async def test_steps_are_kept_of_so_many_sessions_only() -> None:
@@ -332,7 +356,7 @@ async def test_only_keys_for_operations_may_look() -> None:
         found = await front.get("/v1/operations?session=sess_a", operator)
         assert found.status_code == 200 and found.headers["cache-control"] == "no-store"
         fits(found.json(), "Operations")
-        assert found.json()["chosen"] == {"session": "sess_a", "chunks": []}
+        assert found.json()["chosen"] == {"session": "sess_a", "chunks": [], "lags": []}
         fits((await front.get("/v1/operations/examination", operator)).json(), "Examination")
 
 

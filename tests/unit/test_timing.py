@@ -34,7 +34,10 @@ class Session:
     def __init__(self) -> None:
         self.waits = Waits()
         self.now = 0.0
-        self.timer = SessionTimer(self.waits, lambda: self.now)
+        self.told: list[tuple[int, float]] = []
+        self.timer = SessionTimer(
+            self.waits, lambda: self.now, lambda ms, seconds: self.told.append((ms, seconds))
+        )
 
     def audio(self, at: float, start: int, end: int, boundary: str = "none") -> None:
         self.now = at
@@ -57,6 +60,7 @@ def test_lag_is_from_the_audio_of_the_grid_point() -> None:
     session.partial(2.25, 1)
     session.partial(2.5, 2)
     assert [s for s in session.waits.seen if s[0] == "lag"] == [("lag", 1.25), ("lag", 0.5)]
+    assert session.told == [(1_000, 1.25), (2_000, 0.5)]
 
 
 def test_the_first_partial_is_the_first_with_text() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from auricle.alignment.words import NO_ALIGNER
 from auricle.errors import UnknownModel, UnsupportedValue
@@ -20,10 +20,11 @@ from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.lags import TextLags
 from auricle.frontend.observers.timing import SessionTimer
 from auricle.frontend.observers.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.observers.transcript_log import TranscriptLog
-from auricle.messages import OpenSession, ResumePoint
+from auricle.messages import STEPS_KEPT_SECONDS, OpenSession, ResumePoint
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.text_bounds import MODEL, check
@@ -56,6 +57,11 @@ class Frontend:
         """What the clients of one key may open, on all ways in together."""
         settings = self.settings
         return KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
+
+    @cached_property
+    def text_lags(self) -> TextLags:
+        """How late the texts of sessions are that an operator looks at."""
+        return TextLags(STEPS_KEPT_SECONDS)
 
     @cached_property
     def live_sessions(self) -> LiveSessions:
@@ -107,7 +113,8 @@ class Frontend:
             self.bus.listener(Spoken(opened.tenant, session or opened.session, part))
         ]
         if not opened.background:
-            observers.append(SessionTimer(self.metrics))
+            told = partial(self.text_lags.told, opened.session)
+            observers.append(SessionTimer(self.metrics, told=told))
         if self.settings.log_transcripts:
             observers.append(TranscriptLog())
         return ProcessorLink(

@@ -242,7 +242,9 @@ def _operations(
         return FrontendState(front_door.open, limit, len(connections), front_door.leaving)
 
     gatherer = Gatherer.of(runtime, diagnostician.look)
-    observatory = Observatory(gatherer.gather, own, lambda: access.needs_keys)
+    observatory = Observatory(
+        gatherer.gather, own, lambda: access.needs_keys, frontend.text_lags.watch
+    )
     return OperationsRoutes(access, front_door, observatory, diagnostician.diagnose)
 
 

@@ -33,9 +33,16 @@ class Waits(Protocol):
 class SessionTimer:
     """Measures the latencies of one live session, as an observer of its link."""
 
-    def __init__(self, waits: Waits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        waits: Waits,
+        clock: Callable[[], float] = time.monotonic,
+        told: Callable[[int, float], None] = lambda _audio_ms, _seconds: None,
+    ) -> None:
+        """`told` is called as `Waits.chunk_lag` is, with the position of the text in ms too."""
         self._waits = waits
         self._clock = clock
+        self._told = told
         self._ends: list[int] = []  # ends of the pieces in session samples, ascending
         self._times: list[float] = []  # arrival times of the pieces
         # Arrival times of the first audio of each utterance whose text is not final yet.
@@ -74,6 +81,7 @@ class SessionTimer:
         at = bisect_left(self._ends, event.audio_ms * SAMPLE_RATE // 1000)
         if at < len(self._times):
             self._waits.chunk_lag(now - self._times[at])
+            self._told(event.audio_ms, now - self._times[at])
         if not self._spoken and self._begun and (event.committed or event.partial):
             self._spoken = True
             self._waits.first_partial(now - self._begun[0])

@@ -8,11 +8,11 @@ import msgspec
 
 from auricle.findings.finding import Finding
 from auricle.messages import (
+    ChunkSteps,
     KvRoom,
     PastDecision,
     SeenWorker,
     SessionState,
-    SessionSteps,
     SlabState,
 )
 
@@ -99,6 +99,22 @@ class Health(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
+class TextLag(msgspec.Struct, frozen=True):
+    """The text up to `audio_seconds` of a session came `seconds` after that audio had come."""
+
+    audio_seconds: float
+    seconds: float
+
+
+class ChosenSession(msgspec.Struct, frozen=True):
+    """The last chunks of a session, oldest first, as its processor measured them; and `lags`, as
+    this frontend did, which has all sessions of its own clients and none of other frontends."""
+
+    session: str
+    chunks: tuple[ChunkSteps, ...]
+    lags: tuple[TextLag, ...]
+
+
 class Operations(msgspec.Struct, frozen=True):
     """The deployment at `at` (Unix seconds), as this frontend sees it; nothing that was said.
 
@@ -120,7 +136,7 @@ class Operations(msgspec.Struct, frozen=True):
     planners: tuple[PlannerState, ...]
     sessions: tuple[SessionRow, ...]
     sessions_left_out: int
-    chosen: SessionSteps | None
+    chosen: ChosenSession | None
 
 
 class Examination(msgspec.Struct, frozen=True):

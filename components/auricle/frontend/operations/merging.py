@@ -9,6 +9,7 @@ from typing import TypeVar
 from auricle.findings.finding import Process, Processes, title
 from auricle.findings.rules import findings
 from auricle.frontend.operations.documents import (
+    ChosenSession,
     FrontendState,
     Health,
     Operations,
@@ -18,13 +19,13 @@ from auricle.frontend.operations.documents import (
     ProcessorState,
     SessionRow,
     State,
+    TextLag,
     WorkerState,
 )
 from auricle.messages import (
     Decisions,
     Diagnosis,
     SeenWorker,
-    SessionSteps,
     View,
 )
 
@@ -89,10 +90,18 @@ def _pools(processes: Processes) -> list[str]:
     return [*_NEEDED, *(one for one in there if one not in (*_NEEDED, *_NO_POOLS))]
 
 
-def steps(views: Iterable[View], session: str) -> SessionSteps | None:
-    """Return the steps of a session; None if no processor has it."""
+def chosen(
+    views: Iterable[View], session: str, lags: Iterable[tuple[int, float]]
+) -> ChosenSession | None:
+    """Return the steps of a session; None if no processor has it.
+
+    `lags` are those of its texts: positions in ms, and seconds.
+    """
     kept = (one for view in views for one in view.steps if one.session == session)
-    return next(kept, None)
+    if (found := next(kept, None)) is None:
+        return None
+    told = tuple(TextLag(audio_ms / 1000, seconds) for audio_ms, seconds in lags)
+    return ChosenSession(session, found.chunks, told)
 
 
 def _latest(workers: Iterable[SeenWorker]) -> dict[tuple[str, str], SeenWorker]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from auricle.errors import RateLimited
 from auricle.frontend.operations.documents import FrontendState, Operations
-from auricle.frontend.operations.merging import Gathered, document, steps
+from auricle.frontend.operations.merging import Gathered, chosen, document
 from auricle.messages import STEPS_KEPT_SECONDS
 
 EVERY_SECONDS = 2.0
@@ -31,12 +31,14 @@ class Observatory:
         gather: Callable[[tuple[str, ...]], Awaitable[Gathered]],
         own: Callable[[], FrontendState],
         keys: Callable[[], bool],
+        lags: Callable[[str], Iterable[tuple[int, float]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`keys` says whether clients need a key."""
+        """`keys` says whether clients need a key; `lags` are those of a session's texts here."""
         self._gather = gather
         self._own = own
         self._keys = keys
+        self._lags = lags
         self._clock = clock
         self._gathering = asyncio.Lock()
         self._last: tuple[float, Gathered] | None = None
@@ -65,13 +67,16 @@ class Observatory:
             self._choose(session)
         async with self._gathering:
             if self._last is None or self._clock() - self._last[0] >= EVERY_SECONDS:
-                began, chosen = self._clock(), tuple(self._chosen)
-                self._last = (began, await self._gather(chosen))
+                began, names = self._clock(), tuple(self._chosen)
+                self._last = (began, await self._gather(names))
             gathered = self._last[1]
         made = document(gathered, self._own(), every_seconds=EVERY_SECONDS, keys=self._keys())
         if session is None:
             return made
-        return msgspec.structs.replace(made, chosen=steps(gathered.views.values(), session))
+        # A session that moved has another name at its processor.
+        own = session if self._lags(session) else session.rpartition(".")[0] or session
+        found = chosen(gathered.views.values(), session, self._lags(own))
+        return msgspec.structs.replace(made, chosen=found)
 
     def _choose(self, session: str) -> None:
         now = self._clock()

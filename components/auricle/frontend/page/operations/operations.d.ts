@@ -1,6 +1,16 @@
 // Documents of /v1/operations. Written by `make interfaces`; not to be edited.
 
 /**
+ * The last chunks of a session, oldest first, as its processor measured them; and `lags`, as
+ * this frontend did, which has all sessions of its own clients and none of other frontends.
+ */
+export interface ChosenSession {
+  session: string;
+  chunks: readonly ChunkSteps[];
+  lags: readonly TextLag[];
+}
+
+/**
  * How long one decode took, step by step, in seconds.
  *
  * `wait` is from the arrival of its last audio until work on it began; `mel`, `encode`, `read`
@@ -100,7 +110,7 @@ export interface Operations {
   planners: readonly PlannerState[];
   sessions: readonly SessionRow[];
   sessions_left_out: number;
-  chosen: SessionSteps | null;
+  chosen: ChosenSession | null;
 }
 
 /**
@@ -226,14 +236,6 @@ export interface SessionState {
 }
 
 /**
- * The last chunks of one session since its steps are kept, oldest first.
- */
-export interface SessionSteps {
-  session: string;
-  chunks: readonly ChunkSteps[];
-}
-
-/**
  * The slots of a slab: all, those with content, and those that cannot be evicted now.
  */
 export interface SlabState {
@@ -248,6 +250,14 @@ export interface SlabState {
 export interface StreamEnd {
   code: string;
   message: string;
+}
+
+/**
+ * The text up to `audio_seconds` of a session came `seconds` after that audio had come.
+ */
+export interface TextLag {
+  audio_seconds: number;
+  seconds: number;
 }
 
 /**

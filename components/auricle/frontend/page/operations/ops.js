@@ -2,14 +2,14 @@
 // The operations page: what is shown, and which session is looked at.
 import { Stream } from "./stream.js";
 import { share, Table, words, write } from "./table.js";
-import { draw, STEPS } from "./waterfall.js";
+import { draw, rows, STEPS } from "./waterfall.js";
 import { clock, decided, duration, many, percent, rate, summary, time } from "./words.js";
 
 /** @typedef {import("./operations").Operations} Operations */
 /** @typedef {import("./operations").WorkerState} Worker */
 /** @typedef {import("./operations").ProcessorState} Processor */
 /** @typedef {import("./operations").SessionRow} Session */
-/** @typedef {import("./operations").ChunkSteps} Chunk */
+/** @typedef {import("./waterfall.js").Chunk} Chunk */
 
 /** @template {HTMLElement} E @param {string} id @param {new () => E} type @returns {E} */
 function at(id, type) {
@@ -84,7 +84,7 @@ function poolTable({ component, name }) {
   const region = document.createElement("div");
   region.className = "scroll";
   region.tabIndex = 0;
-  region.setAttribute("role", "region");
+  region.setAttribute("role", "group");
   const table = document.createElement("table");
   table.id = component;
   for (const one of [region, table]) one.setAttribute("aria-labelledby", title.id);
@@ -128,8 +128,8 @@ const SESSIONS = new Table(at("sessions", HTMLTableElement), [
 const CHUNKS = new Table(at("steps", HTMLTableElement), [
   words("Audio up to", (chunk) => `${chunk.audio_seconds.toFixed(2)} s`),
   { title: "Steps", show: (cell, chunk) => draw(cell, chunk, longest) },
-  words("Whole", ({ whole, skipped, final }) => time(whole) + (skipped ? ", given up" : final ? ", final" : "")),
-  ...STEPS.map(([step, title]) => words(title, (/** @type {Chunk} */ chunk) => time(chunk[step]))),
+  words("Whole", ({ around, whole, skipped, final }) => time(around + whole) + (skipped ? ", given up" : final ? ", final" : "")),
+  ...STEPS.map(([step, title]) => words(title, (/** @type {Chunk} */ chunk) => (step === "around" && !chunk.around ? "–" : time(chunk[step])))),
   words("Prompt tokens", (chunk) => `${chunk.prompt_tokens}, ${chunk.cached_tokens} cached`),
   words("New tokens", (chunk) => String(chunk.output_tokens)),
   words("PD worker", (chunk) => named(chunk.pd_worker)),
@@ -190,8 +190,8 @@ function showSteps(found) {
   // A session that has ended leaves its last chunks to be read.
   if (!open) text("steps-of", `${chosen} has ended, or moved to another processor.`);
   if (!open || found.chosen?.session !== chosen) return;
-  const chunks = [...found.chosen.chunks].reverse();
-  longest = Math.max(0.001, ...chunks.map((chunk) => chunk.whole));
+  const chunks = rows(found.chosen);
+  longest = Math.max(0.001, ...chunks.map((chunk) => chunk.around + chunk.whole));
   text("steps-of", `${chosen}: latest chunk first`);
   CHUNKS.show(chunks);
 }

@@ -1,17 +1,28 @@
 // @ts-check
 // A chunk's steps as bars one after the other; the same numbers stand beside them.
-/** @typedef {import("./operations").ChunkSteps} Chunk */
+/** @typedef {import("./operations").ChunkSteps & { around: number }} Chunk `around`: at the frontend, and the way */
 
-/** @typedef {"wait" | "mel" | "encode" | "read" | "decode" | "rest"} Step */
+/** @typedef {"around" | "wait" | "mel" | "encode" | "read" | "decode" | "rest"} Step */
 
 /** @type {[Step, string][]} in the order of time, each with its title */
-export const STEPS = [["wait", "Waits"], ["mel", "Log-mel"], ["encode", "Encode"], ["read", "Read"], ["decode", "Decode"], ["rest", "Other"]];
+export const STEPS = [["around", "Frontend"], ["wait", "Waits"], ["mel", "Log-mel"], ["encode", "Encode"], ["read", "Read"], ["decode", "Decode"], ["rest", "Other"]];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000;
 
+/**
+ * A chunk's time at the frontend and on the way is what its text came later than it was decoded.
+ * @param {import("./operations").ChosenSession} session
+ * @returns {Chunk[]} latest first
+ */
+export function rows({ chunks, lags }) {
+  const late = new Map(lags.map(({ audio_seconds, seconds }) => [audio_seconds, seconds]));
+  const around = (/** @type {import("./operations").ChunkSteps} */ chunk) => Math.max(0, (late.get(chunk.audio_seconds) ?? 0) - chunk.whole);
+  return chunks.map((chunk) => ({ ...chunk, around: chunk.skipped || chunk.final ? 0 : around(chunk) })).reverse();
+}
+
 /** @param {HTMLElement} cell @param {Chunk} chunk @param {number} longest seconds that fill the width */
 export function draw(cell, chunk, longest) {
-  const drawn = `${chunk.audio_seconds} ${chunk.whole} ${longest}`;
+  const drawn = `${chunk.audio_seconds} ${chunk.around} ${chunk.whole} ${longest}`;
   if (cell.dataset.drawn === drawn) return;
   cell.dataset.drawn = drawn;
   const svg = document.createElementNS(SVG, "svg");
