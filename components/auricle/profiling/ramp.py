@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from auricle.errors import AuricleError
-from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerKind, WorkerLoad
+from auricle.load.reports import LOAD_TOPIC, WorkerKind, WorkerLoad
 from auricle.profiling.cast import Cast, Part, Stage
 from auricle.profiling.helpers import Helper, parts
 from auricle.profiling.levels import Level, beyond, level_of
@@ -34,7 +34,7 @@ class Ramp:
         self._told = told
         self._cast = Cast(runtime, stage)
         self._helpers: list[Helper] = []
-        self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
+        self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
         for kind in ("encode_worker", "pd_worker"):
             runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to begin a segment or two.
@@ -44,7 +44,8 @@ class Ramp:
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
-        self._reports[load.kind].append(load)
+        if load.kind != "align_worker":  # only those that are measured were subscribed to
+            self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
         """Wait until all workers can be called. Raises DeadlineExceeded."""
