@@ -149,6 +149,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "committed": lambda word: form(word, "true").stream,
         "language": lambda word: form(word, "en").language == "en",
         "keywords": lambda word: form(word, "Ada").context == "Ada",
+        "words": lambda word: form(word, "word").timestamp_granularities == ("word",),
         "confidence": lambda word: form(word, "logprobs").wants_logprobs,
     },
     "WS /v1/listen": {

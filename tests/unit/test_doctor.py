@@ -102,6 +102,37 @@ def test_nothing_is_found_in_a_deployment_that_is_well() -> None:
     assert findings(graph.diagnosis()) == []
 
 
+def aligned(graph: Graph) -> Graph:
+    """The same with an align pool, which serves a checkpoint of its own."""
+    model = RunningModel("ef56" * 8, "float32")
+    for name, component in (("e1", "align_encode_worker"), ("f1", "align_worker")):
+        parts = Parts(model=model, slab=SlabState(256, 256, 3), transfers=UCX)
+        said = Description("host-a", 60, 0, VERSIONS, 0, "", False, parts)
+        graph.answers[name] = ProcessAnswer(component, name, 0.01, said)
+    return graph
+
+
+def test_an_align_pool_with_its_own_checkpoint_is_as_it_should_be() -> None:
+    assert findings(aligned(Graph()).diagnosis()) == []
+
+
+def test_half_an_align_pool_costs_words_and_no_text() -> None:
+    graph = aligned(Graph())
+    graph.without("f1")
+    (found,) = findings(graph.diagnosis())
+    assert found.what == "No align worker is running."
+    assert "Text comes as before" in found.why
+
+
+def test_aligners_must_agree_with_each_other() -> None:
+    graph = aligned(Graph())
+    graph.parts("f1", model=RunningModel("0" * 32, "bfloat16"))
+    graph.parts("e1", transfers=Transfers(("UCX",), ("RDMA",), "", ""))
+    found = findings(graph.diagnosis())
+    assert any("Common.align_model everywhere" in one.remedy for one in found)
+    assert any(one.why == "No embeddings can be read, so words have no times." for one in found)
+
+
 Break = Callable[[Graph], object]
 WRONG: dict[str, tuple[Break, str, str]] = {
     "a pool without a process": (

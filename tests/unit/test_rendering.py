@@ -332,3 +332,37 @@ def test_what_a_cluster_could_not_run_is_refused(
     with pytest.raises(SettingsError, match=said):
         render(GRAPH, file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["align_model"] = "/models/Qwen3-ForcedAligner-0.6B"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        render("graphs.e_pd_align:Frontend", file, tmp_path / "k8s")
+    found = components(tmp_path / "k8s")
+    for name in ("AlignEncodeWorker", "AlignWorker"):
+        main = found[name]["podTemplate"]["spec"]["containers"][0]
+        assert main["command"] == ["auricle", "component", name]
+        # Dynamo would take a second component of one type for the first.
+        assert "type" not in found[name]
+        assert found[name]["scalingAdapter"] == {}
+    policies = {
+        m["metadata"]["name"]: m["spec"]
+        for m in manifests(tmp_path / "k8s/base")
+        if m["kind"] == "NetworkPolicy"
+    }
+    readers = policies["auricle-embeddings-align-encode-worker"]["ingress"][0]["from"]
+    named = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in readers]
+    assert named == ["align-encode-worker", "align-worker"]
+
+
+def test_an_aligner_that_no_pod_has_is_refused(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["align_model"] = "models/demo-aligner"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.raises(SettingsError, match=r"Common\.align_model is models/demo-aligner; in pods"):
+        render("graphs.e_pd_align:Frontend", file, tmp_path / "k8s")

@@ -63,7 +63,11 @@ FRONTEND_FLOORS = (
     ("main", "needs"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
-STEPS = re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs/one_chunk.md").read_text())
+STEPS = [
+    step
+    for page in ("one_chunk.md", "words.md")
+    for step in re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / page).read_text())
+]
 
 
 def imports(path: Path) -> set[str]:

@@ -78,9 +78,9 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
             "prompt and keywords has 2004 characters",
         ),
         (
-            [MODEL, ("timestamp_granularities[]", "word")],
+            [MODEL, ("timestamp_granularities[]", "token")],
             "timestamp_granularities",
-            "timestamp_granularities 'word' cannot be used: it must be 'segment'",
+            "timestamp_granularities 'token' cannot be used: it must be 'segment' or 'word'",
         ),
         (
             [MODEL, ("response_format", "diarized_json")],

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from auricle.findings.finding import Finding, Process, Processes, listed
-from auricle.messages import Diagnosis, Transfers
+from auricle.findings.finding import (
+    ALIGNERS,
+    Finding,
+    Process,
+    Processes,
+    listed,
+    title,
+)
+from auricle.messages import Diagnosis, RunningModel, Transfers
 
 # A message older than 60 s is refused; half of that leaves room for clocks to drift further.
 _CLOCK_SECONDS = 30.0
 _SHORT = 12  # hex digits of a fingerprint
+# Who reads embeddings of whom, and what follows if that is not possible.
+_READS = (
+    ("encode_worker", "pd_worker", "every decode fails"),
+    ("align_encode_worker", "align_worker", "words have no times"),
+)
 
 
 def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
@@ -33,19 +45,27 @@ def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
 def checkpoints(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Processes with another checkpoint or data type than most."""
     models = [(p, s.parts.model) for p, s in processes.described() if s.parts.model is not None]
+    aligners = [one for one in models if one[0].answer.component in ALIGNERS]
+    yield from _alike([one for one in models if one not in aligners], "model", "PD workers")
+    yield from _alike(aligners, "align_model", "Align workers")
+
+
+def _alike(
+    models: list[tuple[Process, RunningModel]], setting: str, readers: str
+) -> Iterator[Finding]:
     fingerprints = [(p, model.checkpoint) for p, model in models]
     for usual, others in _deviating(fingerprints):
         yield Finding(
             f"{listed(f'{p.name} runs checkpoint {c[:_SHORT]}…' for p, c in others)}; the "
             f"others run {usual[:_SHORT]}….",
-            "PD workers refuse embeddings of another checkpoint, so decodes that meet them fail.",
-            "Restart with the same Common.model everywhere; the fingerprint is of the files' "
+            f"{readers} refuse embeddings of another checkpoint, so requests that meet them fail.",
+            f"Restart with the same Common.{setting} everywhere; the fingerprint is of the files' "
             "content, whatever the directory is called.",
         )
     for usual, others in _deviating([(p, model.dtype) for p, model in models]):
         yield Finding(
             f"{listed(f'{p.name} runs as {d}' for p, d in others)}; the others run as {usual}.",
-            "PD workers refuse embeddings of another data type, so decodes that meet them fail.",
+            f"{readers} refuse embeddings of another data type, so requests that meet them fail.",
             "Restart with the same Common.dtype everywhere.",
         )
 
@@ -74,12 +94,15 @@ def transports(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]
         ends.setdefault(process.answer.component, set()).update(transfers.possible)
         if not transfers.backends or not transfers.possible:
             yield _without_transport(process, transfers)
-    encode, decode = ends.get("encode_worker"), ends.get("pd_worker")
-    if encode and decode and not encode & decode:
+    for writers, readers, then in _READS:
+        encode, decode = ends.get(writers), ends.get(readers)
+        if not encode or not decode or encode & decode:
+            continue
+        name = title(writers)
         yield Finding(
-            f"Encode workers can transfer by {listed(sorted(encode))}, PD workers by "
-            f"{listed(sorted(decode))}: they have nothing in common.",
-            "No embeddings can be read, so every decode fails.",
+            f"{name[0].upper()}{name[1:]}s can transfer by {listed(sorted(encode))}, "
+            f"{title(readers)}s by {listed(sorted(decode))}: they have nothing in common.",
+            f"No embeddings can be read, so {then}.",
             "Set UCX_TLS and UCX_NET_DEVICES alike for both, or leave them unset.",
         )
 

@@ -13,8 +13,14 @@ _TITLES = {
     "processor": "processor",
     "encode_worker": "encode worker",
     "pd_worker": "PD worker",
+    "align_encode_worker": "align encode worker",
+    "align_worker": "align worker",
     "planner": "planner",
 }
+
+
+# They serve a checkpoint of their own, and sessions without words do not need them.
+ALIGNERS = ("align_encode_worker", "align_worker")
 
 
 @dataclass(frozen=True)

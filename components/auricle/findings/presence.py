@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.findings.finding import Finding, Processes, title
+from auricle.findings.finding import ALIGNERS, Finding, Processes, title
 from auricle.messages import Diagnosis, ProcessAnswer
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")
@@ -45,6 +45,19 @@ def missing(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
             )
 
 
+def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
+    """Whether a half of the align pool is missing; without both there may be none to be."""
+    there = {answer.component for answer in diagnosis.processes}
+    for component in ALIGNERS:
+        if there & set(ALIGNERS) and component not in {*there, *diagnosis.discovery.unlisted}:
+            yield Finding(
+                f"No {title(component)} is running.",
+                "Text comes as before, but words have no times: their events say `unavailable`.",
+                f"Start one with the same Common.namespace ({diagnosis.namespace}) and the same "
+                "Common.align_model; if one is running, see its log.",
+            )
+
+
 def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Processes, or parts of them, that do not answer."""
     for process in processes:
@@ -68,7 +81,7 @@ def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     for component in sorted(gone):
         yield Finding(
             f"every {title(component)} that answers is draining.",
-            "New clients are refused.",
+            "Words have no times." if component in ALIGNERS else "New clients are refused.",
             "Start others, or wait for those that replace them.",
         )
     for process, said in processes.described():

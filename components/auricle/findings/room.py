@@ -8,7 +8,12 @@ from auricle.findings.finding import Finding, Process, Processes
 from auricle.messages import Diagnosis, KvRoom, SegmentNeed
 
 _FULL_SHARE = 0.9
-_SETTINGS = {"encode_worker": "EncodeWorker.slots", "pd_worker": "PdWorker.landing_slots"}
+_SETTINGS = {
+    "encode_worker": "EncodeWorker.slots",
+    "pd_worker": "PdWorker.landing_slots",
+    "align_encode_worker": "AlignEncodeWorker.slots",
+    "align_worker": "AlignWorker.landing_slots",
+}
 
 
 def slots(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:

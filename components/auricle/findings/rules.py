@@ -12,6 +12,7 @@ from auricle.messages import Diagnosis
 _RULES = (
     presence.discovery,
     presence.missing,
+    presence.wordless,
     presence.silent,
     agreement.versions,
     agreement.checkpoints,

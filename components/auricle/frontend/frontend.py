@@ -78,10 +78,10 @@ class Frontend:
         if name is not None and name not in self.models:
             raise UnknownModel(name, self.models)
 
-    def check_words(self, wanted: bool) -> None:
-        """Raise UnsupportedValue if words are wanted and there is no aligner."""
+    def check_words(self, wanted: bool, param: str = "words") -> None:
+        """Raise UnsupportedValue, naming `param`, if words are wanted and there is no aligner."""
         if wanted and self.settings.align_model is None:
-            raise UnsupportedValue(NO_ALIGNER, "words")
+            raise UnsupportedValue(NO_ALIGNER, param)
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""

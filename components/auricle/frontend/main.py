@@ -94,7 +94,7 @@ async def run(settings: FrontendSettings) -> None:
     models = served_names(settings)
     frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
     diagnostician = Diagnostician(
-        settings, Deployment.of(runtime), runtime.description.now, bus.state
+        settings, Deployment.of(runtime, settings), runtime.description.now, bus.state
     )
     services = _services(
         frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)

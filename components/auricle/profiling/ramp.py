@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from auricle.errors import AuricleError
-from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerKind, WorkerLoad
+from auricle.load.reports import LOAD_TOPIC, WorkerKind, WorkerLoad
 from auricle.profiling.cast import Cast, Part, Stage
 from auricle.profiling.helpers import Helper, parts
 from auricle.profiling.levels import Level, beyond, level_of
@@ -21,7 +21,6 @@ from auricle.tasks import cancelled
 
 _MOST_SPEAKERS = 4096
 _LEVEL_SECONDS = 6.0
-_POOLS: tuple[WorkerKind, ...] = ("encode_worker", "pd_worker")
 
 
 class Ramp:
@@ -35,8 +34,8 @@ class Ramp:
         self._told = told
         self._cast = Cast(runtime, stage)
         self._helpers: list[Helper] = []
-        self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
-        for kind in _POOLS:
+        self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
+        for kind in ("encode_worker", "pd_worker"):
             runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to begin a segment or two.
         interval = stage.settings.load_report_seconds
@@ -45,7 +44,8 @@ class Ramp:
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
-        self._reports[load.kind].append(load)
+        if load.kind != "align_worker":  # only those that are measured were subscribed to
+            self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
         """Wait until all workers can be called. Raises DeadlineExceeded."""
@@ -59,7 +59,7 @@ class Ramp:
     async def alone(self, segment_seconds: float) -> dict[WorkerKind, float]:
         """Return each pool's 95th percentile response time with a single speaker, in seconds."""
         await self._level(1, segment_seconds, decoding=True)
-        found = {kind: level_of(1, self._reports[kind]) for kind in _POOLS}
+        found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
         return {kind: level.response_seconds for kind, level in found.items()}
 
     async def levels(self, kind: WorkerKind, segment_seconds: float, limit: float) -> list[Level]:

@@ -7,8 +7,8 @@ import yaml
 from auricle.errors import SettingsError
 from auricle.rendering.names import (
     MODELS_PATH,
+    POOLS,
     SCRATCH_PATH,
-    WORKERS,
     Manifest,
     adapter,
     kebab,
@@ -107,7 +107,7 @@ def planner_rights(target: Target) -> list[Manifest]:
     cluster = target.cluster
     name = f"{cluster.name}-planner"
     meta = metadata(name, cluster.namespace)
-    adapters = [adapter(cluster.name, worker) for worker in WORKERS]
+    adapters = [adapter(cluster.name, worker) for worker in POOLS[0]]
     kind = "dynamographdeploymentscalingadapters"
     watching = ["get", "list", "watch"]
     rules = [

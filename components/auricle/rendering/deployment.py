@@ -7,7 +7,8 @@ from auricle.rendering.pods import pod
 from auricle.rendering.target import Target
 
 # Dynamo's component types. It has none for a processor or an encoder. The encode worker is
-# `worker` and the PD worker `decode`, because two components of one type are not distinguished.
+# `worker` and the PD worker `decode`, because two components of one type are not distinguished;
+# so those of the align pool have none.
 _TYPES = {
     "Frontend": "frontend",
     "EncodeWorker": "worker",

@@ -19,7 +19,9 @@ KEYS_PATH = "/etc/auricle-keys"
 SECRET_PATH = "/etc/auricle-secret"
 SCRATCH_PATH = "/tmp"
 MODELS_PATH = "/models"
-WORKERS = ("EncodeWorker", "PdWorker")
+# Each reads from the one before it.
+POOLS = (("EncodeWorker", "PdWorker"), ("AlignEncodeWorker", "AlignWorker"))
+WORKERS = tuple(worker for pool in POOLS for worker in pool)
 
 
 def kebab(component: str) -> str:

@@ -28,6 +28,8 @@ _BESIDE = {
     "Processor": ("1", 2048),
     "EncodeWorker": ("2", 6144),
     "PdWorker": ("4", 12288),
+    "AlignEncodeWorker": ("2", 6144),
+    "AlignWorker": ("2", 6144),
     "Planner": ("250m", 512),
 }
 # Loading weights and compiling may take this long; until then only the start-up probe runs.

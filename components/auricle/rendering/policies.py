@@ -9,11 +9,11 @@ from auricle.rendering.names import (
     DNS_PORT,
     HTTP_PORT,
     NATS_PORT,
+    POOLS,
     REQUEST_PORT,
     RESPONSE_PORT,
     SYSTEM_PORT,
     UCX_PORTS,
-    WORKERS,
     Manifest,
     kebab,
     labels,
@@ -55,17 +55,19 @@ def network_policies(target: Target) -> list[Manifest]:
     ]
     first, last = UCX_PORTS
     embeddings = [{"protocol": "TCP", "port": first, "endPort": last}]
-    workers = [{"podSelector": {"matchLabels": labels(name, w)}} for w in WORKERS]
-    rules += [
-        _policy(
-            target,
-            f"embeddings-{kebab(worker)}",
-            labels(name, worker),
-            ingress=[{"from": workers, "ports": embeddings}],
-            egress=[{"to": workers, "ports": embeddings}],
-        )
-        for worker in WORKERS
-    ]
+    for pool in POOLS:
+        there = [worker for worker in pool if worker in target.components]
+        workers = [{"podSelector": {"matchLabels": labels(name, w)}} for w in there]
+        rules += [
+            _policy(
+                target,
+                f"embeddings-{kebab(worker)}",
+                labels(name, worker),
+                ingress=[{"from": workers, "ports": embeddings}],
+                egress=[{"to": workers, "ports": embeddings}],
+            )
+            for worker in there
+        ]
     return rules
 
 

@@ -82,11 +82,12 @@ def read_target(graph: str, config: Path) -> Target:
     sections = load_config(config)
     cluster = kubernetes_settings(sections, str(config))
     adapted = {name: dict(own) for name, own in sections.items() if name != "Kubernetes"}
+    names = load_graph(graph).in_start_order()
     for name, values in _for_pods(cluster).items():
-        adapted.setdefault(name, {}).update(values)
+        if name in (COMMON, *names):
+            adapted.setdefault(name, {}).update(values)
     # A pod has a GPU of its own.
     adapted["PdWorker"].pop("processes_per_device", None)
-    names = load_graph(graph).in_start_order()
     settings = {name: settings_for(name, adapted, str(config)) for name in names}
     _check(settings["Frontend"], str(config))
     if cluster.autoscaling == "none":
@@ -116,6 +117,8 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
         "Frontend": {"host": "0.0.0.0", "port": HTTP_PORT, "system_port": 0},
         "EncodeWorker": {"gpus": []},
         "PdWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
+        "AlignEncodeWorker": {"gpus": []},
+        "AlignWorker": {"gpus": []},
         "Planner": {
             "replicas": 1,
             "connector": "kubernetes",
@@ -128,12 +131,13 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _check(frontend: CommonSettings, source: str) -> None:
-    if not str(frontend.model).startswith(f"{MODELS_PATH}/"):
-        raise SettingsError(
-            f"{source}: Common.model is {frontend.model}; in pods checkpoints are below "
-            f"{MODELS_PATH}, such as {MODELS_PATH}/Qwen3-ASR-0.6B"
-        )
+def _check(settings: CommonSettings, source: str) -> None:
+    for key, path in (("model", settings.model), ("align_model", settings.align_model)):
+        if path is not None and not str(path).startswith(f"{MODELS_PATH}/"):
+            raise SettingsError(
+                f"{source}: Common.{key} is {path}; in pods checkpoints are below "
+                f"{MODELS_PATH}, such as {MODELS_PATH}/Qwen3-ASR-0.6B"
+            )
 
 
 def _check_pools(target: Target, source: str) -> None:
@@ -151,7 +155,7 @@ def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[in
     They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
     """
     try:
-        geometry = open_checkpoint(settings.model).geometry
+        geometry = open_checkpoint(settings.checkpoint).geometry
         hidden, window = geometry.hidden_size, geometry.window_embeddings
     except CheckpointError:
         hidden, window = cluster.hidden_size, cluster.window_embeddings

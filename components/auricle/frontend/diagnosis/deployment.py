@@ -9,8 +9,10 @@ from typing import Protocol
 import msgspec
 
 from auricle.runtime import Runtime
+from auricle.settings import CommonSettings
 
 COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
+ALIGNERS = ("align_encode_worker", "align_worker")  # where there is an aligner
 
 
 class Asked(Protocol):
@@ -38,9 +40,10 @@ class Deployment:
     probe: Asked
 
     @classmethod
-    def of(cls, runtime: Runtime) -> Deployment:
-        """Return the deployment of this process."""
+    def of(cls, runtime: Runtime, settings: CommonSettings) -> Deployment:
+        """Return the deployment of this process, which may have an align pool."""
+        components = (*COMPONENTS, *ALIGNERS) if settings.align_model else COMPONENTS
         return cls(
-            {component: runtime.asking(component) for component in COMPONENTS},
+            {component: runtime.asking(component) for component in components},
             runtime.client("processor", "probe"),
         )

@@ -115,6 +115,7 @@ class RecordingRequest:
         endpointing: EndpointingOptions | None,
         channel: int | None = None,
         logprobs: bool = False,
+        words: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -129,6 +130,7 @@ class RecordingRequest:
             endpointing=endpointing,
             channel=channel,
             logprobs=logprobs,
+            words=words,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:

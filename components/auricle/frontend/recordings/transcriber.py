@@ -25,8 +25,9 @@ from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
 from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken
+from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken, Words
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 
@@ -38,7 +39,7 @@ class Recording:
     `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
-    With `logprobs` segments have tokens.
+    With `logprobs` segments have tokens, with `words` their words.
     """
 
     id: str
@@ -52,17 +53,19 @@ class Recording:
     trace: str = NO_TRACE
     channel: int | None = None
     logprobs: bool = False
+    words: bool = False
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The text of samples [start, end) (16 kHz) of the recording, and its tokens if asked for."""
+    """The text of samples [start, end) (16 kHz) of the recording, and what else was asked for."""
 
     text: str
     start: int
     end: int
     language: str
     tokens: tuple[ScoredToken, ...] = ()
+    words: PartWords = NO_WORDS
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,7 @@ class RecordingTranscriber:
             background=True,
             trace=recording.trace,
             logprobs=recording.logprobs,
+            words=recording.words,
         )
         resume = ResumePoint(segment_start=part.start, context=context)
         channel = "" if recording.channel is None else f"{recording.channel}."
@@ -227,10 +231,13 @@ def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
 async def _segment(link: ProcessorLink, part: Part) -> Segment:
     """Return the session's text. The processor may have cut the part into several segments."""
     finals: list[Final] = []
+    words: dict[int, Words] = {}
     async with aclosing(link.events()) as events:
         async for event in events:
             if isinstance(event, Final) and event.text:
                 finals.append(event)
+            elif isinstance(event, Words):
+                words[event.segment] = event
             elif isinstance(event, Failed):
                 raise from_code(event.code, event.message)
     return Segment(
@@ -239,4 +246,5 @@ async def _segment(link: ProcessorLink, part: Part) -> Segment:
         end=part.end,
         language=finals[0].language if finals else "",
         tokens=joined((final.text, final.tokens) for final in finals),
+        words=words_of([words[final.segment] for final in finals]) if words else NO_WORDS,
     )

@@ -8,5 +8,6 @@ CAPABILITIES = Capabilities(
     committed="stream",
     language="language",
     keywords="keywords",
+    words="timestamp_granularities",
     confidence="include",
 )

@@ -114,21 +114,22 @@ async def _collect(outputs: Outputs) -> Transcript:
 
 
 def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
-    headers = _headers(request)
+    headers = _headers(request, transcript)
     match request.response_format:
         case "json":
             body = formats.as_json(transcript) | _scores(transcript, request)
             return JSONResponse(body | _warnings(request), headers=headers)
         case "verbose_json":
-            body = formats.as_verbose_json(transcript) | _scores(transcript, request)
-            return JSONResponse(body | _warnings(request), headers=headers)
+            body = formats.as_verbose_json(transcript, words=request.wants_words)
+            body |= _scores(transcript, request)
+            return JSONResponse(body | _warnings(request, transcript), headers=headers)
         case "text":
             return PlainTextResponse(transcript.text + "\n", headers=headers)
         case "srt":
-            srt = formats.as_srt(transcript)
+            srt = formats.as_srt(transcript, request.line_characters)
             return PlainTextResponse(srt, headers=headers, media_type="application/x-subrip")
         case "vtt":
-            vtt = formats.as_vtt(transcript)
+            vtt = formats.as_vtt(transcript, request.line_characters)
             return PlainTextResponse(vtt, headers=headers, media_type="text/vtt")
 
 
@@ -136,12 +137,22 @@ def _scores(transcript: Transcript, request: TranscriptionForm) -> dict[str, obj
     return {"logprobs": entries(transcript.tokens)} if request.wants_logprobs else {}
 
 
-def _warnings(request: TranscriptionForm) -> dict[str, object]:
-    return {"warnings": request.warnings} if request.warnings else {}
+def _warnings(
+    request: TranscriptionForm, transcript: Transcript | None = None
+) -> dict[str, object]:
+    found = _told(request, transcript)
+    return {"warnings": found} if found else {}
 
 
-def _headers(request: TranscriptionForm) -> dict[str, str]:
-    return {_WARNINGS: "; ".join(request.warnings)} if request.warnings else {}
+def _told(request: TranscriptionForm, transcript: Transcript | None) -> list[str]:
+    """Return what had no effect, and which words have no times."""
+    missing = formats.without_words(transcript) if transcript and request.wants_words else []
+    return [*request.warnings, *missing]
+
+
+def _headers(request: TranscriptionForm, transcript: Transcript | None = None) -> dict[str, str]:
+    found = _told(request, transcript)
+    return {_WARNINGS: "; ".join(found)} if found else {}
 
 
 def _stream_head(request: TranscriptionForm) -> Message:

@@ -41,6 +41,7 @@ class TranscriptionRequests:
             self._metrics.bytes("http", upload.size)
             request = parse_form(upload.fields)
             self._frontend.check_model(request.model)
+            self._frontend.check_words(request.wants_words, request.words_asked_by)
             recording = asked.recording(
                 upload.path,
                 upload.name,
@@ -48,6 +49,7 @@ class TranscriptionRequests:
                 context=request.context,
                 endpointing=self._endpointing(request.chunking_strategy),
                 logprobs=request.wants_logprobs,
+                words=request.wants_words,
             )
             texts = self._requests.texts(asked, recording)
             await asked.while_client_stays(answer(texts, request, asked))

@@ -45,8 +45,11 @@ class TranscriptionForm(Hints):
         0.0, ge=0.0, le=1.0, description="without effect: decoding is greedy"
     )
     stream: bool = Field(False, description="server-sent events as text becomes known")
-    timestamp_granularities: tuple[Literal["segment"], ...] = Field(
+    timestamp_granularities: tuple[Literal["segment", "word"], ...] = Field(
         (), description="with verbose_json"
+    )
+    max_line_characters: int | None = Field(
+        None, ge=10, le=500, description="with srt and vtt: a subtitle is a line of whole words"
     )
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
     stream_include_usage: bool | None = Field(
@@ -64,6 +67,24 @@ class TranscriptionForm(Hints):
         return bool(self.include) and room
 
     @property
+    def wants_words(self) -> bool:
+        """Whether the answer has the times of words, or is cut at words."""
+        if self.stream:
+            return False
+        timed = "word" in self.timestamp_granularities and self.response_format == "verbose_json"
+        return timed or self.line_characters is not None
+
+    @property
+    def line_characters(self) -> int | None:
+        """The longest line of a subtitle; None in other formats, and for one subtitle a segment."""
+        return self.max_line_characters if self.response_format in ("srt", "vtt") else None
+
+    @property
+    def words_asked_by(self) -> str:
+        """The field that asks for words."""
+        return "timestamp_granularities" if self.line_characters is None else "max_line_characters"
+
+    @property
     def wants_chunks(self) -> bool:
         """Whether a stream is one of vLLM's chunks: only its clients send this field."""
         return self.stream_include_usage is not None
@@ -76,6 +97,10 @@ class TranscriptionForm(Hints):
             found.append("temperature has no effect: decoding is greedy")
         if self.include and not self.wants_logprobs:
             found.append("include has no effect: this format has no room for log probabilities")
+        if "word" in self.timestamp_granularities and not self.wants_words:
+            found.append("timestamp_granularities has no effect: words come with verbose_json")
+        if self.max_line_characters is not None and not self.wants_words:
+            found.append("max_line_characters has no effect: lines are those of srt and vtt")
         if self.stream_continuous_usage_stats:
             found.append("stream_continuous_usage_stats has no effect")
         if self.max_completion_tokens is not None:

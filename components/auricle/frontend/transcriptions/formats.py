@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.token_scores import joined
 from auricle.frontend.recordings.transcriber import Segment
+from auricle.frontend.transcriptions.subtitles import Cue, lines
 from auricle.messages import ScoredToken
 
 
@@ -46,8 +47,12 @@ def as_json(transcript: Transcript) -> dict[str, object]:
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
 
-def as_verbose_json(transcript: Transcript) -> dict[str, object]:
-    """Return the body for `verbose_json`; fields specific to Whisper's decoder are left out."""
+def as_verbose_json(transcript: Transcript, *, words: bool = False) -> dict[str, object]:
+    """Return the body for `verbose_json`; fields specific to Whisper's decoder are left out.
+
+    With `words` it has them too, as far as they are known.
+    """
+    timed = {"words": _words(transcript)} if words else {}
     return {
         "task": "transcribe",
         "language": transcript.language,
@@ -65,29 +70,59 @@ def as_verbose_json(transcript: Transcript) -> dict[str, object]:
             }
             for number, segment in enumerate(transcript.segments)
         ],
+        **timed,
         "usage": usage(transcript.seconds),
     }
 
 
-def as_srt(transcript: Transcript) -> str:
-    """Return SubRip subtitles."""
+def _words(transcript: Transcript) -> list[dict[str, object]]:
+    return [
+        {"word": word.word, "start": word.start_ms / 1000, "end": word.end_ms / 1000}
+        for segment in transcript.segments
+        for word in segment.words.words
+    ]
+
+
+def without_words(transcript: Transcript) -> list[str]:
+    """Return sentences on the words that have no times, or coarse ones; empty if all is well."""
+    absent: Counter[str] = Counter()
+    coarse: Counter[str] = Counter()
+    for segment in transcript.segments:
+        if segment.words.missing:
+            (coarse if segment.words.words else absent)[segment.words.missing] += 1
+    return [
+        *(f"{count} segments have no times of words: {why}" for why, count in absent.items()),
+        *(f"{count} segments have rough times of words: {why}" for why, count in coarse.items()),
+    ]
+
+
+def as_srt(transcript: Transcript, line: int | None = None) -> str:
+    """Return SubRip subtitles, of segments or of lines of at most so many characters."""
     cues = [
-        f"{number}\n{_time(s.start, ',')} --> {_time(s.end, ',')}\n{s.text}\n"
-        for number, s in enumerate(transcript.segments, 1)
+        f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n{cue.text}\n"
+        for number, cue in enumerate(_cues(transcript, line), 1)
     ]
     return "\n".join(cues)
 
 
-def as_vtt(transcript: Transcript) -> str:
-    """Return WebVTT subtitles."""
+def as_vtt(transcript: Transcript, line: int | None = None) -> str:
+    """Return WebVTT subtitles, of segments or of lines of at most so many characters."""
     cues = [
-        f"{_time(s.start, '.')} --> {_time(s.end, '.')}\n{s.text}\n" for s in transcript.segments
+        f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n{cue.text}\n"
+        for cue in _cues(transcript, line)
     ]
     return "\n".join(["WEBVTT\n", *cues])
 
 
-def _time(sample: int, point: str) -> str:
-    milliseconds = sample * 1000 // SAMPLE_RATE
+def _cues(transcript: Transcript, line: int | None) -> Iterator[Cue]:
+    for segment in transcript.segments:
+        whole = Cue(
+            segment.start * 1000 // SAMPLE_RATE, segment.end * 1000 // SAMPLE_RATE, segment.text
+        )
+        yield from [whole] if line is None else lines(whole, segment.words.words, line)
+
+
+def _time(milliseconds: int, point: str) -> str:
     seconds, milliseconds = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
