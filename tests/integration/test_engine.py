@@ -19,7 +19,9 @@ from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import BadRequest
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
+from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
 from tests.server import ROOT
@@ -34,7 +36,7 @@ BLOCK = 32
 class Bench:
     """An engine whose slab holds the windows of the bundled recordings."""
 
-    engine: Engine
+    engine: VllmEngine
     prompt: PromptFormat
     windows: dict[str, tuple[PlacedWindow, ...]]
     requests: int = 0
@@ -79,7 +81,7 @@ async def bench() -> AsyncIterator[Bench]:
         model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, draft_tokens=8,
     )  # fmt: skip
-    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     slab.unlink()
     windows: dict[str, tuple[PlacedWindow, ...]] = {}
     slot = 0

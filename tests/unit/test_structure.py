@@ -161,6 +161,28 @@ def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str)
     assert users and all(user.startswith(home) for user in users)
 
 
+def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
+    """Everything else of it knows the protocol, and an engine knows no other."""
+    homes = [folder.name for folder in (PACKAGE / "pd_worker").iterdir() if folder.is_dir()]
+    users = {
+        (str(path.relative_to(PACKAGE)), home)
+        for path in FILES
+        for home in homes
+        if any(m.startswith(f"auricle.pd_worker.{home}.") for m in imports(path))
+    }
+    strangers = {user for user, home in users if not user.startswith(f"pd_worker/{home}/")}
+    assert strangers == {"pd_worker/engine_start.py"}
+
+
+def test_the_protocol_of_engines_needs_no_engine() -> None:
+    code = (
+        "import sys, auricle.pd_worker.worker, auricle.pd_worker.engine_start; "
+        "print({n for n in sys.modules if n == 'vllm' or n.startswith('auricle.pd_worker.')})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "vllm" not in done.stdout
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 300
