@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from auricle.device_settings import within_devices, without_drafts
+from auricle.device_settings import only_of_vllm, within_devices, without_drafts
 from auricle.door_settings import DoorSettings
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.planner_settings import PlannerOptions
@@ -230,6 +230,7 @@ class PdWorkerSettings(PdWorkerOptions, CommonSettings):
     def _shares_of_devices(self) -> Self:
         within_devices(self.replicas, self.gpus, self.processes_per_device)
         without_drafts(self.async_scheduling, self.draft_tokens)
+        only_of_vllm(self.engine, self, self.placement)
         return self
 
 

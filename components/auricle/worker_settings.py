@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from auricle.device_settings import DeviceSettings
+from auricle.device_settings import DeviceSettings, EngineName
 from auricle.slab_settings import EncoderDeviceSettings
 
 Seconds = float
@@ -28,6 +28,9 @@ class EncodeWorkerOptions(EncoderDeviceSettings):
 class PdWorkerOptions(DeviceSettings):
     """What one PD worker holds, and how much it takes at a time."""
 
+    engine: EngineName = Field(
+        "vllm", description="transformers: one request at a time, for machines without vLLM"
+    )
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
     max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from auricle.device_settings import EngineName
 from auricle.errors import SettingsError
 from auricle.pd_worker.engine import EngineKind
 from auricle.settings import PdWorkerSettings
 
 
 def checked_kind(settings: PdWorkerSettings) -> EngineKind:
-    """Return the kind of engine that is started. Blocks for seconds: call it in a worker thread.
+    """Return the kind of engine that is set. Blocks for seconds: call it in a worker thread.
 
     Raises SettingsError if the settings ask for what it does not have, or it has no device.
     """
-    kind = _kind()
+    kind = _named(settings.engine)
     if settings.placement == "kv" and not kind.capabilities(settings).kv_events:
         raise SettingsError(
             f"Common.placement is kv, which needs KV events, but {kind.name} publishes none: set "
@@ -22,8 +23,12 @@ def checked_kind(settings: PdWorkerSettings) -> EngineKind:
     return kind
 
 
-def _kind() -> EngineKind:
-    # Imported when it is wanted: a process with another engine needs nothing of this one.
+def _named(engine: EngineName) -> EngineKind:
+    # Each is imported when it is wanted: the other's libraries need not be installed.
+    if engine == "transformers":
+        from auricle.pd_worker.transformers.start import TransformersKind
+
+        return TransformersKind()
     from auricle.pd_worker.vllm.start import VllmKind
 
     return VllmKind()
