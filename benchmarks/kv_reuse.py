@@ -26,7 +26,8 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.vllm.engine import Engine, EngineOptions
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.options import EngineOptions
 from tests.server import ROOT
 
 _MODEL = ROOT / "models/demo"
@@ -61,7 +62,7 @@ class Bench:
     """An engine and the sessions that use it."""
 
     def __init__(
-        self, engine: Engine, slab: HostSlab, geometry: Geometry, prompt: PromptFormat
+        self, engine: VllmEngine, slab: HostSlab, geometry: Geometry, prompt: PromptFormat
     ) -> None:
         self._engine, self._slab = engine, slab
         self._geometry, self._prompt = geometry, prompt
@@ -124,7 +125,7 @@ async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
     slab = HostSlab.create_shared(layout, sessions * _SLOTS)
     prompt = PromptFormat(checkpoint)
-    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     slab.unlink()
     try:
         yield Bench(engine, slab, geometry, prompt)

@@ -28,8 +28,9 @@ from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.landing.placed import PlacedWindow
 from auricle.launcher.config import load_config, settings_for
-from auricle.pd_worker.engine_start import engine_options
-from auricle.pd_worker.vllm.engine import Decoded, Engine
+from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.start import engine_options
 from auricle.settings import PdWorkerSettings
 from benchmarks.gpu.busy import gpu_busy
 from benchmarks.gpu.found import Found, Task
@@ -58,7 +59,7 @@ class Sessions:
     """Sessions that take turns on an engine. Each decode in flight has a slot for its window."""
 
     def __init__(
-        self, engine: Engine, slab: HostSlab, prompt: PromptFormat, count: int, dtype: str
+        self, engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, count: int, dtype: str
     ) -> None:
         self._engine, self._slab, self._dtype = engine, slab, getattr(torch, dtype)
         self._stop_tokens = prompt.stop_tokens
@@ -192,7 +193,7 @@ async def _rows(task: Task, *, drafts: bool) -> list[dict[str, Any]]:
     slab = HostSlab.create_shared(layout, scale.sessions * _FINISHED + max(scale.decodes))
     options = engine_options(settings, checkpoint, "")
     rows: list[dict[str, Any]] = []
-    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     try:
         sessions = Sessions(engine, slab, prompt, scale.sessions, task.dtype)
         await sessions.learn()

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
+EngineName = Literal["vllm", "transformers"]
 CompilationMode = Literal["none", "vllm_compile"]
 CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 
@@ -83,7 +84,9 @@ class DeviceSettings(PassSettings):
     processes_per_device: int = Field(
         1, ge=1, le=_MAX_PROCESSES, description="PD processes that share a device, in equal parts"
     )
-    kv_cache_gib: int = Field(1, ge=1, description="size of a process's KV cache on a CPU")
+    kv_cache_gib: int = Field(
+        1, ge=1, description="size of a process's KV cache on a CPU; of transformers anywhere"
+    )
     kv_blocks: int | None = Field(
         None, ge=8, description="blocks of a process's KV cache; overrides its size"
     )
@@ -103,6 +106,23 @@ def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
         raise ValueError(
             f"async_scheduling is on and draft_tokens {draft_tokens}, but what of a draft may "
             "follow is known only after a pass: set draft_tokens to 0, or async_scheduling to false"
+        )
+
+
+def only_of_vllm(engine: EngineName, passes: PassSettings, placement: str) -> None:
+    """Raise ValueError if something is set that an `engine` other than vLLM does not have."""
+    if engine == "vllm":
+        return
+    for name, field in PassSettings.model_fields.items():
+        if (value := getattr(passes, name)) != field.default:
+            raise ValueError(
+                f"{name} is {value}, which is of vLLM's passes, but engine is {engine}: leave out "
+                "one of them"
+            )
+    if placement == "kv":
+        raise ValueError(
+            f"placement is kv, but engine {engine} publishes no KV events: set placement to load, "
+            "or engine to vllm"
         )
 
 

@@ -8,7 +8,13 @@ from typing import ClassVar, Self
 from pydantic import BaseModel, Field, model_validator
 
 from auricle.common_settings import CommonSettings, Seconds
-from auricle.device_settings import DeviceSettings, within_devices, without_drafts
+from auricle.device_settings import (
+    DeviceSettings,
+    EngineName,
+    only_of_vllm,
+    within_devices,
+    without_drafts,
+)
 from auricle.slab_settings import EncoderDeviceSettings
 
 
@@ -92,6 +98,9 @@ class AlignWorkerSettings(AlignerOptions, CommonSettings):
 class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
     """Section `PdWorker`."""
 
+    engine: EngineName = Field(
+        "vllm", description="transformers: one request at a time, for machines without vLLM"
+    )
     max_requests: int = Field(
         32, ge=2, description="decodes in progress; beyond, requests are refused"
     )
@@ -107,4 +116,5 @@ class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
     def _shares_of_devices(self) -> Self:
         within_devices(self.replicas, self.gpus, self.processes_per_device)
         without_drafts(self.async_scheduling, self.draft_tokens)
+        only_of_vllm(self.engine, self, self.placement)
         return self

@@ -3,102 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
 import psutil
 import pytest
 import pytest_asyncio
-import torch
 
-from auricle.audio.pcm import to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import KEY_BYTES
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import BadRequest
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.options import EngineOptions
 from tests import recordings
-from tests.server import ROOT
-from tests.slabs import content, slab_in
+from tests.engines import MODEL, Bench, landing_slab, with_recordings
+from tests.slabs import content
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-MODEL = ROOT / "models/demo"
 BLOCK = 32
 
 
-@dataclass
-class Bench:
-    """An engine whose slab holds the windows of the bundled recordings."""
-
-    engine: Engine
-    prompt: PromptFormat
-    windows: dict[str, tuple[PlacedWindow, ...]]
-    requests: int = 0
-
-    async def decode(
-        self,
-        name: str,
-        draft: Sequence[int] = (),
-        *,
-        prefix: Sequence[int] = (),
-        max_tokens: int = 80,
-        reusable_windows: int = 0,
-        tenant: str = "test",
-        priority: int = 1,
-        logprobs: bool = False,
-    ) -> Decoded:
-        self.requests += 1
-        return await self.engine.generate(
-            f"request-{self.requests}",
-            self.prompt.head(""),
-            self.windows[name],
-            (*self.prompt.tail(None), *prefix),
-            self.prompt.stop_tokens,
-            max_tokens,
-            priority=priority,
-            tenant=tenant,
-            draft=draft,
-            reusable_windows=reusable_windows,
-            logprobs=logprobs,
-        )
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bench() -> AsyncIterator[Bench]:
+async def bench() -> AsyncIterator[Bench[VllmEngine]]:
     checkpoint = open_checkpoint(MODEL)
-    geometry = checkpoint.geometry
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
-    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
-    slab = slab_in("device", layout, 64)  # the graphs of other tests have slabs in host memory
+    slab = landing_slab(checkpoint, "device")  # other tests' graphs have slabs in host memory
     prompt = PromptFormat(checkpoint)
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, draft_tokens=8,
     )  # fmt: skip
-    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     slab.unlink()
-    windows: dict[str, tuple[PlacedWindow, ...]] = {}
-    slot = 0
-    for name in recordings.NAMES:
-        pcm = to_int16(recordings.samples(name))
-        audio = SegmentAudio(geometry, KeyScheme(checkpoint.fingerprint, "float32", "test"))
-        audio.push(pcm)
-        placed = []
-        for window in audio.windows(len(pcm)):
-            (embeddings,) = encoder.encode([MelWindow(window.frames, window.floor)])
-            payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
-            slab.write(slot, window.key, 1, payload)
-            placed.append(PlacedWindow(window.key, slot, 1, window.embeddings))
-            slot += 1
-        windows[name] = tuple(placed)
-    first = windows["kitchen"][0]
-    payload = content(slab, first.slot, first.length)
+    windows = with_recordings(checkpoint, slab)
+    first, slot = windows["kitchen"][0], sum(map(len, windows.values()))
     copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
-    slab.write(slot, copy.key, 1, payload)
+    slab.write(slot, copy.key, 1, content(slab, first.slot, first.length))
     windows["twice"], windows["copied"] = (first, first), (first, copy)
     yield Bench(engine, prompt, windows)
     await engine.close()
@@ -121,7 +61,7 @@ def drafts(tokens: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", recordings.NAMES)
-async def test_no_draft_changes_the_output(bench: Bench, name: str) -> None:
+async def test_no_draft_changes_the_output(bench: Bench[VllmEngine], name: str) -> None:
     plain = await bench.decode(name)
     assert plain.steps == len(plain.tokens)
     for what, draft in drafts(plain.tokens).items():
@@ -130,14 +70,14 @@ async def test_no_draft_changes_the_output(bench: Bench, name: str) -> None:
         assert drafted.steps <= plain.steps, what
 
 
-async def test_a_window_may_stand_in_a_prompt_twice(bench: Bench) -> None:
+async def test_a_window_may_stand_in_a_prompt_twice(bench: Bench[VllmEngine]) -> None:
     """Keys carry no position: two windows of digital silence have one key."""
     twice = await bench.decode("twice", reusable_windows=2)
     again = await bench.decode("twice", reusable_windows=2)
     assert twice.tokens == again.tokens == (await bench.decode("copied")).tokens
 
 
-async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench) -> None:
+async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("kitchen")
     drafted = await bench.decode("kitchen", plain.tokens[:-1])
     # Each pass, that of the prompt too, verifies eight drafted tokens and gives one more.
@@ -145,7 +85,9 @@ async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench) -> None
     assert drafted.accepted_tokens == drafted.draft_tokens
 
 
-async def test_after_a_wrong_token_the_rest_of_the_draft_is_still_used(bench: Bench) -> None:
+async def test_after_a_wrong_token_the_rest_of_the_draft_is_still_used(
+    bench: Bench[VllmEngine],
+) -> None:
     plain = await bench.decode("kitchen")
     wrong = drafts(plain.tokens)
     for what in ("one replaced", "one missing", "one too many"):
@@ -153,7 +95,7 @@ async def test_after_a_wrong_token_the_rest_of_the_draft_is_still_used(bench: Be
         assert drafted.steps <= len(plain.tokens) // 2, what
 
 
-async def test_drafts_do_not_change_neighbours_or_each_other(bench: Bench) -> None:
+async def test_drafts_do_not_change_neighbours_or_each_other(bench: Bench[VllmEngine]) -> None:
     alone = {name: await bench.decode(name) for name in recordings.NAMES}
     jobs, expected = [], []
     for name in recordings.NAMES:
@@ -164,7 +106,7 @@ async def test_drafts_do_not_change_neighbours_or_each_other(bench: Bench) -> No
     assert [d.tokens for d in together] == expected
 
 
-async def test_log_probabilities_change_no_token_of_anybody(bench: Bench) -> None:
+async def test_log_probabilities_change_no_token_of_anybody(bench: Bench[VllmEngine]) -> None:
     names = recordings.NAMES
     alone = {name: await bench.decode(name) for name in names}
     together = await asyncio.gather(
@@ -179,7 +121,7 @@ async def test_log_probabilities_change_no_token_of_anybody(bench: Bench) -> Non
     assert all(decoded.logprobs == () for decoded in together[len(names) :])
 
 
-async def test_a_limit_inside_the_draft_is_kept(bench: Bench) -> None:
+async def test_a_limit_inside_the_draft_is_kept(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("kitchen")
     for limit in (1, 2, 5, 9):
         drafted = await bench.decode("kitchen", plain.tokens[:-1], max_tokens=limit)
@@ -187,7 +129,7 @@ async def test_a_limit_inside_the_draft_is_kept(bench: Bench) -> None:
         assert drafted.finish == "length"
 
 
-async def test_a_forced_prefix_and_a_draft_go_together(bench: Bench) -> None:
+async def test_a_forced_prefix_and_a_draft_go_together(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("station")
     for cut in (1, 5, len(plain.tokens) - 2):
         prefix, rest = plain.tokens[:cut], plain.tokens[cut:-1]
@@ -196,7 +138,7 @@ async def test_a_forced_prefix_and_a_draft_go_together(bench: Bench) -> None:
         assert drafted.tokens == undrafted.tokens == plain.tokens[cut:]
 
 
-async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
+async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("market")
     aborted = 0
     async with asyncio.timeout(120):
@@ -214,14 +156,14 @@ async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench) -> None:
     assert (await bench.decode("market", plain.tokens[:-1])).tokens == plain.tokens
 
 
-async def test_a_prompt_that_leaves_no_room_for_output_is_refused(bench: Bench) -> None:
+async def test_a_prompt_that_leaves_no_room_for_output_is_refused(bench: Bench[VllmEngine]) -> None:
     """vLLM does not check the length of requests that it did not make itself."""
     with pytest.raises(BadRequest, match="no room for output in max_model_len 1024"):
         await bench.decode("market", prefix=[bench.prompt.head("")[0]] * 1024)
     assert (await bench.decode("market")).tokens
 
 
-async def test_nobody_can_connect_to_the_engines_process(bench: Bench) -> None:
+async def test_nobody_can_connect_to_the_engines_process(bench: Bench[VllmEngine]) -> None:
     """Whoever could would fill its descriptors, and PyTorch ends a process that has none left."""
     engine = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in p.name()]
     found = [c.laddr for p in engine for c in p.net_connections("tcp") if c.status == "LISTEN"]
@@ -232,7 +174,7 @@ async def test_nobody_can_connect_to_the_engines_process(bench: Bench) -> None:
     assert (await bench.decode("market")).tokens
 
 
-async def test_only_finished_windows_are_kept_in_the_kv_cache(bench: Bench) -> None:
+async def test_only_finished_windows_are_kept_in_the_kv_cache(bench: Bench[VllmEngine]) -> None:
     windows = bench.windows["market"]
     head = len(bench.prompt.head(""))
     kept = head + sum(w.length for w in windows[:-1])
@@ -243,14 +185,14 @@ async def test_only_finished_windows_are_kept_in_the_kv_cache(bench: Bench) -> N
     assert again.tokens == first.tokens
 
 
-async def test_without_a_finished_window_nothing_is_kept(bench: Bench) -> None:
+async def test_without_a_finished_window_nothing_is_kept(bench: Bench[VllmEngine]) -> None:
     for _ in range(2):
         decoded = await bench.decode("market", reusable_windows=0, tenant="nothing kept")
         assert decoded.cached_tokens < len(bench.prompt.head("")) + BLOCK
 
 
 async def test_a_live_request_does_not_wait_for_128_recordings_that_came_before(
-    bench: Bench,
+    bench: Bench[VllmEngine],
 ) -> None:
     """16 requests are in a pass. As first come, first served, at least 112 would end before."""
     recorded = [asyncio.create_task(bench.decode("market", priority=2)) for _ in range(128)]

@@ -21,9 +21,10 @@ from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.errors import ProcessFailed, WorkerUnavailable
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import Decoded
 from auricle.pd_worker.vllm import arguments
-from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions
-from auricle.pd_worker.vllm.options import Passes
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.options import EngineOptions, Passes
 from tests.integration import faulty_worker
 from tests.integration.faulty_worker import FAILS, FailingDevice, FullDevice
 from tests.server import ROOT
@@ -52,21 +53,21 @@ def slab() -> Iterator[HostSlab]:
 @asynccontextmanager
 async def engine_on(
     device: type, slab: HostSlab, prompt: PromptFormat, patch: pytest.MonkeyPatch
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[VllmEngine]:
     """An engine without drafts."""
     patch.setattr(arguments, "WORKER", f"{faulty_worker.__name__}.{device.__name__}")
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, kv_blocks=64,
     )  # fmt: skip
-    engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     try:
         yield engine
     finally:
         await engine.close()
 
 
-async def decode(engine: Engine, slab: HostSlab, prompt: PromptFormat, name: str) -> Decoded:
+async def decode(engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, name: str) -> Decoded:
     """Decode a window of zeros."""
     key, length = uuid.uuid4().hex + tenant_mark(TENANT), slab.layout.max_length
     slab.write(0, key, 1, np.zeros(slab.layout.payload_bytes(length), np.uint8))

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from auricle.checkpoint.files import open_checkpoint, read_config
 from auricle.checkpoint.survey import read_parts
 from auricle.errors import SettingsError
-from auricle.pd_worker.device_memory import check_share, kv_block_bytes, with_settings
-from auricle.pd_worker.device_passes import check_runner, passes_on, runs_eagerly
-from auricle.pd_worker.engine_start import check_memory, engine_options
+from auricle.pd_worker.vllm.device_memory import check_share, kv_block_bytes, with_settings
+from auricle.pd_worker.vllm.device_passes import check_runner, passes_on, runs_eagerly
 from auricle.pd_worker.vllm.options import Passes
+from auricle.pd_worker.vllm.start import check_memory, engine_options
 from auricle.process.gpus import Gpu
 from auricle.settings import PdWorkerSettings
 from tests.server import ROOT
@@ -152,9 +152,9 @@ def test_what_vllm_says_of_memory_is_told_with_the_settings_that_decide() -> Non
 def test_memory_is_compared_with_that_of_this_process_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = open_checkpoint(ROOT / "models/demo")
     gpus = [Gpu("small", 4 << 20)]
-    monkeypatch.setattr("auricle.pd_worker.engine_start.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("auricle.pd_worker.vllm.start.visible_gpus", lambda: gpus)
     check_memory(pd(kv_blocks=8), checkpoint)  # vLLM is built for CPUs
-    monkeypatch.setattr("auricle.pd_worker.engine_start.device_of_vllm", lambda: "gpu")
+    monkeypatch.setattr("auricle.pd_worker.vllm.start.device_of_vllm", lambda: "gpu")
     with pytest.raises(SettingsError, match=r"PdWorker\.kv_blocks is 8, .* set it to at most 0"):
         check_memory(pd(kv_blocks=8), checkpoint)
     for fits in (Gpu("large", GIB), Gpu("with the machine's memory", None)):
@@ -168,8 +168,8 @@ def test_weights_are_the_decoders_as_they_are_served(monkeypatch: pytest.MonkeyP
     _, decoder = read_parts(checkpoint)
     needed = 4 * decoder.parameters + 8 * kv_block_bytes(checkpoint.text_config, settings)
     gpus = [Gpu("just enough", needed)]
-    monkeypatch.setattr("auricle.pd_worker.engine_start.visible_gpus", lambda: gpus)
-    monkeypatch.setattr("auricle.pd_worker.engine_start.device_of_vllm", lambda: "gpu")
+    monkeypatch.setattr("auricle.pd_worker.vllm.start.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("auricle.pd_worker.vllm.start.device_of_vllm", lambda: "gpu")
     check_memory(settings, checkpoint)
     gpus[:] = [Gpu("too small", needed - 1)]
     with pytest.raises(SettingsError, match="at most 7"):
@@ -178,7 +178,7 @@ def test_weights_are_the_decoders_as_they_are_served(monkeypatch: pytest.MonkeyP
 
 def test_the_options_of_an_engine_are_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = open_checkpoint(ROOT / "models/demo")
-    monkeypatch.setattr("auricle.pd_worker.engine_start.device_of_vllm", lambda: "gpu")
+    monkeypatch.setattr("auricle.pd_worker.vllm.start.device_of_vllm", lambda: "gpu")
     settings = pd(processes_per_device=2, gpu_memory_share=0.5, max_requests=7, kv_blocks=9)
     options = engine_options(settings, checkpoint, "ipc://kv")
     assert options.gpu_memory_share == 0.25

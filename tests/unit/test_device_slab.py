@@ -146,9 +146,8 @@ async def test_embeddings_cannot_stay_on_a_device_that_is_none(
         settings_for("EncodeWorker", sections, str(path))
     settings = settings_for("PdWorker", sections, str(path))
     assert isinstance(settings, PdWorkerSettings)
-    monkeypatch.setattr(main, "device_of_vllm", lambda: "cpu")
     with pytest.raises(SettingsError, match="PdWorker: slab is device, but it has no GPU"):
-        await main._landing_slab(settings, LAYOUT)
+        await main._landing_slab(settings, LAYOUT, None)
 
 
 @pytest.mark.parametrize(
@@ -208,8 +207,7 @@ def test_a_choice_is_heeded_or_refused(
 async def test_without_a_gpu_embeddings_land_in_host_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(main, "device_of_vllm", lambda: "cpu")
-    slab = await main._landing_slab(PdWorkerSettings(), LAYOUT)
+    slab = await main._landing_slab(PdWorkerSettings(), LAYOUT, None)
     assert isinstance(slab, HostSlab) and slab.name
 
 

@@ -11,24 +11,27 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from auricle.embeddings.keys import tenant_mark
-from auricle.errors import BadRequest, Overloaded
+from auricle.errors import BadRequest, Overloaded, UnsupportedValue, from_code
 from auricle.landing.fetch import Fetched
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.pd_worker.engine import Capabilities, Decoded, Timings
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Decoded, Timings
 from auricle.pd_worker.worker import PdWorker
 from auricle.settings import PdWorkerSettings
 from tests.unit.scripted import PROMPT
 
 pytestmark = pytest.mark.unit
+ALL = Capabilities(drafts=True, limited_reuse=True, logprobs=True, kv_events=True)
+NONE = Capabilities(drafts=False, limited_reuse=False, logprobs=False, kv_events=False)
 
 
 class Parts:
     """A fetcher that has everything, and an engine that answers when told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, capabilities: Capabilities = ALL) -> None:
+        self.capabilities = capabilities
         self.answer = asyncio.Event()
-        self.reusable: list[int] = []
+        self.reusable: list[int | None] = []
         self.priorities: list[int] = []
         self.drafts: list[tuple[int, ...]] = []
         self.given_back: list[DecodeWindow] = []
@@ -43,7 +46,7 @@ class Parts:
     async def generate(
         self,
         *arguments: object,
-        reusable_windows: int,
+        reusable_windows: int | None,
         priority: int,
         draft: Sequence[int],
         logprobs: bool,
@@ -165,3 +168,23 @@ async def test_log_probabilities_are_those_of_the_text_and_cost_the_draft(asked:
     assert reply.tokens == (1,)
     assert reply.logprobs == ((-0.5,) if asked else ())
     assert parts.drafts == [() if asked else (1, 2)]
+
+
+async def test_an_engine_is_asked_for_nothing_that_it_does_not_declare() -> None:
+    parts = Parts(NONE)
+    parts.answer.set()
+    subject = worker(parts)
+    await subject.decode(replace(request(final=False, windows=(False, True)), draft=(1, 2)))
+    assert parts.drafts == [()]
+    assert parts.reusable == [None]
+
+
+async def test_log_probabilities_that_the_engine_lacks_are_refused_and_give_leases_back() -> None:
+    """Not left out: whoever asked would take their absence for a fault of the audio."""
+    parts = Parts(NONE)
+    asked = replace(request(final=True), logprobs=True)
+    with pytest.raises(UnsupportedValue, match="gives no log probabilities; ask without logprobs"):
+        await worker(parts).decode(asked)
+    assert parts.given_back == list(asked.windows)
+    with pytest.raises(UnsupportedValue):
+        raise from_code("unsupported_value", "as another process hears it")

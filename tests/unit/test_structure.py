@@ -167,6 +167,19 @@ def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str)
     assert users and all(user.startswith(home) for user in users)
 
 
+def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
+    """Everything else of it knows the protocol, and an engine knows no other."""
+    homes = [folder.name for folder in (PACKAGE / "pd_worker").iterdir() if folder.is_dir()]
+    users = {
+        (str(path.relative_to(PACKAGE)), home)
+        for path in FILES
+        for home in homes
+        if any(m.startswith(f"auricle.pd_worker.{home}.") for m in imports(path))
+    }
+    strangers = {user for user, home in users if not user.startswith(f"pd_worker/{home}/")}
+    assert strangers == {"pd_worker/engine_start.py"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 300

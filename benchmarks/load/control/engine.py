@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -35,8 +36,9 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 
-# All from one module: `--before` meets commits that have no other.
-from auricle.pd_worker.vllm.engine import Decoded, Engine, EngineOptions, PlacedWindow
+# By what all commits have: `--before` meets some whose engine has another name.
+from auricle.pd_worker.vllm import engine as vllm_engine
+from auricle.pd_worker.vllm.engine import Decoded, EngineOptions, PlacedWindow
 from benchmarks.checkpoints import Size, write_checkpoint
 from benchmarks.load.control.engine_pairs import compared
 
@@ -59,6 +61,7 @@ _NEW_TOKENS = 8
 _DRAFTED = 6  # of them; the rest is a new token and the end
 _IN_FLIGHT = 32
 _WARM_SECONDS = 3.0
+_ENGINE: Any = getattr(vllm_engine, "VllmEngine", None) or vllm_engine.Engine
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Measured:
 class Bench:
     """An engine, and sessions that each decode again and again."""
 
-    def __init__(self, engine: Engine, slab: HostSlab, prompt: PromptFormat) -> None:
+    def __init__(self, engine: Any, slab: HostSlab, prompt: PromptFormat) -> None:
         self._engine, self._prompt = engine, prompt
         self._head, self._tail = prompt.head(""), prompt.tail("English")
         self._partial = _PROMPT - len(self._head) - len(self._tail) - _FINISHED * _WINDOW
@@ -176,7 +179,7 @@ async def started() -> AsyncIterator[Bench]:
             block_size=32, kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1,
             draft_tokens=8, limit_reuse=True, kv_blocks=None,
         )  # fmt: skip
-        engine = await asyncio.to_thread(Engine, options, slab, prompt.audio_token)
+        engine = await asyncio.to_thread(_ENGINE, options, slab, prompt.audio_token)
         try:
             bench = Bench(engine, slab, prompt)
             await bench.warm_up()

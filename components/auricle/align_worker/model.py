@@ -14,7 +14,7 @@ import torch
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
 from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 
-from auricle.checkpoint.aligner import AlignerPrompt, text_weights
+from auricle.checkpoint.aligner import AlignerPrompt, classifier_weights
 from auricle.checkpoint.files import Checkpoint
 from auricle.errors import CheckpointError
 
@@ -53,7 +53,7 @@ class Aligner:
         prompt = AlignerPrompt(checkpoint)
         self._begin, self._timestamp = prompt.begin, prompt.timestamp
         self._width = checkpoint.geometry.hidden_size
-        text, head = text_weights(checkpoint)
+        text, head = classifier_weights(checkpoint)
         config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
         config._attn_implementation = "sdpa"
         self._model = Qwen3Model(config)

@@ -13,16 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
-from auricle.checkpoint.files import Checkpoint, weight_files
+from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.prompt import load_tokenizer, without_added_tokens
+from auricle.checkpoint.text_weights import text_weights
 from auricle.errors import CheckpointError
 
 _TIMESTAMP = "<timestamp>"
 _STEP_MS = 80.0
-_HEADS = ("thinker.lm_head.", "score.")  # of the original format, and of transformers'
-_TEXT = ("thinker.model.", "model.language_model.")
 
 
 class AlignerPrompt:
@@ -66,29 +63,18 @@ class AlignerPrompt:
         return tuple(self._plain.encode(word, add_special_tokens=False).ids)
 
 
-def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+def classifier_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and classifier, under transformers' module names.
 
     Raises CheckpointError if there is no classifier: then it is a model that writes text.
     """
-    text: dict[str, Any] = {}
-    head: dict[str, Any] = {}
-    for file in weight_files(checkpoint.path):
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                for prefixes, found in ((_TEXT, text), (_HEADS, head)):
-                    if (prefix := _prefix(name, prefixes)) is not None:
-                        found[name.removeprefix(prefix)] = tensors.get_tensor(name)
+    text, head = text_weights(checkpoint)
     if "weight" not in head:
         raise CheckpointError(
             f"{checkpoint.path} is not an aligner: its weights have no classifier "
-            f"({' or '.join(f'{prefix}weight' for prefix in _HEADS)})"
+            "(thinker.lm_head.weight or score.weight)"
         )
     return text, head
-
-
-def _prefix(name: str, prefixes: Sequence[str]) -> str | None:
-    return next((prefix for prefix in prefixes if name.startswith(prefix)), None)
 
 
 def _step_ms(config: dict[str, Any], path: Path) -> float:

@@ -1,1 +1,1 @@
-"""The PD worker: reads embeddings over NIXL, then prefills and decodes in vLLM."""
+"""The PD worker: reads embeddings over NIXL, then an engine (engine.py) prefills and decodes."""

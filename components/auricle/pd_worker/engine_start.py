@@ -1,63 +1,34 @@
-"""What is checked before vLLM starts, and how it is set. Its own errors come a minute later."""
+"""Chooses the kind of engine, and checks that it can do what the settings ask of it."""
 
 from __future__ import annotations
 
-import os
-
-from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.survey import read_parts
-from auricle.embeddings.layout import ITEM_BYTES
-from auricle.pd_worker.device_memory import check_share, kv_block_bytes
-from auricle.pd_worker.device_passes import (
-    check_runner,
-    device_of_vllm,
-    passes_on,
-    runs_eagerly,
-)
-from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.process.device_faults import check_driver
-from auricle.process.gpus import visible_gpus
+from auricle.device_settings import EngineName
+from auricle.errors import SettingsError
+from auricle.pd_worker.engine import EngineKind
 from auricle.settings import PdWorkerSettings
 
 
-def check_device(settings: PdWorkerSettings) -> None:
-    """Raise SettingsError if vLLM has no device, or would not run on it as it is set."""
-    check_runner(settings, os.environ)
-    passes_on(device_of_vllm(), settings)
-    if device_of_vllm() == "gpu":
-        import torch  # takes seconds
+def checked_kind(settings: PdWorkerSettings) -> EngineKind:
+    """Return the kind of engine that is set. Blocks for seconds: call it in a worker thread.
 
-        check_driver(torch.version.cuda, "PdWorker")
-
-
-def check_memory(settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
-    """Raise SettingsError if what the settings order does not fit into this process's share."""
-    gpus = visible_gpus() if device_of_vllm() == "gpu" else []
-    if gpus and (gpu_bytes := gpus[0].memory_bytes) is not None:
-        _, decoder = read_parts(checkpoint)
-        weights = decoder.parameters * ITEM_BYTES[settings.dtype]
-        block = kv_block_bytes(checkpoint.text_config, settings)
-        check_share(settings, block, weights, gpu_bytes)
+    Raises SettingsError if the settings ask for what it does not have, or it has no device.
+    """
+    kind = _named(settings.engine)
+    if settings.placement == "kv" and not kind.capabilities(settings).kv_events:
+        raise SettingsError(
+            f"Common.placement is kv, which needs KV events, but {kind.name} publishes none: set "
+            "placement to load"
+        )
+    kind.check_device(settings)
+    return kind
 
 
-def engine_options(
-    settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
-) -> EngineOptions:
-    """Return vLLM's options on the device that it is built for."""
-    device = device_of_vllm()
-    return EngineOptions(
-        model=str(checkpoint.path.resolve()),
-        dtype=settings.dtype,
-        max_model_len=settings.max_model_len,
-        max_num_seqs=settings.max_requests,
-        block_size=settings.block_size,
-        kv_cache_gib=settings.kv_cache_gib,
-        gpu_memory_share=settings.process_memory_share,
-        enforce_eager=runs_eagerly(settings, device),
-        threads=settings.threads,
-        draft_tokens=settings.draft_tokens,
-        limit_reuse=settings.limit_reuse,
-        kv_blocks=settings.kv_blocks,
-        kv_events=kv_events,
-        passes=passes_on(device, settings),
-    )
+def _named(engine: EngineName) -> EngineKind:
+    # Each is imported when it is wanted: the other's libraries need not be installed.
+    if engine == "transformers":
+        from auricle.pd_worker.transformers.start import TransformersKind
+
+        return TransformersKind()
+    from auricle.pd_worker.vllm.start import VllmKind
+
+    return VllmKind()

@@ -26,12 +26,10 @@ from auricle.landing.placed import PlacedWindow
 from auricle.load.reporter import LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
-from auricle.pd_worker.device_memory import with_settings
-from auricle.pd_worker.device_passes import device_of_vllm
 from auricle.pd_worker.device_turn import device_turn
-from auricle.pd_worker.engine_start import check_device, check_memory, engine_options
+from auricle.pd_worker.engine import Engine, EngineKind
+from auricle.pd_worker.engine_start import checked_kind
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Engine
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
@@ -42,7 +40,7 @@ from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
 
-# vLLM notes at once that its engine has died; looking costs nothing.
+# An engine notes at once that it has died; looking costs nothing.
 _HEALTH_SECONDS = 0.2
 
 
@@ -51,7 +49,7 @@ async def run(settings: PdWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
-    await asyncio.to_thread(check_device, settings)
+    kind = await asyncio.to_thread(checked_kind, settings)
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
@@ -59,7 +57,7 @@ async def run(settings: PdWorkerSettings) -> None:
     layout = SlabLayout(
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
-    slab = await _landing_slab(settings, layout)
+    slab = await _landing_slab(settings, layout, kind.device())
     endpoint = NixlEndpoint(
         f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions, enter_thread=slab.enter_thread
     )
@@ -73,8 +71,8 @@ async def run(settings: PdWorkerSettings) -> None:
             # The directory of a socket; only this user may access it.
             kv_directory = tempfile.mkdtemp(prefix="auricle-kv-")
             kv_events = f"ipc://{kv_directory}/kv"
-        engine = await _engine(settings, checkpoint, kv_events, slab, prompt.audio_token)
-        slab.unlink()  # vLLM's processes have mapped it
+        engine = await _engine(kind, settings, checkpoint, kv_events, slab, prompt.audio_token)
+        slab.unlink()  # the engine's processes have mapped it
         fetcher = WindowFetcher(
             slab,
             endpoint,
@@ -92,7 +90,7 @@ async def run(settings: PdWorkerSettings) -> None:
         worker = PdWorker(settings, prompt, fetcher, engine, metrics, tracer)
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
-        _watch_parts(runtime, engine, endpoint)
+        _watch_parts(runtime, kind.name, engine, endpoint)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
         drain = Drain(
             lambda: len(worker.segments) + worker.meter.in_flight,
@@ -125,13 +123,12 @@ async def run(settings: PdWorkerSettings) -> None:
             shutil.rmtree(kv_directory, ignore_errors=True)
 
 
-async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
-    """Allocate the slab that embeddings land in, on vLLM's GPU if it has one.
+async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
+    """Allocate the slab that embeddings land in, on the engine's GPU if it has one.
 
     Raises SettingsError if they are to land on a GPU and cannot.
     """
     count = settings.landing_slots
-    gpu = "cuda" if device_of_vllm() == "gpu" else None
     device = slab_device(settings.slab, gpu, "PdWorker")
     if device is None:
         return new_slab(layout, count, device=None, shared=True)
@@ -142,29 +139,27 @@ async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout) -> Slab:
 
 
 async def _engine(
+    kind: EngineKind,
     settings: PdWorkerSettings,
     checkpoint: Checkpoint,
     kv_events: str,
     slab: Slab,
     audio_token: int,
 ) -> Engine:
-    """Start vLLM, before or after others that share this process's device."""
-    await asyncio.to_thread(check_memory, settings, checkpoint)
-    options = engine_options(settings, checkpoint, kv_events)
+    """Start the engine, before or after others that share this process's device."""
+    await asyncio.to_thread(kind.check_memory, settings, checkpoint)
     report_status("waiting for its device")
     async with device_turn(settings.processes_per_device):
-        report_status("starting vLLM")
-        try:
-            return await asyncio.to_thread(Engine, options, slab, audio_token)
-        except ProcessFailed as error:
-            said = with_settings(str(error), settings, device_of_vllm())
-            raise ProcessFailed(said) from error
+        report_status(f"starting {kind.name}")
+        return await asyncio.to_thread(
+            kind.start, settings, checkpoint, slab, audio_token, kv_events
+        )
 
 
 async def _warm_up(
     engine: Engine, fetcher: WindowFetcher, slab: Slab, prompt: PromptFormat, length: int
 ) -> None:
-    """Decode a window of zeros, through the connector and all else that requests use."""
+    """Decode a window of zeros, through all that requests use."""
     key = uuid.uuid4().hex + tenant_mark("warm-up")
     slot = fetcher.table.allocate(key, length, partial=True)
     payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
@@ -194,15 +189,15 @@ def _parts(
     )
 
 
-def _watch_parts(runtime: Runtime, engine: Engine, endpoint: NixlEndpoint) -> None:
-    runtime.tasks.start(_watch(engine), "vLLM")
+def _watch_parts(runtime: Runtime, name: str, engine: Engine, endpoint: NixlEndpoint) -> None:
+    runtime.tasks.start(_watch(engine), name)
     runtime.tasks.start(endpoint.watch(), "NIXL")
-    runtime.liveness.part("vLLM", engine.answers)
+    runtime.liveness.part(name, engine.answers)
     runtime.liveness.part("NIXL", endpoint.answers)
 
 
 async def _watch(engine: Engine) -> None:
-    """Raise, and so end this process, when vLLM's processes have died."""
+    """Raise, and so end this process, when the engine has died."""
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(_HEALTH_SECONDS):

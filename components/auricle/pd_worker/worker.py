@@ -8,19 +8,19 @@ from contextlib import AsyncExitStack
 
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
-from auricle.errors import AuricleError, BadRequest, Overloaded
+from auricle.errors import AuricleError, BadRequest, Overloaded, UnsupportedValue
 from auricle.landing.fetch import Fetched, WindowFetcher
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.pd_worker.engine import Decoded, Engine
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.vllm.engine import Decoded, Engine
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
 
 _FINALS_SHARE = 8  # one slot in so many is reserved for finals
 _BACKGROUND_SHARE = 2  # background requests may use one slot in so many
-# vLLM runs the lowest number first.
+# An engine runs the lowest number first.
 _FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
@@ -47,11 +47,11 @@ class PdWorker:
         metrics.in_flight.set_function(lambda: self.meter.in_flight)
 
     async def decode(self, request: DecodeRequest) -> DecodeReply:
-        """Decode a request; cancelling aborts it in vLLM.
+        """Decode a request; cancelling aborts it in the engine.
 
         Raises Overloaded if no request slot is free for its kind, WindowsMissing if the caller
-        must re-encode windows, and BadRequest if the prompt does not fit. No other request is
-        affected.
+        must re-encode windows, BadRequest if the prompt does not fit, and UnsupportedValue for what
+        the engine cannot do. No other request is affected.
         """
         others, windows = self.meter.in_flight, len(request.windows)
         with self.meter.request():
@@ -80,6 +80,10 @@ class PdWorker:
             )
         if not request.windows or request.max_tokens < 1:
             raise BadRequest("a decode needs at least one window and one output token")
+        if request.logprobs and not self._engine.capabilities.logprobs:
+            raise UnsupportedValue(
+                "this server's engine gives no log probabilities; ask without logprobs", "logprobs"
+            )
 
     async def _decode(self, request: DecodeRequest, trace: str) -> DecodeReply:
         began = time.monotonic()
@@ -106,7 +110,7 @@ class PdWorker:
         return reply
 
     def _record(self, decoded: Decoded, trace: str, began: float) -> None:
-        """Record the work and vLLM's timings of a request that arrived at `began`."""
+        """Record the work and the engine's timings of a request that arrived at `began`."""
         self.meter.did(
             decodes=1,
             prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
@@ -128,12 +132,21 @@ class PdWorker:
             request.max_tokens,
             priority=_priority(request),
             tenant=request.tenant,
-            # vLLM verifies drafts in another way where log probabilities are asked for.
-            draft=() if request.logprobs else request.draft,
-            # No decode of this segment follows its final.
-            reusable_windows=0 if request.final else _finished(request.windows),
+            draft=self._draft(request),
+            reusable_windows=self._reusable(request),
             logprobs=request.logprobs,
         )
+
+    def _draft(self, request: DecodeRequest) -> Sequence[int]:
+        # No engine verifies drafts where log probabilities are asked for.
+        drafted = self._engine.capabilities.drafts and not request.logprobs
+        return request.draft if drafted else ()
+
+    def _reusable(self, request: DecodeRequest) -> int | None:
+        if not self._engine.capabilities.limited_reuse:
+            return None
+        # No decode of this segment follows its final.
+        return 0 if request.final else _finished(request.windows)
 
 
 def _room(request: DecodeRequest, slots: int) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from auricle.embeddings.slab import Slab
@@ -19,13 +18,12 @@ from auricle.errors import (
     WorkerUnavailable,
 )
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import Capabilities, Decoded, EngineState, Timings
 from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.last_words import last_words, said
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.process.device_faults import first_sentence
 from auricle.tasks import within
-
-__all__ = ["Decoded", "Engine", "EngineOptions", "Timings"]
 
 _ABORT_SECONDS = 5.0
 # Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
@@ -33,37 +31,14 @@ _ABORT_SECONDS = 5.0
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
 
-@dataclass(frozen=True)
-class Timings:
-    """When vLLM queued and scheduled a request and generated tokens, in monotonic seconds."""
-
-    queued: float
-    scheduled: float
-    first_token: float
-    last_token: float
+def capabilities(draft_tokens: int, limit_reuse: bool) -> Capabilities:
+    """Return what vLLM can do with our scheduler, as it is set."""
+    return Capabilities(
+        drafts=draft_tokens > 0, limited_reuse=limit_reuse, logprobs=True, kv_events=True
+    )
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """Greedy output; `finish` is `stop` or `length`.
-
-    `logprobs` are those of `tokens`, empty unless asked for. `steps` counts the decode steps, which
-    run in sequence. Of the `draft_tokens` verified,
-    `accepted_tokens` were accepted.
-    """
-
-    tokens: tuple[int, ...]
-    finish: str
-    prompt_tokens: int
-    cached_tokens: int
-    steps: int
-    draft_tokens: int
-    accepted_tokens: int
-    timings: Timings
-    logprobs: tuple[float, ...] = ()
-
-
-class Engine:
+class VllmEngine:
     """One vLLM engine that takes its audio from `slab`.
 
     The constructor blocks until the model is loaded: call it in a worker thread. It raises
@@ -79,7 +54,7 @@ class Engine:
         from auricle.pd_worker.vllm.arguments import WORKER, kv_events, of_passes, speculation
         from auricle.pd_worker.vllm.plugin import ARCHITECTURE
         from auricle.pd_worker.vllm.requests import RequestBuilder
-        from auricle.pd_worker.vllm.stats import EngineState, logger_into
+        from auricle.pd_worker.vllm.stats import logger_into
 
         transfer = ECTransferConfig(
             ec_connector="LandingSlabConnector",
@@ -114,7 +89,7 @@ class Engine:
             kv_events_config=kv_events(options.kv_events),
             **of_passes(options.passes, enforce_eager=options.enforce_eager),
         )
-        self._limit_reuse = options.limit_reuse
+        self.capabilities = capabilities(options.draft_tokens, options.limit_reuse)
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
         with _said_why():
@@ -136,27 +111,20 @@ class Engine:
         priority: int,
         tenant: str,
         draft: Sequence[int] = (),
-        reusable_windows: int = 0,
+        reusable_windows: int | None = 0,
         logprobs: bool = False,
     ) -> Decoded:
-        """Decode head · windows · tail greedily; cancelling aborts the request in vLLM.
+        """Decode as `engine.Engine.generate` says; cancelling aborts the request in vLLM.
 
-        `head`, `tail`, `stop_tokens` and `draft` are token ids. vLLM runs the lowest
-        `priority` first. `draft` is a guess of the output, which is verified and cannot change
-        it. The prefix cache keeps KV up to the end of the first `reusable_windows` windows. With
-        `logprobs` there must be no draft.
-
-        There is no deadline here; the caller sets one. Raises WindowsMissing if the connector
-        refused a window's slot, WorkerUnavailable if vLLM's engine has ended, BadRequest if the
-        prompt is too long, and AuricleError if vLLM failed the request.
+        WindowsMissing names all windows of the request: the connector does not say which it was.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
+        reusable = None
+        if reusable_windows is not None and self.capabilities.limited_reuse:
+            reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
         sampling = self._requests.sampling(
-            *(stop_tokens, max_tokens, windows, draft),
-            reusable if self._limit_reuse else None,
-            logprobs=logprobs,
+            *(stop_tokens, max_tokens, windows, draft), reusable, logprobs=logprobs
         )
         request = self._requests.build(
             request_id, head, windows, tail, sampling, priority=priority, tenant=tenant

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.metrics.loggers import PrometheusStatLogger
 
-_FADING = 0.05  # weight of the latest step in the moving average
-
-
-@dataclass
-class EngineState:
-    """`kv_usage` is the share of KV blocks in use, `step_seconds` a moving average."""
-
-    kv_usage: float = 0.0
-    step_seconds: float = 0.0
-
-    def stepped(self, seconds: float) -> None:
-        """Add one step's duration to the moving average."""
-        known = self.step_seconds or seconds
-        self.step_seconds = known + _FADING * (seconds - known)
+from auricle.pd_worker.engine import EngineState
 
 
 def logger_into(state: EngineState) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.errors import SettingsError
-from auricle.pd_worker.device_passes import Device
+from auricle.pd_worker.vllm.device_passes import Device
 from auricle.settings import PdWorkerSettings
 
 _GIB = 1 << 30

@@ -1,0 +1,186 @@
+"""What the PD worker needs of an engine, and what an engine may leave out. No engine is imported.
+
+An engine runs a text decoder whose audio arrives as embeddings in the landing slab. Each kind of
+engine has a folder of its own beside this file; docs/engines.md compares them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from auricle.checkpoint.files import Checkpoint
+from auricle.embeddings.slab import Slab
+from auricle.landing.placed import PlacedWindow
+from auricle.settings import PdWorkerSettings
+
+_FADING = 0.05  # weight of the latest step in the moving average
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an engine can do beyond plain decoding. Nobody asks it for what it does not declare.
+
+    `drafts`: verifies a guess of the output. `limited_reuse`: keeps KV of the first windows of a
+    prompt only, and so has room for more sessions. `logprobs`: gives the log probability of each
+    token of the output. `kv_events`: publishes which blocks of KV it stores and evicts.
+    """
+
+    drafts: bool
+    limited_reuse: bool
+    logprobs: bool
+    kv_events: bool
+
+
+@dataclass(frozen=True)
+class Timings:
+    """When an engine queued and scheduled a request and generated tokens, in monotonic seconds."""
+
+    queued: float
+    scheduled: float
+    first_token: float
+    last_token: float
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Greedy output; `finish` is `stop` or `length`. A stop token is the last of `tokens`.
+
+    `logprobs` are those of `tokens`, empty unless asked for. `steps` counts the decode steps, which
+    run in sequence. Of the `draft_tokens` verified, `accepted_tokens` were accepted.
+    `cached_tokens` of the `prompt_tokens` were found in the KV cache.
+    """
+
+    tokens: tuple[int, ...]
+    finish: str
+    prompt_tokens: int
+    cached_tokens: int
+    steps: int
+    draft_tokens: int
+    accepted_tokens: int
+    timings: Timings
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass
+class EngineState:
+    """`kv_usage` is the share of KV room in use, `step_seconds` a moving average."""
+
+    kv_usage: float = 0.0
+    step_seconds: float = 0.0
+
+    def stepped(self, seconds: float) -> None:
+        """Add one step's duration to the moving average."""
+        known = self.step_seconds or seconds
+        self.step_seconds = known + _FADING * (seconds - known)
+
+
+class Engine(Protocol):
+    """A running engine. All methods must be called on one event loop.
+
+    `kv_tokens` is how many tokens its KV cache has room for. `dead` is set as soon as the engine
+    learns that it has ended; it never works again then.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def state(self) -> EngineState: ...
+
+    @property
+    def dead(self) -> asyncio.Event: ...
+
+    @property
+    def kv_tokens(self) -> int: ...
+
+    async def generate(
+        self,
+        request_id: str,
+        head: Sequence[int],
+        windows: Sequence[PlacedWindow],
+        tail: Sequence[int],
+        stop_tokens: Sequence[int],
+        max_tokens: int,
+        *,
+        priority: int,
+        tenant: str,
+        draft: Sequence[int] = (),
+        reusable_windows: int | None = 0,
+        logprobs: bool = False,
+    ) -> Decoded:
+        """Decode head · windows · tail greedily, up to a stop token or `max_tokens`.
+
+        `head`, `tail`, `stop_tokens` and `draft` are token ids; the checkpoint's own end tokens
+        stop the output, too. The embeddings of `windows` are in the landing slab, in slots that
+        are pinned until this call ends: an engine that is cancelled ends the request, and returns
+        when it no longer reads them. The lowest `priority` runs first. KV is reused within a
+        `tenant` only.
+
+        `draft` is a guess of the output and cannot change it; it is empty without `drafts`, and
+        with `logprobs`. KV is kept up to the end of the first `reusable_windows` windows, without
+        `limited_reuse` (None) as the engine likes.
+
+        There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
+        hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has
+        ended, and AuricleError if it failed this request.
+        """
+        ...
+
+    async def answers(self) -> None:
+        """Return once the engine has answered, which it does between two steps.
+
+        Raises ProcessFailed if it has ended.
+        """
+        ...
+
+    async def check_health(self) -> None:
+        """Raise if the engine has ended, without waiting for an answer."""
+        ...
+
+    async def close(self) -> None:
+        """Stop the engine, whether it works or not."""
+        ...
+
+
+class EngineKind(Protocol):
+    """How engines of one kind are checked and started. To import it imports no engine yet."""
+
+    @property
+    def name(self) -> str:
+        """What logs and health reports call it."""
+        ...
+
+    def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
+        """Return what an engine with these settings will declare."""
+        ...
+
+    def check_device(self, settings: PdWorkerSettings) -> None:
+        """Raise SettingsError if there is no device, or the engine would not run on it so."""
+        ...
+
+    def device(self) -> str | None:
+        """Return the GPU that passes run on; None for a CPU."""
+        ...
+
+    def check_memory(self, settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
+        """Raise SettingsError if what the settings order is more than this process may have."""
+        ...
+
+    def start(
+        self,
+        settings: PdWorkerSettings,
+        checkpoint: Checkpoint,
+        slab: Slab,
+        audio_token: int,
+        kv_events: str,
+    ) -> Engine:
+        """Load the model and return an engine that takes its audio from `slab`.
+
+        Blocks until then: call it in a worker thread. `kv_events` is the ZeroMQ address for KV
+        events, empty for none. Raises ProcessFailed if the engine cannot start, CheckpointError
+        if the weights do not fit.
+        """
+        ...

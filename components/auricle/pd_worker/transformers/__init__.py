@@ -1,0 +1,1 @@
+"""An engine of transformers' modules: for machines without vLLM, and what vLLM is held against."""

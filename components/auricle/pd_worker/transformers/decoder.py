@@ -1,0 +1,105 @@
+"""A checkpoint's text decoder with the modules of transformers: one prompt at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
+from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
+
+from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.text_weights import text_weights
+from auricle.errors import CheckpointError
+from auricle.pd_worker.transformers.kv_cache import StaticKv
+from auricle.pd_worker.transformers.options import TransformersOptions
+
+_DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+class TextDecoder:
+    """The decoder of a checkpoint. Not thread-safe: call it from one thread at a time.
+
+    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
+    not fit the config.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
+        torch.set_num_threads(options.threads)
+        self._device, self.dtype = torch.device(options.device), _DTYPES[options.dtype]
+        if self.dtype is torch.float32:
+            torch.backends.cuda.matmul.allow_tf32 = False
+        config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
+        config._attn_implementation = "sdpa"
+        text, head = text_weights(checkpoint)
+        self._model = Qwen3Model(config)
+        _load(self._model, text)
+        # Where it is absent it is tied to the embeddings of the tokens.
+        output = head.get("weight")
+        self._model.to(self._device, self.dtype).eval()
+        self._output = (
+            self._model.embed_tokens.weight
+            if output is None
+            else output.to(self._device, self.dtype)
+        )
+        if self._output.shape != (config.vocab_size, config.hidden_size):
+            raise CheckpointError(
+                f"the weights of the decoder's output are {tuple(self._output.shape)}, expected "
+                f"({config.vocab_size}, {config.hidden_size})"
+            )
+        self.kv = StaticKv(
+            config.num_hidden_layers,
+            options.slots,
+            config.num_key_value_heads,
+            options.max_model_len,
+            config.head_dim,
+            self.dtype,
+            self._device,
+        )
+
+    @torch.inference_mode()
+    def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> torch.Tensor:
+        """Return a prompt's embeddings, (tokens, hidden_size), on the decoder's device.
+
+        A piece is token ids, or a window as the bytes of its embeddings.
+        """
+        rows = [self._window(p) if isinstance(p, torch.Tensor) else self._ids(p) for p in pieces]
+        return torch.cat(rows)
+
+    def _ids(self, tokens: Sequence[int]) -> Any:
+        return self._model.embed_tokens(torch.tensor(tokens, dtype=torch.long, device=self._device))
+
+    def _window(self, content: torch.Tensor) -> torch.Tensor:
+        values = content.to(self._device).view(self.dtype)
+        return values.view(-1, self._output.shape[1])
+
+    @torch.inference_mode()
+    def step(self, embeddings: torch.Tensor, slot: Cache) -> torch.Tensor:
+        """Run a pass over (tokens, hidden_size), behind what the slot holds.
+
+        Returns the float32 logits of the token that follows the last one: (vocabulary,).
+        """
+        hidden = self._model(
+            inputs_embeds=embeddings[None], past_key_values=slot, use_cache=True
+        ).last_hidden_state[0, -1]
+        return torch.nn.functional.linear(hidden, self._output).float()
+
+
+def _load(module: Any, weights: dict[str, torch.Tensor]) -> None:
+    try:
+        missing, unexpected = module.load_state_dict(weights, strict=False)
+    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
+        raise CheckpointError(
+            "the weights of the text decoder have other shapes than its config"
+        ) from None
+    if missing or unexpected:
+        raise CheckpointError(
+            f"the weights of the text decoder do not fit its config: missing "
+            f"{sorted(missing)[:3]}, unexpected {sorted(unexpected)[:3]}"
+        )

@@ -1,0 +1,159 @@
+"""An engine of transformers' modules in a thread of this process: exact and simple, not fast.
+
+One request runs at a time, so its tokens depend on nobody else's, and a machine needs no vLLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+
+from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.text_weights import end_tokens
+from auricle.embeddings.slab import Slab
+from auricle.errors import (
+    AuricleError,
+    BadRequest,
+    DeadlineExceeded,
+    ProcessFailed,
+    WorkerUnavailable,
+)
+from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import Decoded, EngineState
+from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.jobs import Job, Jobs
+from auricle.pd_worker.transformers.options import TransformersOptions, capabilities
+from auricle.pd_worker.transformers.passes import Passes, Withdrawn
+from auricle.pd_worker.transformers.prefixes import KvSlots
+from auricle.process.device_faults import end_if_sticky
+from auricle.tasks import within
+
+log = logging.getLogger(__name__)
+# For a step in progress, which may be that of a long prompt.
+_STEP_SECONDS = 5.0
+
+
+class TransformersEngine:
+    """A text decoder that takes its audio from `slab`, in a thread of its own.
+
+    The constructor blocks until the model is loaded: call it in a worker thread. It raises
+    CheckpointError if the weights do not fit. All other methods must be called on one event loop.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, options: TransformersOptions, slab: Slab) -> None:
+        self.capabilities = capabilities(options.limit_reuse)
+        self.state = EngineState()
+        self.dead = asyncio.Event()  # set by whoever learns of it first
+        self.kv_tokens = options.slots * options.max_model_len
+        self._max_model_len = options.max_model_len
+        self._ends = end_tokens(checkpoint.path)
+        self._slab = slab
+        self._jobs = Jobs(options.max_waiting)
+        self._passes = Passes(
+            TextDecoder(checkpoint, options),
+            KvSlots(options.slots),
+            slab,
+            options.max_model_len,
+            self.state,
+            self._jobs.between_steps,
+        )
+        self._thread = threading.Thread(target=self._run, name="transformers", daemon=True)
+        self._thread.start()
+
+    async def generate(
+        self,
+        request_id: str,
+        head: Sequence[int],
+        windows: Sequence[PlacedWindow],
+        tail: Sequence[int],
+        stop_tokens: Iterable[int],
+        max_tokens: int,
+        *,
+        priority: int,
+        tenant: str,
+        draft: Sequence[int] = (),
+        reusable_windows: int | None = 0,
+        logprobs: bool = False,
+    ) -> Decoded:
+        """Decode as `engine.Engine.generate` says. Raises Overloaded if too many requests wait."""
+        if draft:
+            raise ValueError("this engine declares no drafts and was given one")
+        limited = reusable_windows is not None and self.capabilities.limited_reuse
+        job = Job(
+            head=tuple(head),
+            windows=tuple(windows),
+            tail=tuple(tail),
+            stop_tokens=frozenset(stop_tokens) | self._ends,
+            max_tokens=max_tokens,
+            priority=priority,
+            tenant=tenant,
+            reusable_windows=(reusable_windows or 0) if limited else len(windows),
+            logprobs=logprobs,
+        )
+        if job.prompt_tokens >= self._max_model_len:
+            raise BadRequest(
+                f"a prompt of {job.prompt_tokens} tokens leaves no room for output "
+                f"in max_model_len {self._max_model_len}"
+            )
+        try:
+            self._jobs.put(job)
+            return await self._outcome(job)
+        except WorkerUnavailable:
+            self.dead.set()
+            raise
+
+    async def _outcome(self, job: Job) -> Decoded:
+        answer = asyncio.wrap_future(job.outcome)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            if not self._jobs.withdraw(job):
+                # A pass may still read the request's slots, so they must stay pinned.
+                with contextlib.suppress(DeadlineExceeded):
+                    await within(_STEP_SECONDS, asyncio.wait([answer]), "the step in progress")
+            raise
+
+    async def answers(self) -> None:
+        """Return once the thread has answered, which it does between two steps."""
+        try:
+            await asyncio.wrap_future(self._jobs.ask())
+        except WorkerUnavailable:
+            self.dead.set()
+            raise ProcessFailed("the thread of transformers has ended") from None
+
+    async def check_health(self) -> None:
+        """Raise ProcessFailed if the thread has ended."""
+        if not self._thread.is_alive():
+            self.dead.set()
+            raise ProcessFailed("the thread of transformers has ended")
+
+    async def close(self) -> None:
+        """Fail what waits, and end the thread after its step."""
+        self._jobs.close()
+        await asyncio.to_thread(self._thread.join, _STEP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._slab.enter_thread()
+            while (job := self._jobs.take()) is not None:
+                self._serve(job)
+        except BaseException as error:
+            log.exception("the thread of transformers ends")
+            end_if_sticky(error, "the engine")
+            raise
+        finally:
+            self._jobs.close()
+
+    def _serve(self, job: Job) -> None:
+        """Set a job's outcome. Whatever a pass raises is of this job alone, if its device works."""
+        try:
+            job.outcome.set_result(self._passes.run(job))
+        except (AuricleError, Withdrawn) as error:
+            job.outcome.set_exception(error)
+        except Exception as error:
+            log.exception("a pass failed")
+            end_if_sticky(error, "a pass")
+            job.outcome.set_exception(AuricleError("a pass of the text decoder failed"))

@@ -1,0 +1,107 @@
+"""What is checked before vLLM starts, and how it is set. Its own errors come a minute later.
+
+vLLM itself is imported when an engine starts.
+"""
+
+from __future__ import annotations
+
+import os
+
+from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.survey import read_parts
+from auricle.embeddings.layout import ITEM_BYTES
+from auricle.embeddings.slab import Slab
+from auricle.errors import ProcessFailed
+from auricle.pd_worker.engine import Capabilities
+from auricle.pd_worker.vllm.device_memory import check_share, kv_block_bytes, with_settings
+from auricle.pd_worker.vllm.device_passes import (
+    check_runner,
+    device_of_vllm,
+    passes_on,
+    runs_eagerly,
+)
+from auricle.pd_worker.vllm.engine import VllmEngine, capabilities
+from auricle.pd_worker.vllm.options import EngineOptions
+from auricle.process.device_faults import check_driver
+from auricle.process.gpus import visible_gpus
+from auricle.settings import PdWorkerSettings
+
+
+class VllmKind:
+    """vLLM, as `engine.EngineKind`."""
+
+    name = "vLLM"
+
+    def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
+        """Return all; drafts and limited reuse can be turned off."""
+        return capabilities(settings.draft_tokens, settings.limit_reuse)
+
+    def check_device(self, settings: PdWorkerSettings) -> None:
+        """See `check_device` below."""
+        check_device(settings)
+
+    def device(self) -> str | None:
+        """Return the GPU if the installed vLLM is built for GPUs."""
+        return "cuda" if device_of_vllm() == "gpu" else None
+
+    def check_memory(self, settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
+        """See `check_memory` below."""
+        check_memory(settings, checkpoint)
+
+    def start(
+        self,
+        settings: PdWorkerSettings,
+        checkpoint: Checkpoint,
+        slab: Slab,
+        audio_token: int,
+        kv_events: str,
+    ) -> VllmEngine:
+        """Start vLLM; what it says of memory is told with the settings that decide."""
+        try:
+            return VllmEngine(engine_options(settings, checkpoint, kv_events), slab, audio_token)
+        except ProcessFailed as error:
+            said = with_settings(str(error), settings, device_of_vllm())
+            raise ProcessFailed(said) from error
+
+
+def check_device(settings: PdWorkerSettings) -> None:
+    """Raise SettingsError if vLLM has no device, or would not run on it as it is set."""
+    check_runner(settings, os.environ)
+    passes_on(device_of_vllm(), settings)
+    if device_of_vllm() == "gpu":
+        import torch  # takes seconds
+
+        check_driver(torch.version.cuda, "PdWorker")
+
+
+def check_memory(settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
+    """Raise SettingsError if what the settings order does not fit into this process's share."""
+    gpus = visible_gpus() if device_of_vllm() == "gpu" else []
+    if gpus and (gpu_bytes := gpus[0].memory_bytes) is not None:
+        _, decoder = read_parts(checkpoint)
+        weights = decoder.parameters * ITEM_BYTES[settings.dtype]
+        block = kv_block_bytes(checkpoint.text_config, settings)
+        check_share(settings, block, weights, gpu_bytes)
+
+
+def engine_options(
+    settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
+) -> EngineOptions:
+    """Return vLLM's options on the device that it is built for."""
+    device = device_of_vllm()
+    return EngineOptions(
+        model=str(checkpoint.path.resolve()),
+        dtype=settings.dtype,
+        max_model_len=settings.max_model_len,
+        max_num_seqs=settings.max_requests,
+        block_size=settings.block_size,
+        kv_cache_gib=settings.kv_cache_gib,
+        gpu_memory_share=settings.process_memory_share,
+        enforce_eager=runs_eagerly(settings, device),
+        threads=settings.threads,
+        draft_tokens=settings.draft_tokens,
+        limit_reuse=settings.limit_reuse,
+        kv_blocks=settings.kv_blocks,
+        kv_events=kv_events,
+        passes=passes_on(device, settings),
+    )

@@ -1,0 +1,278 @@
+"""transformers' engine: exact, reuses finished windows, and one bad request harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import torch
+
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.slab import Slab
+from auricle.errors import (
+    AuricleError,
+    BadRequest,
+    Overloaded,
+    ProcessFailed,
+    WindowsMissing,
+    WorkerUnavailable,
+)
+from auricle.pd_worker.transformers.engine import TransformersEngine
+from auricle.pd_worker.transformers.options import TransformersOptions
+from models.training.reference import Reference
+from tests import recordings
+from tests.engines import MODEL, Bench, Windows, landing_slab, with_recordings
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+WAIT_SECONDS = 120.0
+OPTIONS = TransformersOptions(
+    dtype="float32", device="cpu", threads=1, max_model_len=1024, slots=2, max_waiting=16
+)
+Filled = tuple[Checkpoint, Slab, Windows]
+
+
+@pytest.fixture(scope="module")
+def filled() -> Filled:
+    checkpoint = open_checkpoint(MODEL)
+    slab = landing_slab(checkpoint, "device")
+    return checkpoint, slab, with_recordings(checkpoint, slab)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bench(filled: Filled) -> AsyncIterator[Bench[TransformersEngine]]:
+    checkpoint, slab, windows = filled
+    engine = await asyncio.to_thread(TransformersEngine, checkpoint, OPTIONS, slab)
+    yield Bench(engine, PromptFormat(checkpoint), dict(windows))
+    await engine.close()
+
+
+class Gate:
+    """Holds passes of a decoder until it is opened."""
+
+    def __init__(self, bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self._open = threading.Event(), threading.Event()
+        decoder = bench.engine._passes._decoder
+        step: Callable[..., torch.Tensor] = decoder.step
+
+        def held(*arguments: Any) -> torch.Tensor:
+            self.reached.set()
+            assert self._open.wait(WAIT_SECONDS)
+            return step(*arguments)
+
+        monkeypatch.setattr(decoder, "step", held)
+
+    async def entered(self) -> None:
+        """Wait until a pass is held."""
+        assert await asyncio.to_thread(self.reached.wait, WAIT_SECONDS)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.mark.parametrize("name", recordings.NAMES)
+async def test_tokens_equal_decoding_all_at_once(
+    bench: Bench[TransformersEngine], name: str
+) -> None:
+    torch.set_num_threads(1)
+    samples = to_float(to_int16(recordings.samples(name)))
+    expected = Reference(MODEL).tokens(samples, context="peter hat", max_tokens=200)
+    decoded = await bench.decode(name, context="peter hat", max_tokens=201)
+    assert decoded.tokens[:-1] == expected
+    assert decoded.tokens[-1] in bench.prompt.stop_tokens
+    assert decoded.finish == "stop"
+    assert decoded.steps == len(decoded.tokens)
+    at = decoded.timings
+    assert at.queued <= at.scheduled <= at.first_token <= at.last_token
+
+
+async def test_finished_windows_are_computed_once(bench: Bench[TransformersEngine]) -> None:
+    windows = bench.windows["market"]
+    first = await bench.decode("market", reusable_windows=len(windows) - 1)
+    again = await bench.decode("market", reusable_windows=0)
+    assert first.cached_tokens == 0
+    assert again.cached_tokens == len(bench.prompt.head("")) + sum(w.length for w in windows[:-1])
+    assert again.tokens == first.tokens
+    assert (await bench.decode("market")).cached_tokens == 0  # a final left nothing
+
+
+async def test_what_is_kept_is_the_tenants_own(bench: Bench[TransformersEngine]) -> None:
+    await bench.decode("market", reusable_windows=2)
+    other = await bench.decode("market", reusable_windows=2, tenant="other")
+    assert other.cached_tokens == 0
+
+
+async def test_segments_beyond_the_cache_are_computed_again_and_right(
+    bench: Bench[TransformersEngine],
+) -> None:
+    names = ("market", "kitchen", "evening")
+    before = {n: (await bench.decode(n, reusable_windows=1)).tokens for n in names}
+    after = {n: await bench.decode(n, reusable_windows=1) for n in names}
+    assert {n: d.tokens for n, d in after.items()} == before
+    assert bench.engine.state.kv_usage == 0.0
+
+
+async def test_without_a_limit_all_windows_are_kept(filled: Filled) -> None:
+    checkpoint, slab, windows = filled
+    options = TransformersOptions("float32", "cpu", 1, 1024, 2, 16, limit_reuse=False)
+    engine = await asyncio.to_thread(TransformersEngine, checkpoint, options, slab)
+    bench = Bench(engine, PromptFormat(checkpoint), windows)
+    await bench.decode("market", reusable_windows=None)
+    again = await bench.decode("market", reusable_windows=None)
+    assert again.prompt_tokens - again.cached_tokens == len(bench.prompt.tail(None))
+    await engine.close()
+
+
+async def test_a_limit_and_a_forced_prefix_are_kept(bench: Bench[TransformersEngine]) -> None:
+    plain = await bench.decode("hello")
+    short = await bench.decode("hello", max_tokens=2)
+    assert (short.tokens, short.finish) == (plain.tokens[:2], "length")
+    rest = await bench.decode("hello", prefix=plain.tokens[:2])
+    assert rest.tokens == plain.tokens[2:]
+
+
+async def test_log_probabilities_are_those_of_the_tokens(bench: Bench[TransformersEngine]) -> None:
+    plain, scored = await bench.decode("hello"), await bench.decode("hello", logprobs=True)
+    assert scored.tokens == plain.tokens
+    assert plain.logprobs == ()
+    assert len(scored.logprobs) == len(scored.tokens)
+    assert all(-7.0 < one <= 0.0 for one in scored.logprobs)
+
+
+async def test_a_slot_that_holds_something_else_fails_that_request_only(
+    bench: Bench[TransformersEngine], filled: Filled
+) -> None:
+    _, slab, windows = filled
+    spoilt = windows["market"][1]
+    before = slab.header(spoilt.slot).copy()
+    expected = (await bench.decode("kitchen")).tokens
+    slab.invalidate(spoilt.slot)
+    try:
+        with pytest.raises(WindowsMissing) as missing:
+            await bench.decode("market")
+        assert missing.value.keys == (spoilt.key,)
+        assert (await bench.decode("kitchen")).tokens == expected
+    finally:
+        slab.header(spoilt.slot)[:] = before
+    await bench.decode("market")
+
+
+async def test_a_request_that_is_cancelled_ends_between_two_steps(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = (await bench.decode("hello")).tokens
+    gate = Gate(bench, monkeypatch)
+    running = asyncio.create_task(bench.decode("market"))
+    await gate.entered()
+    waiting = asyncio.create_task(bench.decode("kitchen"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])  # at once: nobody has begun it
+    running.cancel()
+    await asyncio.sleep(0)
+    assert not running.done()  # a pass may still read its slots
+    gate.open()
+    await asyncio.wait([running])
+    assert running.cancelled() and waiting.cancelled()
+    assert (await bench.decode("hello")).tokens == expected
+
+
+async def test_who_is_waited_for_most_runs_next(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(bench, monkeypatch)
+    running = asyncio.create_task(bench.decode("hello"))
+    await gate.entered()
+    ended: list[int] = []
+
+    async def decode(priority: int) -> None:
+        await bench.decode("hello", priority=priority, max_tokens=1)
+        ended.append(priority)
+
+    tasks = [asyncio.create_task(decode(priority)) for priority in (2, 2, 1, 0)]
+    await asyncio.sleep(0)
+    gate.open()
+    await asyncio.gather(running, *tasks)
+    assert ended == [0, 1, 2, 2]
+
+
+async def test_more_requests_than_may_wait_are_refused(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(bench, monkeypatch)
+    tasks = [asyncio.create_task(bench.decode("hello", max_tokens=1)) for _ in range(16)]
+    await gate.entered()
+    with pytest.raises(Overloaded, match="16 requests wait for the engine"):
+        await bench.decode("hello")
+    gate.open()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_prompt_that_leaves_no_room_for_output_is_refused(
+    bench: Bench[TransformersEngine],
+) -> None:
+    with pytest.raises(BadRequest, match="no room for output in max_model_len 1024"):
+        await bench.decode("market", prefix=[bench.prompt.head("")[0]] * 1024)
+
+
+async def test_a_draft_is_refused_as_it_was_not_declared(bench: Bench[TransformersEngine]) -> None:
+    assert not bench.engine.capabilities.drafts
+    with pytest.raises(ValueError, match="declares no drafts"):
+        await bench.decode("hello", draft=(1, 2))
+
+
+@pytest.mark.parametrize("fault", ["raises", "is not finite"])
+async def test_a_pass_that_fails_is_of_one_request(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    expected = (await bench.decode("market", reusable_windows=2)).tokens
+    decoder = bench.engine._passes._decoder
+
+    def failing(*_: object) -> torch.Tensor:
+        if fault == "raises":
+            raise RuntimeError("what a library says")
+        return torch.full((8,), float("nan"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decoder, "step", failing)
+        with pytest.raises(AuricleError, match=r"failed|not finite") as failed:
+            await bench.decode("market", reusable_windows=2)
+        assert "library" not in str(failed.value)
+    again = await bench.decode("market", reusable_windows=2)
+    assert again.tokens == expected
+    assert again.cached_tokens == 0  # what the failed pass left is not trusted
+
+
+async def test_it_answers_while_it_works_and_not_once_it_has_ended(
+    bench: Bench[TransformersEngine],
+) -> None:
+    working = asyncio.create_task(bench.decode("market"))
+    await bench.engine.answers()
+    await bench.engine.check_health()
+    await working
+    assert not bench.engine.dead.is_set()
+    await bench.engine.close()
+    with pytest.raises(WorkerUnavailable):
+        await bench.decode("hello")
+    assert bench.engine.dead.is_set()
+    with pytest.raises(ProcessFailed, match="has ended"):
+        await bench.engine.answers()
+    with pytest.raises(ProcessFailed, match="has ended"):
+        await bench.engine.check_health()
+
+
+async def test_what_runs_when_it_is_closed_is_told(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(bench, monkeypatch)
+    running = asyncio.create_task(bench.decode("market"))
+    await gate.entered()
+    bench.engine._jobs.close()
+    gate.open()
+    with pytest.raises(WorkerUnavailable):
+        await running
