@@ -12,7 +12,11 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
+<<<<<<< HEAD
 .PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo lock clean
+=======
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock clean
+>>>>>>> w-trainer
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -118,6 +122,18 @@ train-demo: setup-dev
 evaluate-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
 	$(BIN)/python -m models.training.evaluate --model models/demo --write
+
+# At most 30 minutes of two cores, as the recogniser's encoder is where it begins; resumes from
+# build/aligner. The corpus is the recogniser's.
+train-aligner: setup-dev
+	$(BIN)/python -m models.training.corpus build/demo-corpus
+	$(BIN)/python -m models.training.align.train --work build/aligner
+	$(BIN)/python -m models.training.align.export --work build/aligner --output models/demo-aligner
+	$(BIN)/python -m models.training.align.evaluate --model models/demo-aligner --write
+
+evaluate-aligner: setup-dev
+	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
+	$(BIN)/python -m models.training.align.evaluate --model models/demo-aligner --write
 
 # Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. What PyPI's build
 # needs beside itself is as in the GPU lock. Versions stay as they are where the inputs allow it.

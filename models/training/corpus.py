@@ -13,17 +13,23 @@ import argparse
 import json
 import random
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+<<<<<<< HEAD
 from auricle.audio.decode import resample
 from auricle.audio.pcm import to_float, to_int16
 from models.training.espeak import Espeak
+=======
+from models.training.espeak import Espeak, Speech
+>>>>>>> w-trainer
 from models.training.sentences import SentenceMaker
+from models.training.spans import Span
 from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
 
 SAMPLE_RATE = 16_000
@@ -34,22 +40,27 @@ TRAINING_SENTENCES = 24_000
 
 @dataclass(frozen=True)
 class Sentence:
-    """One spoken sentence: where its samples lie, its words, when each word ends (s)."""
+    """One spoken sentence: where its samples lie, its words, when each word ends (s).
+
+    `word_ends` and `spans` are those of `espeak.Speech`.
+    """
 
     start: int
     length: int
     voice: str
     words: tuple[str, ...]
     word_ends: tuple[float, ...]
+    spans: tuple[Span, ...]
 
 
 class Corpus:
-    """Memory-mapped sentences of one set, grouped by speaker."""
+    """Sentences of one set, grouped by speaker; memory-mapped, or read at once (`loaded`)."""
 
-    def __init__(self, directory: Path, name: str) -> None:
-        self._samples = np.memmap(directory / f"{name}.pcm", np.int16, "r")
+    def __init__(self, directory: Path, name: str, *, loaded: bool = False) -> None:
+        path = directory / f"{name}.pcm"
+        self._samples = np.fromfile(path, np.int16) if loaded else np.memmap(path, np.int16, "r")
         rows = json.loads((directory / f"{name}.json").read_text())
-        self.sentences = [Sentence(s, n, v, tuple(t.split()), tuple(e)) for s, n, v, t, e in rows]
+        self.sentences = [_sentence(row) for row in rows]
         self.speakers: list[list[Sentence]] = []
         for at in range(0, len(self.sentences), _SENTENCES_PER_VOICE):
             self.speakers.append(self.sentences[at : at + _SENTENCES_PER_VOICE])
@@ -60,13 +71,22 @@ class Corpus:
         return block.astype(np.float32) / 32768.0
 
 
+def _sentence(row: list[Any]) -> Sentence:
+    """Raises ValueError for an index that an earlier version wrote, without spans."""
+    if len(row) != 6:
+        raise ValueError("this corpus has no word spans: remove its folder, then make it anew")
+    start, length, voice, text, ends, spoken = row
+    spans = tuple(Span(*span) for span in spoken)
+    return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans)
+
+
 @lru_cache(maxsize=1)
 def _engine() -> Espeak:
     """One per process: espeak-ng cannot be initialised twice."""
     return Espeak()
 
 
-def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str, list[float]]]:
+def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str, Speech]]:
     """One speaker (voice, speed, pitch) says some sentences."""
     voice, seed, texts = job
     dice = random.Random(seed)
@@ -75,9 +95,14 @@ def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str,
     spoken = []
     for text in texts:
         speech = engine.speak(text, voice, speed, pitch, spread)
+<<<<<<< HEAD
         # Of int16 soxr would make other samples each time, by dither.
         audio = to_int16(resample(to_float(speech.samples), speech.rate))
         spoken.append((audio.tobytes(), voice, text, speech.word_ends_seconds))
+=======
+        audio = soxr.resample(speech.samples, speech.rate, SAMPLE_RATE)
+        spoken.append((audio.tobytes(), voice, text, replace(speech, samples=audio[:0])))
+>>>>>>> w-trainer
     return spoken
 
 
@@ -95,9 +120,11 @@ def synthesise(
     rows, start = [], 0
     with ProcessPoolExecutor(2) as pool, (directory / f"{name}.pcm").open("wb") as out:
         for spoken in pool.map(_speak_group, jobs, chunksize=8):
-            for audio, voice, text, ends in spoken:
+            for audio, voice, text, speech in spoken:
                 out.write(audio)
-                rows.append((start, len(audio) // 2, voice, text, [round(e, 3) for e in ends]))
+                ends = [round(end, 3) for end in speech.word_ends_seconds]
+                spans = [(span.start, span.end) for span in speech.spans]
+                rows.append((start, len(audio) // 2, voice, text, ends, spans))
                 start += len(audio) // 2
     (directory / f"{name}.json").write_text(json.dumps(rows))
     print(f"{name}: {len(rows)} sentences, {start / SAMPLE_RATE / 3600:.2f} hours")

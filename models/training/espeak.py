@@ -13,11 +13,14 @@ import espeakng_loader
 import numpy as np
 import numpy.typing as npt
 
+from models.training.spans import Phoneme, Span, spans
+
 _AUDIO_SYNCHRONOUS = 2
 _CHARS_UTF8 = 1
 _POS_CHARACTER = 1
+_PHONEME_EVENTS = 1
 _RATE, _PITCH, _RANGE = 1, 3, 4
-_EVENT_END, _EVENT_WORD = 0, 1
+_EVENT_END, _EVENT_WORD, _EVENT_PHONEME = 0, 1, 7
 
 
 class _Event(ctypes.Structure):
@@ -42,11 +45,16 @@ _Callback = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True)
 class Speech:
-    """Samples (int16, mono) at `rate` Hz; `word_ends_seconds` has one entry a word."""
+    """Samples (int16, mono) at `rate` Hz; the lists have one entry a word.
+
+    `word_ends_seconds` says by when a word has been said: where the next begins. `spans`
+    says what a listener would mark, so a pause between two words is in neither.
+    """
 
     samples: npt.NDArray[np.int16]
     rate: int
     word_ends_seconds: list[float]
+    spans: list[Span]
 
 
 class Espeak:
@@ -55,12 +63,13 @@ class Espeak:
     def __init__(self) -> None:
         self._lib = ctypes.CDLL(espeakng_loader.get_library_path())
         self._rate = self._lib.espeak_Initialize(
-            _AUDIO_SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), 0
+            _AUDIO_SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), _PHONEME_EVENTS
         )
         if self._rate <= 0:
             raise RuntimeError("espeak-ng could not be initialised")
         self._blocks: list[npt.NDArray[np.int16]] = []
         self._words: list[tuple[int, float]] = []
+        self._phonemes: list[Phoneme] = []
         self._callback = _Callback(self._collect)  # kept alive for the C side
         self._lib.espeak_SetSynthCallback(self._callback)
 
@@ -72,6 +81,9 @@ class Espeak:
             event = events[index]  # type: ignore[index]
             if event.type == _EVENT_WORD:
                 self._words.append((event.text_position - 1, event.audio_position / 1000))
+            elif event.type == _EVENT_PHONEME:
+                name = event.id.decode(errors="replace")
+                self._phonemes.append(Phoneme(event.audio_position / 1000, name))
             index += 1
         return 0
 
@@ -85,11 +97,14 @@ class Espeak:
             self._lib.espeak_SetParameter(parameter, value, 0)
         self._blocks.clear()
         self._words.clear()
+        self._phonemes.clear()
         data = text.encode()
         self._lib.espeak_Synth(data, len(data) + 1, 0, _POS_CHARACTER, 0, _CHARS_UTF8, None, None)
         self._lib.espeak_Synchronize()
         samples = np.concatenate(self._blocks) if self._blocks else np.zeros(0, np.int16)
-        return Speech(samples, self._rate, self._word_ends(text, len(samples) / self._rate))
+        duration = len(samples) / self._rate
+        heard = spans(text, dict(self._words), self._phonemes, duration)
+        return Speech(samples, self._rate, self._word_ends(text, duration), heard)
 
     def _word_ends(self, text: str, duration: float) -> list[float]:
         """A word ends where the next one with a known start begins."""

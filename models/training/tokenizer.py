@@ -23,7 +23,7 @@ SPECIAL_TOKENS = (
     "<|audio_pad|>",
     "<asr_text>",
 )
-_SPECIAL_IN_TEXT = frozenset(SPECIAL_TOKENS) - {"<asr_text>"}
+_NOT_SPECIAL_IN_TEXT = frozenset({"<asr_text>"})
 # The pre-tokenisation pattern of the Qwen2 tokenizer.
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -31,7 +31,11 @@ _SPLIT = (
 )
 
 
-def write_tokenizer(directory: Path, known: Sequence[str] | None = None) -> None:
+def write_tokenizer(
+    directory: Path,
+    known: Sequence[str] | None = None,
+    special: Sequence[str] = SPECIAL_TOKENS,
+) -> None:
     """Train on `known` words (the demo's, if None) and write the tokenizer's files."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -50,7 +54,7 @@ def write_tokenizer(directory: Path, known: Sequence[str] | None = None) -> None
     bpe.train_from_iterator([form for word in words for form in (word, f" {word}")], trainer)
     model = json.loads(bpe.to_str())["model"]
     vocab: dict[str, int] = model["vocab"]
-    added = {str(len(vocab) + at): _added(token) for at, token in enumerate(SPECIAL_TOKENS)}
+    added = {str(len(vocab) + at): _added(token) for at, token in enumerate(special)}
     (directory / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False))
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
     (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n")
@@ -58,7 +62,7 @@ def write_tokenizer(directory: Path, known: Sequence[str] | None = None) -> None
         "tokenizer_class": "Qwen2Tokenizer",
         "add_prefix_space": False,
         "added_tokens_decoder": added,
-        "additional_special_tokens": [t for t in SPECIAL_TOKENS if t in _SPECIAL_IN_TEXT],
+        "additional_special_tokens": [t for t in special if t not in _NOT_SPECIAL_IN_TEXT],
         "extra_special_tokens": {
             "audio_token": "<|audio_pad|>",
             "audio_bos_token": "<|audio_start|>",
@@ -89,5 +93,5 @@ def _added(token: str) -> dict[str, object]:
         "normalized": False,
         "rstrip": False,
         "single_word": False,
-        "special": token in _SPECIAL_IN_TEXT,
+        "special": token not in _NOT_SPECIAL_IN_TEXT,
     }

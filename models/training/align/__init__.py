@@ -1,0 +1,1 @@
+"""The small aligner `models/demo-aligner`: its corpus, training, export and evaluation."""
