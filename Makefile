@@ -12,11 +12,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-<<<<<<< HEAD
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo lock clean
-=======
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo serve test test-again test-unit lint audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock clean
->>>>>>> w-trainer
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed

@@ -21,13 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-<<<<<<< HEAD
 from auricle.audio.decode import resample
 from auricle.audio.pcm import to_float, to_int16
-from models.training.espeak import Espeak
-=======
 from models.training.espeak import Espeak, Speech
->>>>>>> w-trainer
 from models.training.sentences import SentenceMaker
 from models.training.spans import Span
 from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
@@ -95,14 +91,9 @@ def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str,
     spoken = []
     for text in texts:
         speech = engine.speak(text, voice, speed, pitch, spread)
-<<<<<<< HEAD
         # Of int16 soxr would make other samples each time, by dither.
         audio = to_int16(resample(to_float(speech.samples), speech.rate))
-        spoken.append((audio.tobytes(), voice, text, speech.word_ends_seconds))
-=======
-        audio = soxr.resample(speech.samples, speech.rate, SAMPLE_RATE)
         spoken.append((audio.tobytes(), voice, text, replace(speech, samples=audio[:0])))
->>>>>>> w-trainer
     return spoken
 
 

@@ -84,7 +84,7 @@ def modules_of(needs: Any) -> tuple[str, ...]:
 def test_what_a_component_imports_late_is_looked_at(name: str) -> None:
     """What is missing would else be found by a session, or by a deployment that uses it."""
     main = f"{component._PACKAGES[name]}.main"
-    looked_at = modules_of(needs_of(name, SECTIONS[name]()))
+    looked_at = modules_of(needs_of(name, SECTIONS[name](align_model=ROOT / "models/demo")))
     assert looked_at[0] == main
     covered = {".".join(m.split(".")[: n + 1]) for m in looked_at for n in range(m.count(".") + 1)}
     ours = [m for m in looked_at if m.startswith("auricle")]

@@ -142,7 +142,7 @@ def test_types_say_what_may_be_left_out_and_what_a_field_may_be() -> None:
     assert declarations({"Thing": schema}, {"Any": ["Thing", "Other"]}) == (
         "/**\n * Two lines\n *\n * of text.\n */\nexport interface Thing {\n"
         '  kind: "a";\n  size?: number | null;\n  other?: Other;\n  law?: "u" | "a";\n'
-        "  some?: Other[];\n}\n"
+        "  some?: readonly Other[];\n}\n"
         "\nexport type Any = Thing | Other;\n"
     )
 

@@ -255,13 +255,13 @@ class SessionDriver:
                 # It waits for its turn, as each decode makes the batches that live sessions share
                 # longer; its waiting says nothing about load.
                 async with self._ahead_turns:
-                    reply = await self._answered(decode)
+                    reply = await self._answers.of(decode, scored=self._scores is not None)
             elif final:
-                reply = await self._answered(decode)
+                reply = await self._answers.of(decode, scored=self._scores is not None)
             else:
                 failures = self.recognizer.failures
                 with self._load.chunk(decode.arrived, decode.due) as chunk:
-                    reply = await self._answered(decode)
+                    reply = await self._answers.of(decode, scored=self._scores is not None)
                     # The time of a decode repeated after a worker failed does not measure load.
                     chunk.counts = self.recognizer.failures == failures
         except Overloaded:
@@ -284,9 +284,6 @@ class SessionDriver:
                 self._on_segment(segment, decode.samples)
             self.recognizer.start_segment()
             self._answers.start_segment()
-
-    async def _answered(self, decode: Decode) -> DecodeReply:
-        return await self._answers.of(decode, scored=self._scores is not None)
 
     async def _traced(self, decode: Decode, scored: bool) -> DecodeReply:
         audio = self.session.segment.audio
