@@ -245,11 +245,14 @@ def soak(suite: Suite) -> None:
         load = Load(sessions, suite.scale.soak_seconds, slo=suite.scale.live.slo)
         trial = _trial(server, load, suite.scale.live, seed=7)
     after = suite.scale.soak_warm_up_seconds
-    found = drift(usage.memory, trial.records, after)
-    names = usage.samples[-1][1]
+    found = drift(usage.own_memory, trial.records, after)
+    names = usage.own[-1][1]
     suite.details["soak"] = trial.figures() | {
         "sessions_offered": sessions,
-        **{f"slope_{n}": drift(usage.memory_of(n), trial.records, after).mb_per_min for n in names},
+        **{
+            f"slope_{n}": drift(usage.own_memory_of(n), trial.records, after).mb_per_min
+            for n in names
+        },
     }
     suite.publish(
         trial.invalid,

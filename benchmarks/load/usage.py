@@ -8,16 +8,22 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
 
 @dataclass
 class Usage:
-    """CPU seconds by process name; memory (PSS, MiB) by process name, over time."""
+    """CPU seconds by process name; memory (PSS, MiB) by process name, over time.
+
+    `own` is what of it is no file's: other servers on the machine that have the same libraries
+    open, and a kernel that needs room, change the share of files in memory.
+    """
 
     cpu_seconds: Counter[str] = field(default_factory=Counter)
     samples: list[tuple[float, Counter[str]]] = field(default_factory=list)  # (seconds, MiB)
+    own: list[tuple[float, Counter[str]]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -25,9 +31,14 @@ class Usage:
         """Return (seconds, MiB) of all processes together."""
         return [(seconds, float(sum(mib.values()))) for seconds, mib in self.samples]
 
-    def memory_of(self, name: str) -> list[tuple[float, float]]:
-        """Return (seconds, MiB) of the processes of one name."""
-        return [(seconds, float(mib[name])) for seconds, mib in self.samples]
+    @property
+    def own_memory(self) -> list[tuple[float, float]]:
+        """Return (seconds, MiB) of all processes together, without files."""
+        return [(seconds, float(sum(mib.values()))) for seconds, mib in self.own]
+
+    def own_memory_of(self, name: str) -> list[tuple[float, float]]:
+        """Return (seconds, MiB) of the processes of one name, without files."""
+        return [(seconds, float(mib[name])) for seconds, mib in self.own]
 
     @property
     def total_cpu_seconds(self) -> float:
@@ -76,11 +87,26 @@ def _cpu(root: psutil.Process) -> Counter[str]:
 
 def memory_mib(root: psutil.Process) -> Counter[str]:
     """Return the proportional set size by process name, which counts shared memory once."""
-    found: Counter[str] = Counter()
+    return _memory(root)[0]
+
+
+def _memory(root: psutil.Process) -> tuple[Counter[str], Counter[str]]:
+    """Return the proportional set size by process name, and what of it is no file's."""
+    whole: Counter[str] = Counter()
+    own: Counter[str] = Counter()
     for process in _family(root):
-        with contextlib.suppress(psutil.Error):
-            found[process_name(process)] += process.memory_full_info().pss / 2**20  # type: ignore[assignment]
-    return found
+        with contextlib.suppress(psutil.Error, OSError):
+            name, mib = process_name(process), _proportional(process.pid)
+            whole[name] += mib["Pss"]  # type: ignore[assignment]
+            own[name] += mib["Pss_Anon"] + mib["Pss_Shmem"]  # type: ignore[assignment]
+    return whole, own
+
+
+def _proportional(pid: int) -> dict[str, float]:
+    """Return the proportional set sizes of a process in MiB, by kind."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    fields = (line.split() for line in lines)
+    return {name.rstrip(":"): int(kib) / 1024 for name, kib, *_ in fields}
 
 
 @contextlib.contextmanager
@@ -91,7 +117,9 @@ def measured(root: psutil.Process, memory_every: float = 5.0) -> Iterator[Usage]
 
     def sample() -> None:
         while True:
-            usage.samples.append((time.monotonic() - began, memory_mib(root)))
+            now, (whole, own) = time.monotonic() - began, _memory(root)
+            usage.samples.append((now, whole))
+            usage.own.append((now, own))
             if ended.wait(memory_every):
                 return
 

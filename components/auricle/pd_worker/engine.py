@@ -157,6 +157,17 @@ class EngineKind(Protocol):
         """Return what an engine with these settings will declare."""
         ...
 
+    def libraries(self) -> Sequence[str]:
+        """Return the modules that it imports late. Sets variables that they read."""
+        ...
+
+    def built_for(self, settings: PdWorkerSettings) -> str:
+        """Return in words what it is built for. Whether there is a device is not asked.
+
+        Raises SettingsError if it would not run so.
+        """
+        ...
+
     def check_device(self, settings: PdWorkerSettings) -> None:
         """Raise SettingsError if there is no device, or the engine would not run on it so."""
         ...

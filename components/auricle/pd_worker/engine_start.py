@@ -13,7 +13,7 @@ def checked_kind(settings: PdWorkerSettings) -> EngineKind:
 
     Raises SettingsError if the settings ask for what it does not have, or it has no device.
     """
-    kind = _named(settings.engine)
+    kind = engine_kind(settings.engine)
     if settings.placement == "kv" and not kind.capabilities(settings).kv_events:
         raise SettingsError(
             f"Common.placement is kv, which needs KV events, but {kind.name} publishes none: set "
@@ -23,7 +23,8 @@ def checked_kind(settings: PdWorkerSettings) -> EngineKind:
     return kind
 
 
-def _named(engine: EngineName) -> EngineKind:
+def engine_kind(engine: EngineName) -> EngineKind:
+    """Return the kind of that name. Neither starts it nor imports its libraries."""
     # Each is imported when it is wanted: the other's libraries need not be installed.
     if engine == "transformers":
         from auricle.pd_worker.transformers.start import TransformersKind

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auricle.checkpoint.files import Checkpoint
@@ -28,6 +31,19 @@ class TransformersKind:
     def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
         """Return them without loading the engine's libraries."""
         return capabilities(settings.limit_reuse)
+
+    def libraries(self) -> Sequence[str]:
+        """Return our modules, which import theirs at once."""
+        home = __name__.rpartition(".")[0]
+        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+        return [f"{home}.{module.name}" for module in modules]
+
+    def built_for(self, settings: PdWorkerSettings) -> str:
+        """Return what PyTorch is built for."""
+        import torch  # takes seconds
+
+        device = "a GPU" if torch.version.cuda else "a CPU"
+        return f"PyTorch is built for {device}, which was not looked for"
 
     def check_device(self, settings: PdWorkerSettings) -> None:
         """Do nothing: it runs on a GPU if PyTorch finds one, and else on the CPU."""

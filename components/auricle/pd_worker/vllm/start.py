@@ -6,6 +6,9 @@ vLLM itself is imported when an engine starts.
 from __future__ import annotations
 
 import os
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.survey import read_parts
@@ -21,6 +24,7 @@ from auricle.pd_worker.vllm.device_passes import (
     runs_eagerly,
 )
 from auricle.pd_worker.vllm.engine import VllmEngine, capabilities
+from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.process.device_faults import check_driver
 from auricle.process.gpus import visible_gpus
@@ -35,6 +39,21 @@ class VllmKind:
     def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
         """Return all; drafts and limited reuse can be turned off."""
         return capabilities(settings.draft_tokens, settings.limit_reuse)
+
+    def libraries(self) -> Sequence[str]:
+        """Return vLLM, and the modules of our plug-in, which vLLM's own processes import."""
+        set_defaults()
+        home = __name__.rpartition(".")[0]
+        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+        late = ["vllm", *(f"{home}.{module.name}" for module in modules)]
+        return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
+
+    def built_for(self, settings: PdWorkerSettings) -> str:
+        """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
+        device = device_of_vllm()
+        check_runner(settings, os.environ)
+        passes_on(device, settings)
+        return f"vLLM is built for a {device.upper()}, which was not looked for"
 
     def check_device(self, settings: PdWorkerSettings) -> None:
         """See `check_device` below."""
