@@ -71,7 +71,10 @@ def component(name: str, config: Path | None, only_check: bool, overrides: tuple
     --check prints a line for each thing that was checked.
     """
     from auricle.launcher.component_check import check_component
+    from auricle.settings import SECTIONS
 
+    if name not in SECTIONS:
+        raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
     with ending():
         if only_check:
             sys.exit(0 if check_component(name, config, overrides) else FAILED)
