@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.keys import ApiKey, KeyRing
+from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.app import create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
@@ -95,7 +96,8 @@ class Front:
             cast(Any, self.diagnostician),
             self.tokens,
         )
-        app = create_app(services, self.frontend.settings.cors_origins)
+        settings = self.frontend.settings
+        app = logged(create_app(services, settings.cors_origins), wanted=settings.access_log)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -18,6 +18,7 @@ from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys_file import KeysFile
+from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
@@ -102,7 +103,7 @@ async def run(settings: FrontendSettings) -> None:
     )
     rates = Rates(settings.max_handshakes_per_address, "requests")
     routes = with_page(create_app(services, settings.cors_origins), wanted=settings.page)
-    app = HandshakeLimit(routes, rates, frontend.refusals)
+    app = logged(HandshakeLimit(routes, rates, frontend.refusals), wanted=settings.access_log)
     connections = _connections(settings, frontend)
     metrics.connections.set_function(lambda: len(connections))
     server = DoorServer(_server_config(settings, app, connections))
@@ -288,8 +289,7 @@ def _dynamo_model(frontend: Frontend) -> RealtimeModel | None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """Bind the port first, so that a taken port is reported before anything else starts."""
-    # If the protocol is named, asyncio disables Nagle's algorithm for each connection.
-    # Otherwise answers are delayed by 40 ms.
+    # Of a named protocol asyncio disables Nagle's algorithm, which delays answers by 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
