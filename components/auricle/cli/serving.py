@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from auricle.cli.common import OVERRIDABLE, Command, config_file, ending, run
+from auricle.cli.common import INTERRUPTED, OVERRIDABLE, Command, config_file, ending, run
 from auricle.cli.completing import complete_component, complete_graph
 
 _overrides = click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
@@ -24,7 +24,10 @@ _graph = click.argument("graph", shell_complete=complete_graph)
         "auricle serve graphs.e_pd:Frontend -f configs/h100-0.6b.yaml "
         "--Common.model=/models/Qwen3-ASR-0.6B",
     ),
-    exits={0: "stopped by SIGTERM or Ctrl-C, after the processes ended"},
+    exits={
+        0: "stopped: by SIGTERM after draining, by Ctrl-C without",
+        INTERRUPTED: "ended by Ctrl-C before the processes started",
+    },
 )
 @_graph
 @config_file
@@ -49,7 +52,10 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
         "auricle component EncodeWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
         "auricle component PdWorker -f configs/demo.yaml --Common.discovery_path=/run/auricle",
     ),
-    exits={0: "stopped by SIGTERM, after draining"},
+    exits={
+        0: "stopped: by SIGTERM after draining, by Ctrl-C without",
+        INTERRUPTED: "ended by Ctrl-C before it served",
+    },
 )
 @click.argument("name", shell_complete=complete_component)
 @config_file
