@@ -81,6 +81,9 @@ class LiveSettings(BaseModel):
     api_keys_file: Path | None = Field(
         None, description="YAML file (see `auricle key`); without it no authentication"
     )
+    access_log: bool = Field(
+        False, description="log a line for each request: method, path, status, time, tenant, id"
+    )
     metrics_need_key: bool = Field(
         False, description="serve /metrics only to a key with the scope operations"
     )

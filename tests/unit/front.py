@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.keys import ApiKey, KeyRing
+from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.app import create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
@@ -97,7 +98,9 @@ class Front:
             cast(Any, self.diagnostician),
             self.tokens,
         )
-        app = self.extend(create_app(services, self.frontend.settings.cors_origins))
+        settings = self.frontend.settings
+        app = self.extend(create_app(services, settings.cors_origins))
+        app = logged(app, wanted=settings.access_log)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 import pytest
+from rich.console import Console
 
-from auricle.profiling.progress import Progress, without_request_lines
+from auricle.profiling.progress import Progress, bar, without_request_lines
 
 pytestmark = pytest.mark.unit
 
@@ -23,6 +25,31 @@ def test_what_is_left_shrinks_with_every_step_and_ends_at_nothing() -> None:
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0.0
     assert left[6] == 50.0  # the second ramp is expected to be as long as the first
+
+
+def test_the_share_that_is_done_ends_at_all_of_it() -> None:
+    progress = Progress(2, level_seconds=10.0)
+    assert progress.share == 0.0
+    for _ in range(2):
+        for _ in range(3):
+            progress.level_done()
+            assert 0.0 < progress.share < 1.0
+        progress.ramp_done()
+    assert progress.share == 1.0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_for_terminals_and_lines_are_for_both(terminal: bool) -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=terminal, width=100)
+    progress = Progress(1, level_seconds=10.0)
+    with bar(console) as moved:
+        progress.level_done()
+        moved(progress)
+        console.print("a line", highlight=False)
+    assert "a line" in written.getvalue()
+    assert (str(progress) in written.getvalue()) is terminal
+    assert ("\x1b" in written.getvalue()) is terminal
 
 
 def test_longer_than_expected_is_at_least_one_more_step() -> None:

@@ -37,7 +37,7 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     secret, entry = new_key("acme")
-    front = Front([entry] if known else [])
+    front = Front([entry] if known else [], access_log=True)
     front.processors.failure = lambda: RuntimeError("out of order")
     sent = f"openai-insecure-api-key.{secret}"
     async with asyncio.timeout(30), front.serving():

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.survey import Part, Room, Survey, room, survey
@@ -18,7 +19,9 @@ _DEFAULT_GIB = (24.0, 80.0)
 
 def check_model(path: Path, gpu_gib: tuple[float, ...], *, as_json: bool) -> None:
     """Print what the checkpoint in `path` is. Raises CheckpointError if it cannot be served."""
-    found = survey(open_checkpoint(path))
+    said = Text(f"reading {path}")
+    with Console(stderr=True).status(said):  # all weights, for the fingerprint
+        found = survey(open_checkpoint(path))
     share = _default(PdWorkerSettings, "gpu_memory_share")
     seconds = _default(ProcessorSettings, "max_segment_seconds")
     rooms = [room(found, gib, share, seconds) for gib in gpu_gib or _DEFAULT_GIB]

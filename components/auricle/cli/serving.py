@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from auricle.cli.common import FAILED, OVERRIDABLE, Command, config_file, ending, run
+from auricle.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    OVERRIDABLE,
+    Command,
+    config_file,
+    ending,
+    run,
+)
 from auricle.cli.completing import complete_component, complete_graph
 
 _overrides = click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
@@ -24,7 +32,10 @@ _graph = click.argument("graph", shell_complete=complete_graph)
         "auricle serve graphs.e_pd:Frontend -f configs/h100-0.6b.yaml "
         "--Common.model=/models/Qwen3-ASR-0.6B",
     ),
-    exits={0: "stopped by SIGTERM or Ctrl-C, after the processes ended"},
+    exits={
+        0: "stopped: by SIGTERM after draining, by Ctrl-C without",
+        INTERRUPTED: "ended by Ctrl-C before the processes started",
+    },
 )
 @_graph
 @config_file
@@ -51,8 +62,9 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
         "auricle component PdWorker -f configs/h100-0.6b.yaml --check",
     ),
     exits={
-        0: "stopped by SIGTERM, after draining; with --check: it could run",
+        0: "stopped: by SIGTERM after draining, by Ctrl-C without; with --check: it could run",
         1: "failed; one line on standard error says why; with --check: what a line says",
+        INTERRUPTED: "ended by Ctrl-C before it served",
     },
 )
 @click.argument("name", shell_complete=complete_component)

@@ -48,9 +48,10 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
     Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
     cannot be started, refuses or fails.
     """
-    source = await asyncio.to_thread(_source, wanted)
     # With JSON, standard output has only events; everything else goes to standard error.
     console = Console(stderr=wanted.as_json)
+    with console.status("reading the recording"):  # nothing without a terminal
+        source = await asyncio.to_thread(_source, wanted)
     finals: list[Final] = []
     async with _server(wanted.url, console, quiet=wanted.as_json) as server:
         client = Client(
@@ -64,7 +65,8 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
             console.print(text, style="bold", highlight=False)
     if wanted.report is not None:
         name = "microphone" if wanted.file is None else wanted.file.name
-        await asyncio.to_thread(write_report, wanted.report, name, _heard(source), finals)
+        with console.status("writing the report"):
+            await asyncio.to_thread(write_report, wanted.report, name, _heard(source), finals)
 
 
 async def _follow(

@@ -16,6 +16,7 @@ from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys_file import KeysFile
+from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import Connections
 from auricle.frontend.doors.front_door import FrontDoor
@@ -102,7 +103,8 @@ async def run(settings: FrontendSettings) -> None:
     rates = Rates(settings.max_handshakes_per_address, "requests")
     connections = connections_of(settings, frontend.refusals)
     operations = _operations(runtime, frontend, access, diagnostician, connections)
-    app = HandshakeLimit(_routes(services, operations, settings), rates, frontend.refusals)
+    routes = _routes(services, operations, settings)
+    app = logged(HandshakeLimit(routes, rates, frontend.refusals), wanted=settings.access_log)
     metrics.connections.set_function(lambda: len(connections))
     server = DoorServer(server_config(settings, app, connections))
     runtime.tasks.start(connections.run(), "connections")
@@ -270,8 +272,7 @@ def _dynamo_model(frontend: Frontend) -> RealtimeModel | None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """Bind the port first, so that a taken port is reported before anything else starts."""
-    # If the protocol is named, asyncio disables Nagle's algorithm for each connection.
-    # Otherwise answers are delayed by 40 ms.
+    # Of a named protocol asyncio disables Nagle's algorithm, which delays answers by 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

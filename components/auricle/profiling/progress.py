@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 
 from auricle.launcher.log_lines import is_of_one_request
 
@@ -22,10 +26,12 @@ class Progress:
         self._level_seconds = level_seconds
         self._longest = 0
         self._level = 0
+        self._done = 0
 
     def level_done(self) -> None:
         """One level was measured."""
         self._level += 1
+        self._done += 1
 
     def ramp_done(self) -> None:
         """A worker was taken to its knee."""
@@ -42,9 +48,27 @@ class Progress:
         current = max(1, levels - self._level)
         return (current + (self._ramps_left - 1) * levels) * self._level_seconds
 
+    @property
+    def share(self) -> float:
+        """The part that is done, 0 to 1, of what there was and is left."""
+        done = self._done * self._level_seconds
+        return done / (done + self.seconds_left) if done else 0.0
+
     def __str__(self) -> str:
         minutes, seconds = divmod(round(self.seconds_left), 60)
         return f"about {minutes} min {seconds:02d} s left"
+
+
+@contextmanager
+def bar(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar below the lines of the console while the block runs; without a terminal nothing.
+
+    Yields what moves it.
+    """
+    columns = (BarColumn(bar_width=40), TextColumn("{task.description}"))
+    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("measuring", total=1.0)
+        yield lambda to: bars.update(task, completed=to.share, description=str(to))
 
 
 @contextmanager

@@ -27,11 +27,17 @@ class Ramp:
     """Measures levels of load on a graph with one encode worker and the PD workers of a device."""
 
     def __init__(
-        self, runtime: Runtime, stage: Stage, told: Callable[[str], None], ramps: int
+        self,
+        runtime: Runtime,
+        stage: Stage,
+        told: Callable[[str], None],
+        moved: Callable[[Progress], None],
+        ramps: int,
     ) -> None:
-        """`told` is given a line for each of the levels of so many `ramps`."""
+        """`told` is given a line for each level of so many `ramps`, `moved` how far it is."""
         self._stage = stage
         self._told = told
+        self._moved = moved
         self._cast = Cast(runtime, stage)
         self._helpers: list[Helper] = []
         self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
@@ -79,6 +85,7 @@ class Ramp:
             between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
             levels.append(await self._measured(kind, between, segment_seconds, limit))
         self._progress.ramp_done()
+        self._moved(self._progress)
         return sorted(levels, key=lambda level: level.speakers)
 
     async def _measured(
@@ -87,6 +94,7 @@ class Ramp:
         await self._level(speakers, segment_seconds, decoding=kind == "pd_worker")
         found = level_of(speakers, self._reports[kind])
         self._progress.level_done()
+        self._moved(self._progress)
         self._told(
             f"{kind}, segments of {segment_seconds:g} s: {speakers} speakers take "
             f"{found.response_seconds * 1000:.0f} ms of {limit * 1000:.0f} ms; {self._progress}"

@@ -8,7 +8,7 @@ import logging
 import os
 import platform
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from auricle.load.reports import WorkerKind
 from auricle.process.gpus import described, visible_gpus
 from auricle.profiling.cast import Stage
 from auricle.profiling.levels import Level, costs, knee, ratios
-from auricle.profiling.progress import without_request_lines
+from auricle.profiling.progress import Progress, bar, without_request_lines
 from auricle.profiling.ramp import Ramp
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
@@ -74,9 +74,9 @@ async def profile(
             own = settings.model_copy(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
-            with without_request_lines():
+            with without_request_lines(), bar(console) as moved:
                 stage = Stage(own, checkpoint, recordings)
-                measured = await _measure(stage, together["PdWorker"].processes, console)
+                measured = await _measure(stage, together["PdWorker"].processes, console, moved)
             starts: dict[WorkerKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
@@ -123,13 +123,16 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
     }
 
 
-async def _measure(stage: Stage, pd_workers: int, console: Console) -> dict[WorkerKind, Measured]:
+async def _measure(
+    stage: Stage, pd_workers: int, console: Console, moved: Callable[[Progress], None]
+) -> dict[WorkerKind, Measured]:
     workers: dict[WorkerKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
     runtime = Runtime(stage.settings)
     ramp = Ramp(
         runtime,
         stage,
         lambda line: console.print(line, highlight=False),
+        moved,
         ramps=len(UNITS) * len(_SEGMENT_SECONDS),
     )
     try:
@@ -188,9 +191,10 @@ async def _workers(
     )
     waiting = asyncio.create_task(ready.wait())
     try:
-        await asyncio.wait(
-            {running, waiting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
+        with console.status("starting the workers"):  # nothing without a terminal
+            await asyncio.wait(
+                {running, waiting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
         if not ready.is_set():
             await running  # raises the error that kept the graph from starting
         yield supervisors[0]

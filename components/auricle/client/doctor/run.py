@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import msgspec
+from rich.console import Console
+from rich.text import Text
 
 from auricle.client.doctor.ask import ask
 from auricle.client.doctor.report import report
 from auricle.client.doctor.status import overview, status_lines
 from auricle.findings.rules import findings
+from auricle.messages import Diagnosis
+from auricle.quoting import one_line
+
+
+async def _asked(url: str, api_key: str | None) -> Diagnosis:
+    with Console(stderr=True).status(Text(f"asking {one_line(url)}")):  # nothing without a terminal
+        return await ask(url, api_key)
 
 
 async def doctor(url: str, api_key: str | None, *, as_json: bool) -> bool:
@@ -15,7 +24,7 @@ async def doctor(url: str, api_key: str | None, *, as_json: bool) -> bool:
 
     Raises AuricleError if it could not be asked.
     """
-    diagnosis = await ask(url, api_key)
+    diagnosis = await _asked(url, api_key)
     found = findings(diagnosis)
     if as_json:
         print(msgspec.json.encode({"findings": found, "diagnosis": diagnosis}).decode())
@@ -29,7 +38,7 @@ async def status(url: str, api_key: str | None, *, as_json: bool) -> bool:
 
     Raises AuricleError if it could not be asked.
     """
-    diagnosis = await ask(url, api_key)
+    diagnosis = await _asked(url, api_key)
     wrong = [finding.what for finding in findings(diagnosis) if finding.wrong]
     seen = overview(url, diagnosis, wrong)
     if as_json:

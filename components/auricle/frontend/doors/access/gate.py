@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from auricle.errors import BadRequest
 from auricle.frontend.doors.access.keys import ApiKey, KeyRing, Scope
 from auricle.frontend.doors.access.limits import Client, Clients
+from auricle.frontend.doors.access_log import identified
 from auricle.text_bounds import OFFERED_PROTOCOLS
 
 # Browsers cannot set headers of a WebSocket, so OpenAI's clients send the key as a subprotocol.
@@ -38,18 +39,22 @@ class Access:
         Without `scope` any key will do. Raises Unauthorized if the key is missing, unknown or
         expired, Forbidden if it is disabled or lacks the scope.
         """
-        return self._clients.of(self._keys.find(_secret(headers), scope))
+        return self._of(self._keys.find(_secret(headers), scope))
 
     def holder(self, secret: str, scope: Scope) -> Client:
         """Return the client of a key that did not come in a header. Raises as `client` does."""
-        return self._clients.of(self._keys.find(secret, scope))
+        return self._of(self._keys.find(secret, scope))
 
     def keyless(self, tenant: str | None, scope: Scope) -> Client:
         """Return the client of a connection whose protocol has no keys: it is one of `tenant`.
 
         Raises Unauthorized or Forbidden if keys are needed and `tenant` has none for `scope`.
         """
-        return self._clients.of(self._keys.named(tenant, scope))
+        return self._of(self._keys.named(tenant, scope))
+
+    def _of(self, key: ApiKey) -> Client:
+        identified(key.name)
+        return self._clients.of(key)
 
     def replace(self, keys: Sequence[ApiKey]) -> int:
         """Use these keys from now on; limits of clients that stay change in place.
