@@ -57,6 +57,7 @@ await page.waitForSelector("#sessions tbody button");
 await page.focus("#sessions tbody button");
 await page.keyboard.press("Enter");
 await page.waitForFunction(() => document.querySelectorAll("#steps tbody svg").length >= 5);
+await page.waitForSelector("#decisions li.changes"); // somebody speaks: the planner orders a worker
 found.focused = await page.evaluate(() => document.activeElement.closest("table")?.id); // tables have changed meanwhile
 found.pressed = await page.$eval("#sessions tbody button", (button) => button.ariaPressed);
 found.health = await text(page, "health");

@@ -97,8 +97,8 @@ def test_it_opens_with_a_key_for_operations_only(found: dict[str, Any], server: 
 def test_all_processes_are_there(found: dict[str, Any]) -> None:
     for table, name in (
         ("processors", "processor"),
-        ("encode", "encode worker"),
-        ("pd", "PD worker"),
+        ("encode_worker", "encode worker"),
+        ("pd_worker", "PD worker"),
     ):
         first = found[table][0]
         assert first[:2] == [f"{name} 1", "ready"] and "pid" in first[2]

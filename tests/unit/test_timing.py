@@ -63,6 +63,17 @@ def test_lag_is_from_the_audio_of_the_grid_point() -> None:
     assert session.told == [(1_000, 1.25), (2_000, 0.5)]
 
 
+def test_finals_are_told_with_how_late_they_came_too() -> None:
+    session = Session()
+    session.audio(1.0, 0, 1)
+    session.audio(2.0, 1, 2, "endpoint")
+    session.partial(2.25, 2)
+    session.final(3.0, 0, 2)
+    assert session.told == [(2_000, 0.25), (2_000, 1.0)]
+    session.final(4.0, 0, 9)  # of audio that was never heard here
+    assert len(session.told) == 2
+
+
 def test_the_first_partial_is_the_first_with_text() -> None:
     session = Session()
     session.audio(1.0, 0, 1)

@@ -39,7 +39,7 @@ class SessionTimer:
         clock: Callable[[], float] = time.monotonic,
         told: Callable[[int, float], None] = lambda _audio_ms, _seconds: None,
     ) -> None:
-        """`told` is called as `Waits.chunk_lag` is, with the position of the text in ms too."""
+        """`told` is called with the end of each text in ms, and the seconds since that audio."""
         self._waits = waits
         self._clock = clock
         self._told = told
@@ -71,6 +71,7 @@ class SessionTimer:
             self._partial(event)
         elif isinstance(event, Final):
             end = event.end_ms * SAMPLE_RATE // 1000
+            self._lag(event.end_ms)
             if self._stopped and self._stopped[0][0] <= end + SAMPLE_RATE // 1000:
                 self._waits.stop_to_final(self._clock() - self._stopped.pop(0)[1])
                 self._begun.pop(0)
@@ -78,10 +79,17 @@ class SessionTimer:
 
     def _partial(self, event: Partial) -> None:
         now = self._clock()
-        at = bisect_left(self._ends, event.audio_ms * SAMPLE_RATE // 1000)
-        if at < len(self._times):
-            self._waits.chunk_lag(now - self._times[at])
-            self._told(event.audio_ms, now - self._times[at])
+        if (lag := self._lag(event.audio_ms)) is not None:
+            self._waits.chunk_lag(lag)
         if not self._spoken and self._begun and (event.committed or event.partial):
             self._spoken = True
             self._waits.first_partial(now - self._begun[0])
+
+    def _lag(self, end_ms: int) -> float | None:
+        """Return how long ago the audio at `end_ms` came, None if that is not known any more."""
+        at = bisect_left(self._ends, end_ms * SAMPLE_RATE // 1000)
+        if at >= len(self._times):
+            return None
+        lag = self._clock() - self._times[at]
+        self._told(end_ms, lag)
+        return lag

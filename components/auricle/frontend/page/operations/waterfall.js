@@ -15,9 +15,13 @@ const WIDTH = 1000;
  * @returns {Chunk[]} latest first
  */
 export function rows({ chunks, lags }) {
-  const late = new Map(lags.map(({ audio_seconds, seconds }) => [audio_seconds, seconds]));
-  const around = (/** @type {import("./operations").ChunkSteps} */ chunk) => Math.max(0, (late.get(chunk.audio_seconds) ?? 0) - chunk.whole);
-  return chunks.map((chunk) => ({ ...chunk, around: chunk.skipped || chunk.final ? 0 : around(chunk) })).reverse();
+  // A segment may end where a partial did: the first text there is the partial, the last the final.
+  const first = new Map([...lags].reverse().map(({ audio_seconds, seconds }) => [audio_seconds, seconds]));
+  const last = new Map(lags.map(({ audio_seconds, seconds }) => [audio_seconds, seconds]));
+  return chunks.map((chunk) => {
+    const late = chunk.skipped ? 0 : (chunk.final ? last : first).get(chunk.audio_seconds) ?? 0;
+    return { ...chunk, around: Math.max(0, late - chunk.whole) };
+  }).reverse();
 }
 
 /** @param {HTMLElement} cell @param {Chunk} chunk @param {number} longest seconds that fill the width */
