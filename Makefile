@@ -12,7 +12,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -144,6 +144,16 @@ lock:
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
 	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
+
+# Every import of a lock file's environment: which need a driver, which are broken.
+imports: setup
+	$(BIN)/python requirements/imports.py requirements/$(TARGET).txt
+
+# Builds the image without a container daemon and runs it as Kubernetes would. For a night: needs root,
+# buildah, mmdebstrap and disk (12 GB for the CPU, 40 GB for TARGET=gpu).
+IMAGES ?= build/images
+image-check:
+	$(if $(PYTHON),$(PYTHON),$(error $(NO_PYTHON))) deploy/docker/check.py $(TARGET) --storage $(IMAGES)
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) build
