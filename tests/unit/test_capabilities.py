@@ -14,6 +14,7 @@ import pytest
 from auricle.frontend.assemblyai import messages as assemblyai
 from auricle.frontend.assemblyai.options import StreamingOptions
 from auricle.frontend.assemblyai.options import parse_options as parse_streaming
+from auricle.frontend.deepgram import messages as deepgram
 from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.flux_options import FluxOptions, parse_flux_options
 from auricle.frontend.deepgram.messages import Replies
@@ -33,7 +34,7 @@ from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import Event, Transcribe
 from auricle.frontend.wyoming.transcript import Transcript
-from auricle.messages import Partial, ResumePoint
+from auricle.messages import Partial, ResumePoint, Word
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
 from tests.unit.kserve import request
@@ -169,6 +170,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
     "POST /v1/listen": {
         "language": lambda word: parse_recording_options(f"{word}=en").language == "en",
         "keywords": lambda word: parse_recording_options(f"{word}=Ada").context == "Ada",
+        "words": lambda word: deepgram.alternative("a", [Word("a", "a", 0, 1)])[word],
         "channels": lambda word: parse_recording_options(f"{word}=true").multichannel,
     },
     "StreamingRecognize": {

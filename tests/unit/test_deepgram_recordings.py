@@ -14,7 +14,9 @@ import pytest
 from auricle.errors import BadRequest, UndecodableAudio
 from auricle.frontend.deepgram.recording_options import RecordingOptions, parse_recording_options
 from auricle.frontend.doors.access.keys import new_key
+from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, Whole
+from auricle.messages import Word
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
@@ -53,6 +55,42 @@ async def posted(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with asyncio.timeout(60), front.serving(), httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{front.url}/v1/listen?{query}", content=body, headers=named)
+
+
+async def test_words_have_times_where_there_is_an_aligner(
+    asked: list[Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = Segment(
+        "Both said.",
+        16_000,
+        32_000,
+        "English",
+        words=PartWords((Word("Both", "Both ", 1000, 1400), Word("said", "said.", 1400, 1800))),
+    )
+    silent = Segment("hello", 32_000, 48_000, "English", words=PartWords(missing="unavailable"))
+
+    async def transcribe(_transcriber: object, recording: Recording) -> Outputs:
+        asked.append(recording)
+        yield said
+        yield silent
+        yield Whole(3.0)
+
+    where = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
+    monkeypatch.setattr(where, transcribe)
+    front = Front(align_model="models/aligner")
+    answer = (await posted("model=demo&utterances=true", front=front)).json()
+    (told,) = answer["results"]["channels"][0]["alternatives"]
+    assert told["words"][0] == {
+        "word": "both",
+        "start": 1.0,
+        "end": 1.4,
+        "confidence": 0.0,
+        "punctuated_word": "Both",
+    }
+    assert [one["punctuated_word"] for one in told["words"]] == ["Both", "said."]
+    assert answer["results"]["utterances"][0]["words"] == told["words"]
+    assert "1 segments have no times of words: unavailable" in answer["metadata"]["warnings"]
+    assert [one.words for one in asked] == [True]
 
 
 # ── answers ─────────────────────────────────────────────────────────────────

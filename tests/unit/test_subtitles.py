@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
+from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, missing_words, words_of
 from auricle.frontend.recordings.transcriber import Segment
 from auricle.frontend.transcriptions import formats
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
@@ -81,13 +81,11 @@ def test_verbose_json_has_words_without_punctuation_in_seconds() -> None:
 
 
 def test_what_is_missing_or_rough_is_said() -> None:
-    assert formats.without_words(transcript()) == []
-    assert formats.without_words(transcript(PartWords(missing="unavailable"))) == [
-        "1 segments have no times of words: unavailable"
-    ]
-    rough = PartWords(spoken(TEXT), "language")
-    assert formats.without_words(transcript(rough)) == [
-        "1 segments have rough times of words: language"
+    assert missing_words([NO_WORDS, PartWords(spoken(TEXT))]) == []
+    absent, rough = PartWords(missing="unavailable"), PartWords(spoken(TEXT), "language")
+    assert missing_words([absent, rough, absent]) == [
+        "2 segments have no times of words: unavailable",
+        "1 segments have rough times of words: language",
     ]
 
 

@@ -43,7 +43,11 @@ class WordAligner:
     def __init__(
         self, checkpoint: Checkpoint, dtype: str, encode_pool: EncodePool, pool: AlignPool
     ) -> None:
-        """`checkpoint` is the aligner's, which both pools serve."""
+        """`checkpoint` is the aligner's, which both pools serve.
+
+        `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
+        error is known when time is up.
+        """
         self._geometry = checkpoint.geometry
         self._fingerprint = checkpoint.fingerprint
         self._dtype = dtype
@@ -147,7 +151,7 @@ class _Alignment:
             )
 
         reply = await self._encode_pool.encode(
-            self._encoder, request_for, self._sent.forget, wait_for_room=True
+            self._encoder, request_for, self._sent.forget, wait_for_room=False
         )
         self._sent.arrived(await self._encoder.instance(), wanted)
         return {ref.key: ref for ref in reply.windows}

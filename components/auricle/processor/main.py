@@ -126,7 +126,7 @@ async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner
     encode_pool = EncodePool(
         encode,
         patience,
-        settings.attempts,
+        1,
         runtime.pulses("align_encode_worker", encode, WORKER_PULSE),
     )
     pool = AlignPool(

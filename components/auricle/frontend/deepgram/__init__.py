@@ -24,6 +24,7 @@ CAPABILITIES = (
         page="deepgram.md",
         language="language",
         keywords="keyterm",
+        words="words",
         channels="multichannel",
     ),
 )

@@ -15,6 +15,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.languages import language_code
 from auricle.frontend.deepgram.messages import alternative, model_info, timestamp
 from auricle.frontend.deepgram.recording_options import RecordingOptions
+from auricle.frontend.recordings.part_words import missing_words
 from auricle.frontend.recordings.transcriber import Segment, Whole
 
 
@@ -51,14 +52,22 @@ def answer(
         "channels": len(channels),
         "models": [model],
         "model_info": {model: model_info(model)},
-        "warnings": options.warnings,
+        "warnings": [
+            *options.warnings,
+            *missing_words(one.words for channel in channels for one in channel.segments),
+        ],
     }
     return {"metadata": metadata, "results": results}
 
 
 def _channel(channel: Channel, options: RecordingOptions) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "alternatives": [alternative(" ".join(one.text for one in channel.segments))]
+        "alternatives": [
+            alternative(
+                " ".join(one.text for one in channel.segments),
+                [word for one in channel.segments for word in one.words.words],
+            )
+        ]
     }
     if options.says_language and channel.segments:
         names = Counter(segment.language for segment in channel.segments)
@@ -71,7 +80,7 @@ def _utterance(request: str, channel: int, segment: Segment) -> dict[str, Any]:
     return {
         "start": round(segment.start / SAMPLE_RATE, 3),
         "end": round(segment.end / SAMPLE_RATE, 3),
-        **alternative(segment.text),
+        **alternative(segment.text, segment.words.words),
         "channel": channel,
         "id": f"{request}.{channel}.{segment.start}",
     }

@@ -5,6 +5,7 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,6 +17,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import CLOSE_INTERNAL, AuricleError, BadRequest, ProtocolError
 from auricle.frontend.dialects.messages import Reply, decoded
 from auricle.frontend.doors.http_errors import error_headers
+from auricle.messages import Word
 from auricle.quoting import escaped
 
 
@@ -140,10 +142,20 @@ class Replies:
         return [self.channel, self.channels]
 
 
-def alternative(text: str) -> Reply:
-    """Return a transcript."""
-    # There are no times of words; nor is there a confidence, which clients need as a number.
-    return {"transcript": text, "confidence": 0.0, "words": []}
+def alternative(text: str, words: Iterable[Word] = ()) -> Reply:
+    """Return a transcript, with the words that have times."""
+    # There is no confidence, which clients need as a number.
+    timed = [
+        {
+            "word": word.word.lower(),
+            "start": word.start_ms / 1000,
+            "end": word.end_ms / 1000,
+            "confidence": 0.0,
+            "punctuated_word": word.text.strip(),
+        }
+        for word in words
+    ]
+    return {"transcript": text, "confidence": 0.0, "words": timed}
 
 
 def model_info(model: str) -> dict[str, str]:

@@ -81,6 +81,8 @@ class ListenRecordings:
             context=options.context,
             endpointing=self._endpointing(),
             channel=number,
+            # Its clients expect them without asking.
+            words=self._frontend.settings.align_model is not None,
         )
         segments: list[Segment] = []
         whole = Whole(0.0)

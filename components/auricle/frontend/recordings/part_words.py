@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -39,3 +40,16 @@ def words_of(segments: Sequence[Words]) -> PartWords:
         words += one.words
     coarse = next((one.missing for one in segments if one.source == _GRID), "")
     return PartWords(tuple(words), coarse)
+
+
+def missing_words(parts: Iterable[PartWords]) -> list[str]:
+    """Return sentences on the parts whose words have no times, or rough ones; empty if none."""
+    absent: Counter[str] = Counter()
+    rough: Counter[str] = Counter()
+    for part in parts:
+        if part.missing:
+            (rough if part.words else absent)[part.missing] += 1
+    return [
+        *(f"{count} segments have no times of words: {why}" for why, count in absent.items()),
+        *(f"{count} segments have rough times of words: {why}" for why, count in rough.items()),
+    ]

@@ -13,6 +13,7 @@ from starlette.types import Message, Send
 from auricle.errors import AuricleError
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.line.token_scores import entries
+from auricle.frontend.recordings.part_words import missing_words
 from auricle.frontend.recordings.requests import RecordingRequest
 from auricle.frontend.recordings.transcriber import Segment, Whole
 from auricle.frontend.transcriptions import formats
@@ -146,8 +147,8 @@ def _warnings(
 
 def _told(request: TranscriptionForm, transcript: Transcript | None) -> list[str]:
     """Return what had no effect, and which words have no times."""
-    missing = formats.without_words(transcript) if transcript and request.wants_words else []
-    return [*request.warnings, *missing]
+    segments = transcript.segments if transcript and request.wants_words else ()
+    return [*request.warnings, *missing_words(segment.words for segment in segments)]
 
 
 def _headers(request: TranscriptionForm, transcript: Transcript | None = None) -> dict[str, str]:

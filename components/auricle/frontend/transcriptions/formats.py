@@ -83,19 +83,6 @@ def _words(transcript: Transcript) -> list[dict[str, object]]:
     ]
 
 
-def without_words(transcript: Transcript) -> list[str]:
-    """Return sentences on the words that have no times, or coarse ones; empty if all is well."""
-    absent: Counter[str] = Counter()
-    coarse: Counter[str] = Counter()
-    for segment in transcript.segments:
-        if segment.words.missing:
-            (coarse if segment.words.words else absent)[segment.words.missing] += 1
-    return [
-        *(f"{count} segments have no times of words: {why}" for why, count in absent.items()),
-        *(f"{count} segments have rough times of words: {why}" for why, count in coarse.items()),
-    ]
-
-
 def as_srt(transcript: Transcript, line: int | None = None) -> str:
     """Return SubRip subtitles, of segments or of lines of at most so many characters."""
     cues = [

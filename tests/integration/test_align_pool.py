@@ -1,0 +1,163 @@
+"""The align pool by itself, real processes and NIXL: times equal transformers', whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.errors import WorkerUnavailable
+from auricle.processor.aligner import Spoken, WordAligner
+from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.runtime import WORKER_PULSE, Runtime
+from auricle.settings import ProcessorSettings
+from tests import recordings
+from tests.aligners import Reference, random_aligner
+from tests.server import ROOT, leaving_nothing
+
+pytestmark = pytest.mark.integration
+START_SECONDS = 300
+DECODER = open_checkpoint(ROOT / "models/demo")
+SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))
+WORDS = ("ten", "red", "apples", "market", "on", "a", "monday", "morning")
+Start = Callable[[str], subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_aligner(tmp_path_factory.mktemp("aligner"))
+
+
+@pytest.fixture(scope="module")
+def reference(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return Reference(path, tmp_path_factory.mktemp("reference") / "aligner")
+
+
+@pytest.fixture(scope="module")
+def discovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("discovery")
+
+
+@contextmanager
+def starting(path: Path, discovery: Path) -> Iterator[Start]:
+    with leaving_nothing() as marked, ExitStack() as running:
+        environment = os.environ | marked | {"AURICLE_SUPERVISED": "1"}
+
+        def start(component: str) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "auricle", "component", component),
+                    *("-f", "configs/demo.yaml", f"--Common.align_model={path}"),
+                    f"--Common.discovery_path={discovery}",
+                    "--Common.load_report_seconds=0.5",
+                ],
+                cwd=ROOT,
+                env=environment,
+            )
+
+            def stop() -> None:
+                process.kill()
+                process.wait()
+
+            running.callback(stop)
+            return process
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start(path: Path, discovery: Path) -> Iterator[Start]:
+    with starting(path, discovery) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def pool(start: Start) -> dict[str, subprocess.Popen[bytes]]:
+    """The processes, by component; whoever ends one starts another."""
+    return {name: start(name) for name in ("AlignEncodeWorker", "AlignWorker")}
+
+
+@pytest.fixture
+async def runtime(path: Path, discovery: Path) -> AsyncIterator[Runtime]:
+    runtime = Runtime(ProcessorSettings(align_model=path, discovery_path=discovery))
+    yield runtime
+    runtime.close()
+
+
+async def connected(runtime: Runtime, path: Path, patience: float = 60.0) -> WordAligner:
+    encode = runtime.client("align_encode_worker", "generate")
+    align = runtime.client("align_worker", "generate")
+    pulses = runtime.pulses("align_worker", align, WORKER_PULSE)
+    encode_pool = EncodePool(encode, patience, 1)
+    pool = AlignPool(align, patience, 4, pulses)
+    await encode_pool.ready(START_SECONDS)
+    await pool.ready(START_SECONDS)
+    return WordAligner(open_checkpoint(path), "float32", encode_pool, pool)
+
+
+def spoken(samples: int, words: tuple[str, ...], tenant: str = "t") -> Spoken:
+    """A final segment of a session, whose log-mel was computed for the decoder's windows."""
+    scheme = KeyScheme(DECODER.fingerprint, "float32", tenant)
+    audio = SegmentAudio(DECODER.geometry, scheme)
+    audio.push(SPEECH)
+    audio.windows(samples)
+    return Spoken("s", tenant, audio, samples, samples // 16, words, False, "")
+
+
+def expected(reference: Reference, samples: int, words: tuple[str, ...]) -> tuple[int, ...]:
+    times = reference.times(to_float(SPEECH[:samples]), words)
+    return tuple(min(time, samples // 16) for time in times)
+
+
+@pytest.mark.usefixtures("pool")
+async def test_times_are_those_of_transformers_alone_and_together(
+    runtime: Runtime, path: Path, reference: Reference
+) -> None:
+    aligner = await connected(runtime, path)
+    asked = [(8_000 * (3 + 5 * n) + 17 * n, WORDS[: 1 + 2 * n]) for n in range(4)]
+    alone = [await aligner.times(spoken(*one), 60.0) for one in asked]
+    assert alone == [expected(reference, *one) for one in asked]
+    together = await asyncio.gather(
+        *(aligner.times(spoken(*one, tenant="other"), 60.0) for one in asked * 3)
+    )
+    assert together == alone * 3
+
+
+async def test_a_dead_worker_is_named_and_another_one_gives_the_same_times(
+    pool: dict[str, subprocess.Popen[bytes]],
+    start: Start,
+    runtime: Runtime,
+    path: Path,
+    reference: Reference,
+) -> None:
+    aligner = await connected(runtime, path)
+    hurried = await connected(runtime, path, patience=4.0)
+    samples = 8 * 16_000
+    right = expected(reference, samples, WORDS)
+    for name in ("AlignEncodeWorker", "AlignWorker"):
+        assert await aligner.times(spoken(samples, WORDS), 60.0) == right
+        pool[name].send_signal(signal.SIGKILL)
+        pool[name].wait()
+        # Embeddings that no worker has yet: of another tenant, whose keys are its own.
+        lost = spoken(samples, WORDS, tenant=f"after {name}")
+        with pytest.raises(WorkerUnavailable):
+            await hurried.times(lost, 20.0)
+        pool[name] = start(name)
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                try:
+                    assert await aligner.times(lost, 20.0) == right
+                    break
+                except WorkerUnavailable:
+                    continue  # it is still starting

@@ -1,0 +1,159 @@
+"""A segment's way to the aligner: encoded by its own checkpoint, and tried again where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from auricle.errors import (
+    AuricleError,
+    BadRequest,
+    DeadlineExceeded,
+    Overloaded,
+    WindowsMissing,
+    WindowsSpoiled,
+    WorkerUnavailable,
+)
+from auricle.messages import AlignReply, AlignRequest, EncodeReply, EncodeRequest, WindowRef
+from auricle.processor.aligner import Spoken, WordAligner
+from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from tests.unit.scripted import CHECKPOINT, noise
+
+pytestmark = pytest.mark.unit
+SAMPLES = 10 * 16_000
+WORDS = ("one", "two")
+TIMES = (0, 80, 80, 160)
+
+
+class Workers:
+    """Two instances of either pool; requests fail as a test says."""
+
+    def __init__(self) -> None:
+        self.encodes: list[tuple[int, EncodeRequest]] = []
+        self.aligns: list[tuple[int, AlignRequest]] = []
+        self.faults: list[AuricleError] = []
+        self.encode_faults: list[AuricleError] = []
+        self.there = True
+        self.times = TIMES
+        self.hangs = False
+
+    async def usable(self, seconds: float, avoid: Iterable[int] = ()) -> list[int]:
+        if not self.there:
+            raise WorkerUnavailable("nobody is there")
+        return [i for i in (1, 2) if i not in avoid] or [1, 2]
+
+    def suspected(self, _instance: int) -> bool:
+        return False
+
+    async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
+        await asyncio.sleep(0)
+        if isinstance(message, EncodeRequest):
+            self.encodes.append((instance, message))
+            if self.encode_faults:
+                raise self.encode_faults.pop(0)
+            refs = tuple(
+                WindowRef(w.key, "f", "float32", 1, f"a{instance}", b"", 0, 1, 0, "", 0, 7, 3, 1)
+                for w in message.windows
+            )
+            return EncodeReply(refs, len(refs))
+        assert isinstance(message, AlignRequest)
+        self.aligns.append((instance, message))
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.faults:
+            raise self.faults.pop(0)
+        return AlignReply(self.times)
+
+
+def aligner(workers: Workers) -> WordAligner:
+    encode_pool = EncodePool(workers, 60.0, 1)  # type: ignore[arg-type]
+    pool = AlignPool(workers, 60.0, 3)  # type: ignore[arg-type]
+    return WordAligner(CHECKPOINT, "float32", encode_pool, pool)
+
+
+def spoken() -> Spoken:
+    audio = SegmentAudio(CHECKPOINT.geometry, KeyScheme("the decoder's", "float32", "t"))
+    audio.push(np.frombuffer(noise(SAMPLES + 16_000), "<i2"))
+    return Spoken("s", "t", audio, SAMPLES, SAMPLES // 16, WORDS, False, "")
+
+
+async def test_a_segment_is_encoded_for_the_aligner_and_aligned() -> None:
+    workers, segment = Workers(), spoken()
+    assert await aligner(workers).times(segment, 5.0) == TIMES
+    ((_, encoded),), ((_, asked),) = workers.encodes, workers.aligns
+    assert (asked.words, asked.audio_ms, asked.tenant) == (WORDS, 10_000, "t")
+    # The segment's own audio, and not what came after it; with keys of the aligner's checkpoint.
+    assert [window.length for window in asked.windows] == [104, 26]
+    assert [window.key for window in asked.windows] == [w.key for w in encoded.windows]
+    decoders = {window.key for window in segment.audio.windows(SAMPLES)}
+    assert not decoders & {window.key for window in asked.windows}
+
+
+async def test_what_cannot_be_read_is_encoded_by_another_worker() -> None:
+    workers = Workers()
+    key = spoken().audio.encoded_by(
+        CHECKPOINT.geometry, KeyScheme(CHECKPOINT.fingerprint, "float32", "t")
+    )
+    lost = key.windows(SAMPLES)[0].key
+    workers.faults = [WindowsMissing((lost,), "gone")]
+    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert [instance for instance, _ in workers.encodes] == [1, 2]
+
+
+async def test_a_spoiled_slot_is_reported_to_its_owner() -> None:
+    workers = Workers()
+    view = spoken().audio.encoded_by(
+        CHECKPOINT.geometry, KeyScheme(CHECKPOINT.fingerprint, "float32", "t")
+    )
+    workers.faults = [WindowsSpoiled((view.windows(SAMPLES)[0].key,), "overwritten")]
+    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    (first, plain), (second, telling) = workers.encodes
+    assert first == second
+    assert not plain.spoiled
+    assert [(slot.agent, slot.slot, slot.generation) for slot in telling.spoiled] == [("a1", 7, 3)]
+
+
+async def test_a_worker_that_fails_is_left_for_another_one() -> None:
+    workers = Workers()
+    workers.faults = [WorkerUnavailable("gone")]
+    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert [instance for instance, _ in workers.aligns] == [1, 2]
+
+
+async def test_a_full_pool_is_asked_again() -> None:
+    workers = Workers()
+    workers.faults, workers.encode_faults = [Overloaded("full")], [Overloaded("full")]
+    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+
+
+async def test_a_wrong_request_is_not_repeated() -> None:
+    workers = Workers()
+    workers.faults = [BadRequest("too many words")]
+    with pytest.raises(BadRequest):
+        await aligner(workers).times(spoken(), 5.0)
+    assert len(workers.aligns) == 1
+
+
+async def test_a_pool_that_is_not_there_is_named() -> None:
+    workers = Workers()
+    workers.there = False
+    with pytest.raises(WorkerUnavailable, match="nobody is there"):
+        await aligner(workers).times(spoken(), 0.1)
+
+
+async def test_a_pool_that_does_not_answer_is_given_up() -> None:
+    workers = Workers()
+    workers.hangs = True
+    with pytest.raises(DeadlineExceeded, match=r"aligning took longer than 0\.1 s"):
+        await aligner(workers).times(spoken(), 0.1)
+
+
+async def test_an_answer_about_other_words_is_not_taken() -> None:
+    workers = Workers()
+    workers.times = (0, 80)
+    with pytest.raises(AuricleError, match="2 times for 2 words"):
+        await aligner(workers).times(spoken(), 5.0)
