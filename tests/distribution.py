@@ -18,7 +18,12 @@ GRAPHS_AT_A_TIME = 2
 # Other folders have a graph that all their tests share.
 FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
 # Modules there that start graphs of their own.
-GRAPHS_OF_THEIR_OWN = {"test_commands.py", "test_dynamo_frontend.py", "test_planner.py"}
+GRAPHS_OF_THEIR_OWN = {
+    "test_commands.py",
+    "test_dynamo_frontend.py",
+    "test_planner.py",
+    "test_transformers_graph.py",
+}
 # Processes of this one's graphs find each other by etcd, which takes no inotify instances.
 GRAPHS_ON_ETCD = {"test_etcd_nats.py"}
 # A folder whose tests leave the graph as it is: a process that would be idle starts the same

@@ -36,5 +36,8 @@ class PdWorkerOptions(DeviceSettings):
     max_requests: int = Field(32, ge=2, description="in progress; beyond, requests are refused")
     max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
     draft_tokens: int = Field(
-        8, ge=0, le=64, description="of the previous hypothesis, verified per step; 0 for none"
+        8,
+        ge=0,
+        le=64,
+        description="of the previous hypothesis, verified per step if the engine can; 0 for none",
     )
