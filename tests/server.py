@@ -36,6 +36,9 @@ _MARK = "AURICLE_TEST_RUN"
 _UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
 # For measurements of what users get: as configs/demo.yaml and the defaults have them.
 AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
+# Any test of a graph can be run with another engine, except those about vLLM's processes.
+_OTHER_ENGINE = os.environ.get("AURICLE_TEST_ENGINE")
+_ENGINE = (f"--PdWorker.engine={_OTHER_ENGINE}",) if _OTHER_ENGINE else ()
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 
@@ -142,6 +145,7 @@ def serving(
         f"--Common.discovery_path={discovery}",
         *(f"--{name}.system_port={port}" for name, port in ports.items()),
         *_UNHURRIED,
+        *_ENGINE,
         *overrides,
     ]
     began = time.monotonic()

@@ -109,15 +109,15 @@ def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
         )
 
 
-def only_of_vllm(engine: EngineName, passes: PassSettings, placement: str) -> None:
+def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -> None:
     """Raise ValueError if something is set that an `engine` other than vLLM does not have."""
     if engine == "vllm":
         return
-    for name, field in PassSettings.model_fields.items():
-        if (value := getattr(passes, name)) != field.default:
+    for name in (*PassSettings.model_fields, "gpu_memory_share"):
+        if (value := getattr(settings, name)) != DeviceSettings.model_fields[name].default:
             raise ValueError(
-                f"{name} is {value}, which is of vLLM's passes, but engine is {engine}: leave out "
-                "one of them"
+                f"{name} is {value}, which is for vLLM, but engine is {engine}: leave one of them "
+                "out"
             )
     if placement == "kv":
         raise ValueError(

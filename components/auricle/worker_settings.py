@@ -109,7 +109,8 @@ class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
         8,
         ge=0,
         le=64,
-        description="tokens of the previous hypothesis that are verified per step; 0: none",
+        description="tokens of the previous hypothesis that are verified per step, if the engine "
+        "can; 0: none",
     )
 
     @model_validator(mode="after")

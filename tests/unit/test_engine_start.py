@@ -49,10 +49,11 @@ def test_no_engine_is_imported_before_it_is_chosen() -> None:
     ("values", "said"),
     [
         ({"placement": "kv"}, "placement is kv, but engine transformers publishes no KV events"),
-        ({"cudagraph_mode": "full"}, "cudagraph_mode is full, which is of vLLM's passes"),
+        ({"cudagraph_mode": "full"}, "cudagraph_mode is full, which is for vLLM"),
         ({"attention_backend": "FLASH_ATTN"}, "attention_backend is FLASH_ATTN"),
         ({"max_batched_tokens": 4096}, "max_batched_tokens is 4096"),
         ({"enforce_eager": True}, "enforce_eager is True"),
+        ({"gpu_memory_share": 0.5}, r"gpu_memory_share is 0\.5"),
     ],
 )
 def test_what_only_vllm_has_is_refused_with_another_engine(

@@ -7,6 +7,7 @@ import math
 
 from starlette.types import ASGIApp
 
+from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.session_log import RefusalLog
@@ -40,7 +41,7 @@ def connections_of(settings: FrontendSettings, refusals: RefusalLog) -> Connecti
 def server_config(settings: FrontendSettings, app: ASGIApp, connections: Connections) -> DoorConfig:
     """Return the HTTP server's configuration."""
     return DoorConfig(
-        app,
+        logged(app, wanted=settings.access_log),
         connections=connections,
         log_config=None,  # uvicorn logs to this process's handlers
         log_level="warning",

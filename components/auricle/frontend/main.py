@@ -16,7 +16,6 @@ from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys_file import KeysFile
-from auricle.frontend.doors.access_log import logged
 from auricle.frontend.doors.app import Services, create_app
 from auricle.frontend.doors.connections import Connections
 from auricle.frontend.doors.front_door import FrontDoor

@@ -123,10 +123,10 @@ class Passes:
             wrong = self._slab.mismatch(window.slot, window.key, window.generation, window.length)
             if wrong is not None:
                 raise WindowsMissing((window.key,), wrong)
-        gathered = self._slab.gather([(w.slot, w.length) for w in new])
-        self._slab.settle()
-        for content in gathered:
-            yield torch.as_tensor(content)
+        if new:
+            gathered = self._slab.gather([(w.slot, w.length) for w in new])
+            self._slab.settle()
+            yield from map(torch.as_tensor, gathered)
         if job.tail:
             yield job.tail
 
