@@ -16,7 +16,7 @@ import pytest
 
 from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
-from auricle.errors import WorkerUnavailable
+from auricle.errors import DeadlineExceeded, WorkerUnavailable
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.pools import AlignPool, EncodePool
 from auricle.processor.windows import KeyScheme, SegmentAudio
@@ -159,5 +159,5 @@ async def test_a_dead_worker_is_named_and_another_one_gives_the_same_times(
                 try:
                     assert await aligner.times(lost, 20.0) == right
                     break
-                except WorkerUnavailable:
+                except (WorkerUnavailable, DeadlineExceeded):
                     continue  # it is still starting

@@ -119,6 +119,7 @@ async def test_text_goes_on_when_the_align_worker_dies(server: Server) -> None:
             events.append(event)
             if len(finals(events)) == 1 and worker.is_running() and not words(events):
                 worker.send_signal(signal.SIGKILL)
+    assert not worker.is_running()
     assert finals(events) == finals(before)
     found = words(events)
     assert found.keys() == usual.keys()
