@@ -73,7 +73,7 @@ def test_kv_events_are_asked_of_an_engine_that_declares_them(
         def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
             return Capabilities(True, True, True, kv_events=False)
 
-    monkeypatch.setattr(engine_start, "_named", lambda _engine: Silent())
+    monkeypatch.setattr(engine_start, "engine_kind", lambda _engine: Silent())
     with pytest.raises(SettingsError, match="needs KV events, but silent publishes none"):
         checked_kind(pd(placement="kv"))
     checked_kind(pd())
@@ -115,7 +115,7 @@ def test_a_checkpoint_names_the_tokens_that_end_an_output(
 @pytest.mark.parametrize(
     "content", ["[", "[1]", '{"eos_token_id": "end"}', '{"eos_token_id": [true]}']
 )
-def test_end_tokens_that_are_none_are_named(tmp_path: Path, content: str) -> None:
+def test_end_tokens_that_are_none_areengine_kind(tmp_path: Path, content: str) -> None:
     (tmp_path / "generation_config.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"generation_config\.json"):
         end_tokens(tmp_path)
