@@ -36,7 +36,7 @@ test_live_text_only_grows_and_ends_as_it_was_committed = (
 )
 
 
-def test_no_process_of_the_graph_runs_vllm(server: Server) -> None:
+async def test_no_process_of_the_graph_runs_vllm(server: Server) -> None:
     maps = [
         line
         for process in server.processes()
