@@ -16,7 +16,8 @@ from models.training.align.decode import word_times
 from models.training.align.evaluate import Figures, between, differences, write_card
 from models.training.align.examples import ClipMaker, Spoken
 from models.training.align.geometry import BINS, TEXT_LAYERS, aligner_config
-from models.training.align.losses import BIN_WIDTH
+from models.training.align.lessons import Lessons
+from models.training.align.losses import BIN_WIDTH, LISTENED
 from models.training.align.model import Aligner
 from models.training.align.prompts import TIMESTAMP, prompt_ids
 from models.training.align.reference import AlignerReference
@@ -236,6 +237,23 @@ def test_a_head_start_keeps_what_the_recogniser_computes() -> None:
         layers = model(audio, ids, torch.ones_like(ids)).layers
     assert torch.allclose(model.norm(layers[3]), layers[-1], atol=1e-5)
     assert not torch.allclose(layers[2], layers[3], atol=1e-2)
+
+
+def test_lessons_are_about_what_the_whole_model_computes(checkpoint: Path) -> None:
+    """The lower layers alone give what they give in a pass of all, and lessons train them."""
+    model = AlignerReference(checkpoint).model
+    audio = torch.randn(208, model.config.text_config.hidden_size)
+    lessons = Lessons(model, audio, seed=2)
+    clips, embeddings = lessons.make(40.0)
+    assert sum(map(len, embeddings)) >= 39 * 13
+    assert all(clip.words for clip in clips)
+    ids = torch.tensor([[1087, *[1089] * len(embeddings[0]), 1088, 300, 1091, 1091]])
+    mask = torch.ones_like(ids)
+    lower = lessons.hidden(embeddings[0], ids, mask)
+    whole = model(embeddings[0], ids, mask).layers[LISTENED]
+    assert torch.allclose(lower, whole, atol=1e-5)
+    lower.sum().backward()
+    assert model.core.model.language_model.layers[0].mlp.up_proj.weight.grad is not None
 
 
 def test_differences_leave_out_what_is_unknown() -> None:

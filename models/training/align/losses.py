@@ -7,6 +7,7 @@ embedding, which word is being said there and the how manieth, and where to look
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +28,7 @@ BIN_WIDTH = 0.7
 _COUNTED = 192
 _COUNT_WIDTH = 1.0
 # Text layers after which words are asked for; the layers whose heads are shown where to look.
-_LISTENED = 2
+LISTENED = 2
 _GUIDED = {2: (2.5, (0,)), 3: (1.0, (0, 1)), 4: (0.7, (0, 2))}
 _WEIGHTS = {
     "bins": 1.0,
@@ -72,40 +73,54 @@ class Losses(nn.Module):
         parts = {"bins": _soft(model.bins(found.layers[-1][stamps][known]), target)}
         early = [model.bins(model.norm(h[stamps][known])) for h in found.layers[3:-1]]
         parts["early"] = torch.stack([_soft(scores, target) for scores in early]).mean()
-        parts |= self._heard(batch, found, stamps)
+        parts |= self._heard(batch, found.layers[LISTENED], stamps)
         if found.attention is not None:
             parts["look"] = _look(batch, found.attention, stamps, times)
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
         return parts
 
-    def _heard(self, batch: Batch, found: Pass, stamps: torch.Tensor) -> dict[str, torch.Tensor]:
+    def lesson(self, model: Aligner, batch: Batch, hidden: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What can be asked without speech: time at the audio, and all at the stamps."""
+        stamps = batch.ids == model.timestamp
+        audio, seconds = _audio(batch, hidden)
+        parts = {"time": self._time(audio, seconds)}
+        parts |= self._described(hidden[stamps], [self._stamp_labels(c) for c in batch.clips])
+        parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
+        return parts
+
+    def _heard(
+        self, batch: Batch, hidden: torch.Tensor, stamps: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
         """Time at the audio embeddings; word, the one before and count there and at the stamps.
 
         Audio and text are asked by the same heads, so that they come to describe a word alike.
         """
-        rows, words, befores, counts, seconds = [], [], [], [], []
-        hidden = found.layers[_LISTENED]
-        for row, (clip, length) in enumerate(zip(batch.clips, batch.audio_lengths, strict=True)):
-            rows.append(hidden[row, 1 : 1 + length])
-            word, before, count = self._frame_labels(clip, length)
-            words.append(word)
-            befores.append(before)
-            counts.append(count)
-            seconds.append(torch.tensor([frame_seconds(f) for f in range(length)]))
-        audio = functional.layer_norm(torch.cat(rows), hidden.shape[-1:])
-        told = functional.layer_norm(hidden[stamps], hidden.shape[-1:])
-        for clip in batch.clips:
-            word, before, count = self._stamp_labels(clip)
-            words.append(word)
-            befores.append(before)
-            counts.append(count)
-        both = torch.cat([audio, told])
-        count = soft_frames(torch.cat(counts).clamp(max=_COUNTED - 1), _COUNTED, _COUNT_WIDTH)
+        audio, seconds = _audio(batch, hidden)
+        labels = [
+            self._frame_labels(clip, length)
+            for clip, length in zip(batch.clips, batch.audio_lengths, strict=True)
+        ]
+        labels += [self._stamp_labels(clip) for clip in batch.clips]
         return {
-            "time": _soft(self.time(audio), soft_bins(torch.cat(seconds), self._bins, BIN_WIDTH)),
-            "word": functional.cross_entropy(self.word(both).float(), torch.cat(words)),
-            "before": functional.cross_entropy(self.before(both).float(), torch.cat(befores)),
-            "count": _soft(self.count(both), count),
+            "time": self._time(audio, seconds),
+            **self._described(torch.cat([audio, hidden[stamps]]), labels),
+        }
+
+    def _time(self, audio: torch.Tensor, seconds: torch.Tensor) -> torch.Tensor:
+        scores = self.time(functional.layer_norm(audio, audio.shape[-1:]))
+        return _soft(scores, soft_bins(seconds, self._bins, BIN_WIDTH))
+
+    def _described(
+        self, hidden: torch.Tensor, labels: Sequence[tuple[torch.Tensor, ...]]
+    ) -> dict[str, torch.Tensor]:
+        """`labels` are words, those before and counts, in the order of `hidden`'s rows."""
+        plain = functional.layer_norm(hidden, hidden.shape[-1:])
+        word, before, count = (torch.cat(some) for some in zip(*labels, strict=True))
+        counted = soft_frames(count.clamp(max=_COUNTED - 1), _COUNTED, _COUNT_WIDTH)
+        return {
+            "word": functional.cross_entropy(self.word(plain).float(), word),
+            "before": functional.cross_entropy(self.before(plain).float(), before),
+            "count": _soft(self.count(plain), counted),
         }
 
     def _stamp_labels(self, clip: Clip) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -132,6 +147,13 @@ class Losses(nn.Module):
             if end is not None:
                 before[frame_of(end) :] = self._classes[spoken.word]
         return word, before, begun
+
+
+def _audio(batch: Batch, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hidden states of all audio embeddings, (n, hidden), and when each begins (s)."""
+    rows = [hidden[row, 1 : 1 + length] for row, length in enumerate(batch.audio_lengths)]
+    seconds = [frame_seconds(f) for length in batch.audio_lengths for f in range(length)]
+    return torch.cat(rows), torch.tensor(seconds)
 
 
 def _soft(scores: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
