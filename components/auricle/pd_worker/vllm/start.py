@@ -46,7 +46,8 @@ class VllmKind:
         home = __name__.rpartition(".")[0]
         modules = pkgutil.iter_modules([str(Path(__file__).parent)])
         late = ["vllm", *(f"{home}.{module.name}" for module in modules)]
-        return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
+        # vLLM passes over kernels that cannot be loaded, and fails when it runs the first one.
+        return [*late, "pynvml" if device_of_vllm() == "gpu" else "vllm._C"]
 
     def built_for(self, settings: PdWorkerSettings) -> str:
         """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
