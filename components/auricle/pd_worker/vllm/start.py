@@ -14,7 +14,7 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.survey import read_parts
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.embeddings.slab import Slab
-from auricle.errors import ProcessFailed
+from auricle.errors import ProcessFailed, SettingsError
 from auricle.pd_worker.engine import Capabilities
 from auricle.pd_worker.vllm.device_memory import check_share, kv_block_bytes, with_settings
 from auricle.pd_worker.vllm.device_passes import (
@@ -46,14 +46,15 @@ class VllmKind:
         home = __name__.rpartition(".")[0]
         modules = pkgutil.iter_modules([str(Path(__file__).parent)])
         late = ["vllm", *(f"{home}.{module.name}" for module in modules)]
-        # vLLM passes over kernels that cannot be loaded, and fails when it runs the first one.
-        return [*late, "pynvml" if device_of_vllm() == "gpu" else "vllm._C"]
+        return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
 
     def built_for(self, settings: PdWorkerSettings) -> str:
         """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
         device = device_of_vllm()
         check_runner(settings, os.environ)
         passes_on(device, settings)
+        if device == "cpu":
+            _check_kernels()
         return f"vLLM is built for a {device.upper()}, which was not looked for"
 
     def check_device(self, settings: PdWorkerSettings) -> None:
@@ -82,6 +83,23 @@ class VllmKind:
         except ProcessFailed as error:
             said = with_settings(str(error), settings, device_of_vllm())
             raise ProcessFailed(said) from error
+
+
+def _check_kernels() -> None:
+    """Raise SettingsError without vLLM's kernels for this CPU.
+
+    vLLM passes over what cannot be loaded, and fails when it calls the first one.
+    """
+    set_defaults()
+    import torch
+    from vllm.platforms import current_platform
+
+    current_platform.import_kernels()
+    if not hasattr(torch.ops._C, "init_cpu_memory_env"):
+        raise SettingsError(
+            "vLLM's kernels for this CPU cannot be loaded, mostly because libnuma is missing "
+            "(Debian's package libnuma1); with VLLM_LOGGING_LEVEL=WARNING vLLM says why"
+        )
 
 
 def check_device(settings: PdWorkerSettings) -> None:
