@@ -115,7 +115,8 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server, grpc_addr
         results = await asyncio.to_thread(streamed)
         for name, said_before in own.items():
             assert words(of(results, name)) == said_before
-            assert not of(results, name)[0].as_numpy("IS_FINAL")[0]
+            # A busy machine may skip all text that can change.
+            assert of(results, name)[-1].as_numpy("IS_FINAL")[0]
             assert await asyncio.to_thread(recorded, name) == [said_before] * 2
 
 
