@@ -119,8 +119,8 @@ evaluate-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
 	$(BIN)/python -m models.training.evaluate --model models/demo --write
 
-# At most 30 minutes of two cores, as the recogniser's encoder is where it begins; resumes from
-# build/aligner. The corpus is the recogniser's.
+# About an hour of two idle cores, as the recogniser's encoder and text layers are where it begins;
+# resumes from build/aligner when interrupted. The corpus is the recogniser's.
 train-aligner: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus
 	$(BIN)/python -m models.training.align.train --work build/aligner

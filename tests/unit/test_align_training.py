@@ -15,6 +15,7 @@ from auricle.checkpoint.files import open_checkpoint
 from models.training.align.decode import word_times
 from models.training.align.evaluate import Figures, between, differences, write_card
 from models.training.align.examples import ClipMaker, Spoken
+from models.training.align.export import export
 from models.training.align.geometry import BINS, TEXT_LAYERS, aligner_config
 from models.training.align.lessons import Lessons
 from models.training.align.losses import BIN_WIDTH, LISTENED
@@ -22,6 +23,7 @@ from models.training.align.model import Aligner
 from models.training.align.prompts import TIMESTAMP, prompt_ids
 from models.training.align.reference import AlignerReference
 from models.training.align.targets import bin_of, frame_of, frame_seconds, prompt_times, soft_bins
+from models.training.align.trainer import Trainer
 from models.training.corpus import SAMPLE_RATE, Corpus, synthesise
 from models.training.export import write_processor_files
 from models.training.model import audio_length
@@ -254,6 +256,32 @@ def test_lessons_are_about_what_the_whole_model_computes(checkpoint: Path) -> No
     assert torch.allclose(lower, whole, atol=1e-5)
     lower.sum().backward()
     assert model.core.model.language_model.layers[0].mlp.up_proj.weight.grad is not None
+
+
+def test_a_training_goes_on_where_it_was(corpus: Corpus, tmp_path: Path) -> None:
+    """A step with speech, a lesson, and a second training that resumes from the first."""
+    write_tokenizer(tmp_path, special=(*SPECIAL_TOKENS, TIMESTAMP))
+    trainer = Trainer(tmp_path, DEMO, minutes=1.0)
+    maker = ClipMaker(corpus, seed=0)
+    trainer.begin_lessons(maker)
+    before = trainer.model.core.score.weight.detach().clone()
+    speech = trainer.train_step(iter([[maker.clip(3.0), maker.clip(5.0)]]))
+    lesson = trainer.train_step(iter([]))
+    assert {"bins", "look", "sound", "time"} <= speech.keys()
+    assert "bins" not in lesson and "time" in lesson
+    assert all(math.isfinite(loss) for loss in (*speech.values(), *lesson.values()))
+    assert not torch.equal(before, trainer.model.core.score.weight)
+    trainer.save()
+    again = Trainer(tmp_path, DEMO, minutes=1.0)
+    again.resume()
+    assert (again.step, again.taught, again.spent) == (2, 1, trainer.spent)
+    assert torch.equal(again.model.core.score.weight, trainer.model.core.score.weight)
+    export(tmp_path, tmp_path / "exported")
+    card = tmp_path / "exported" / "README.md"
+    write_card(card, {"training voices": Figures(120, 20.4, 99.6)})
+    assert "| training voices | 120 | 20 | 100 |" in card.read_text()
+    published = AlignerReference(tmp_path / "exported").model.core.score.weight
+    assert torch.allclose(published, trainer.model.core.score.weight, atol=1e-3)
 
 
 def test_differences_leave_out_what_is_unknown() -> None:

@@ -17,6 +17,9 @@ from models.training.align.model import Aligner
 from models.training.export import write_processor_files
 from models.training.sentences import vocabulary
 
+# The model card; the evaluation writes its figures into the copy.
+_CARD = Path(__file__).with_name("card.md")
+
 
 def export(work: Path, output: Path) -> None:
     """Weights in bfloat16 and every file that the published checkpoint has."""
@@ -30,6 +33,7 @@ def export(work: Path, output: Path) -> None:
         shutil.copyfile(work / name, output / name)
     write_processor_files(output)
     (output / "vocabulary.txt").write_text("\n".join(vocabulary()) + "\n")
+    shutil.copyfile(_CARD, output / "README.md")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ class Losses(nn.Module):
         self.word = nn.Linear(hidden, len(classes) + 1)
         self.before = nn.Linear(hidden, len(classes) + 1)
         self.count = nn.Linear(hidden, _COUNTED)
+        self.sound = nn.Linear(hidden, len(classes) + 1)
 
     def forward(self, model: Aligner, batch: Batch, found: Pass) -> dict[str, torch.Tensor]:
         """Each loss by its name, and their weighted `sum`."""
@@ -73,7 +74,7 @@ class Losses(nn.Module):
         parts = {"bins": _soft(model.bins(found.layers[-1][stamps][known]), target)}
         early = [model.bins(model.norm(h[stamps][known])) for h in found.layers[3:-1]]
         parts["early"] = torch.stack([_soft(scores, target) for scores in early]).mean()
-        parts |= self._heard(batch, found.layers[LISTENED], stamps)
+        parts |= self._heard(batch, found, stamps)
         if found.attention is not None:
             parts["look"] = _look(batch, found.attention, stamps, times)
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
@@ -88,20 +89,24 @@ class Losses(nn.Module):
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
         return parts
 
-    def _heard(
-        self, batch: Batch, hidden: torch.Tensor, stamps: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    def _heard(self, batch: Batch, found: Pass, stamps: torch.Tensor) -> dict[str, torch.Tensor]:
         """Time at the audio embeddings; word, the one before and count there and at the stamps.
 
         Audio and text are asked by the same heads, so that they come to describe a word alike.
+        The word is asked of the encoder itself, too (`sound`).
         """
+        hidden = found.layers[LISTENED]
+        sound, _ = _audio(batch, found.layers[0])
+        plain = functional.layer_norm(sound, sound.shape[-1:])
         audio, seconds = _audio(batch, hidden)
         labels = [
             self._frame_labels(clip, length)
             for clip, length in zip(batch.clips, batch.audio_lengths, strict=True)
         ]
+        said = torch.cat([word for word, _, _ in labels])
         labels += [self._stamp_labels(clip) for clip in batch.clips]
         return {
+            "sound": functional.cross_entropy(self.sound(plain).float(), said),
             "time": self._time(audio, seconds),
             **self._described(torch.cat([audio, hidden[stamps]]), labels),
         }

@@ -1,6 +1,6 @@
 """Train the demo aligner on the CPU, for so many minutes of it; resumes from its last checkpoint.
 
-    python -m models.training.align.train --work build/aligner --minutes 75 --processes 2
+    python -m models.training.align.train --work build/aligner --minutes 60 --processes 2
 
 It begins with the demo recogniser's encoder and text layers, which know the words, and learns
 when they are said. Minutes are those of a process's work, so a busy machine takes longer and not
@@ -68,8 +68,8 @@ def _process(rank: int, run: Run) -> None:
     judged = probe(run.corpus, trainer.tokenizer) if rank == 0 else None
     sums: dict[str, list[float]] = defaultdict(list)
     while trainer.done < 1.0:
-        while run.pause and run.pause.exists():
-            time.sleep(5)
+        if run.pause and run.pause.exists():
+            _wait(trainer, run.pause, save=rank == 0)
         losses = trainer.train_step(clips)
         for name, loss in losses.items():
             shown = name if "bins" in losses else f"lesson-{name}"
@@ -79,6 +79,14 @@ def _process(rank: int, run: Run) -> None:
     if judged is not None:
         trainer.save()
     distributed.destroy_process_group()
+
+
+def _wait(trainer: Trainer, sign: Path, *, save: bool) -> None:
+    """Until the file is gone; whoever ends the training meanwhile loses nothing."""
+    if save:
+        trainer.save()
+    while sign.exists():
+        time.sleep(5)
 
 
 def _tell(trainer: Trainer, sums: dict[str, list[float]], judged: Callable[[Aligner], str]) -> None:
@@ -105,7 +113,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--start", type=Path, default=Path("models/demo"))
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
-    parser.add_argument("--minutes", type=float, default=75.0)
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--batch-seconds", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--pause", type=Path, help="wait while this file exists")

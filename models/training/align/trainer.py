@@ -27,15 +27,15 @@ from models.training.model import LogMel, audio_length
 from models.training.prompts import Tokenizer
 from models.training.sentences import vocabulary
 
-_PEAK_RATE, _ENCODER_SHARE = 1.0e-3, 0.3
+_PEAK_RATE, _ENCODER_SHARE = 1.0e-3, 1.0
 _WARM_UP_STEPS = 100
 # Share of the minutes before the encoder is trained too, and the curriculum's longest clips (s).
-_ENCODER_WAITS = 0.12
+_ENCODER_WAITS = 0.05
 _CURRICULUM = ((0.06, 5.0), (0.12, 9.0), (0.2, 16.0))
 _LONGEST = 31.0
 _ANY_LENGTH = 0.2  # of the batches, from the beginning
 # So many lessons, and how often a step with speech comes between them.
-_LESSONS, _LESSONS_BETWEEN, _LESSON_SECONDS = 600, 3, 70.0
+_LESSONS, _LESSONS_BETWEEN, _LESSON_SECONDS = 900, 2, 70.0
 _WINDOW = 8 * SAMPLE_RATE
 
 
