@@ -38,6 +38,7 @@ _WEIGHTS = {
     "before": 0.3,
     "count": 0.15,
     "look": 0.15,
+    "sound": 0.3,
 }
 
 
