@@ -10,6 +10,7 @@ CHROMIUM := tests/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
+DEMO ?= $(shell test -t 0 || echo --once)
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
 .PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
@@ -65,7 +66,7 @@ faults-quick: setup-dev
 gpu-quick: setup-dev
 	$(BIN)/python -m benchmarks.gpu --device cpu --quick --again --out build/gpu-quick.json
 
-# The demo graph until Ctrl-C; `make demo DEMO=--once` ends by itself.
+# The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself.
 demo: setup
 	$(BIN)/auricle demo $(DEMO)
 
