@@ -6,12 +6,14 @@ Each component's `needs.py` lists them. None of them uses a device or connects t
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 
 from auricle.errors import SettingsError
 
@@ -51,6 +53,13 @@ def imports(*modules: str) -> Need:
 def checkpoint(path: Path) -> Need:
     """Return the need of a checkpoint in the folder `path`, of which all is read."""
     return Need("checkpoint", partial(_read_checkpoint, path))
+
+
+def modules_of(package: ModuleType) -> list[str]:
+    """Return the names of the modules in a package."""
+    return [
+        f"{package.__name__}.{module.name}" for module in pkgutil.iter_modules(package.__path__)
+    ]
 
 
 def torch_device(section: str, device: str) -> Need:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auricle.checkpoint.files import Checkpoint
@@ -12,9 +10,11 @@ from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.errors import ProcessFailed, SettingsError
+from auricle.pd_worker import transformers as home
 from auricle.pd_worker.engine import Capabilities
 from auricle.pd_worker.transformers.options import TransformersOptions, capabilities
 from auricle.process.device_faults import first_sentence
+from auricle.process.needs import modules_of
 from auricle.settings import PdWorkerSettings
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ class TransformersKind:
 
     def libraries(self) -> Sequence[str]:
         """Return our modules, which import theirs at once."""
-        home = __name__.rpartition(".")[0]
-        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-        return [f"{home}.{module.name}" for module in modules]
+        return modules_of(home)
 
     def built_for(self, settings: PdWorkerSettings) -> str:
         """Return what PyTorch is built for."""

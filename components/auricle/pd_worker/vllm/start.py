@@ -6,15 +6,14 @@ vLLM itself is imported when an engine starts.
 from __future__ import annotations
 
 import os
-import pkgutil
 from collections.abc import Sequence
-from pathlib import Path
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.survey import read_parts
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.errors import ProcessFailed, SettingsError
+from auricle.pd_worker import vllm as plug_in
 from auricle.pd_worker.engine import Capabilities
 from auricle.pd_worker.vllm.device_memory import check_share, kv_block_bytes, with_settings
 from auricle.pd_worker.vllm.device_passes import (
@@ -28,6 +27,7 @@ from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.process.device_faults import check_driver
 from auricle.process.gpus import visible_gpus
+from auricle.process.needs import modules_of
 from auricle.settings import PdWorkerSettings
 
 
@@ -43,9 +43,7 @@ class VllmKind:
     def libraries(self) -> Sequence[str]:
         """Return vLLM, and the modules of our plug-in, which vLLM's own processes import."""
         set_defaults()
-        home = __name__.rpartition(".")[0]
-        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-        late = ["vllm", *(f"{home}.{module.name}" for module in modules)]
+        late = ["vllm", *modules_of(plug_in)]
         return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
 
     def built_for(self, settings: PdWorkerSettings) -> str:
