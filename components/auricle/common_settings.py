@@ -24,6 +24,9 @@ class CommonSettings(SlabSettings):
     align_model: Path | None = Field(
         None, description="directory of the aligner's checkpoint, for the times of words"
     )
+    speaker_model: Path | None = Field(
+        None, description="directory of the speaker model, for who said what"
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="data type of embeddings and decoder"
     )
@@ -135,3 +138,13 @@ class CommonSettings(SlabSettings):
                 "of a forced aligner, or leave its components out"
             )
         return self.align_model
+
+    @property
+    def speakers(self) -> Path:
+        """The speaker model's directory. Raises SettingsError if none is named."""
+        if self.speaker_model is None:
+            raise SettingsError(
+                "Common.speaker_model is not set, but there is a diarize pool: name the directory "
+                "of a speaker model, such as models/speakers, or leave DiarizeWorker out"
+            )
+        return self.speaker_model

@@ -14,6 +14,7 @@ from auricle.recording_settings import RecordingSettings
 from auricle.worker_settings import (
     AlignEncodeWorkerSettings,
     AlignWorkerSettings,
+    DiarizeWorkerSettings,
     EncodeWorkerSettings,
     PdWorkerSettings,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "AlignEncodeWorkerSettings",
     "AlignWorkerSettings",
     "CommonSettings",
+    "DiarizeWorkerSettings",
     "DynamoFrontendSettings",
     "EncodeWorkerSettings",
     "FrontendSettings",
@@ -100,6 +102,15 @@ class ProcessorSettings(CommonSettings):
     words_at_a_time: int = Field(
         8, ge=1, description="segments of one session that wait for their words; the next has none"
     )
+    speakers_deadline_seconds: Seconds = Field(
+        10.0, gt=0, le=120, description="speakers not told so long after a final are missing"
+    )
+    speakers_at_a_time: int = Field(
+        8, ge=1, description="segments of one session that wait for speakers; the next has none"
+    )
+    max_speakers: int = Field(
+        8, ge=1, le=16, description="voices told apart in one session; others are the nearest"
+    )
 
 
 class PlannerSettings(PlannerOptions, CommonSettings):
@@ -114,5 +125,6 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "PdWorker": PdWorkerSettings,
     "AlignEncodeWorker": AlignEncodeWorkerSettings,
     "AlignWorker": AlignWorkerSettings,
+    "DiarizeWorker": DiarizeWorkerSettings,
     "Planner": PlannerSettings,
 }

@@ -95,6 +95,23 @@ class AlignWorkerSettings(AlignerOptions, CommonSettings):
         return self
 
 
+class DiarizeWorkerSettings(CommonSettings):
+    """Section `DiarizeWorker`."""
+
+    device: str = Field("cpu", description="torch device of the speaker model")
+    max_requests: int = Field(
+        64, ge=1, description="segments in progress; beyond, requests are refused"
+    )
+    max_batch_segments: int = Field(8, ge=1, description="segments whose windows share passes")
+    max_batch_windows: int = Field(
+        32, ge=1, description="windows of 1.5 s in one pass of the speaker model"
+    )
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.speakers
+
+
 class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
     """Section `PdWorker`."""
 

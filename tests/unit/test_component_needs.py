@@ -18,7 +18,7 @@ from auricle.launcher import component
 from auricle.launcher.component import needs_of
 from auricle.launcher.component_check import check_component
 from auricle.process.needs import Need, checkpoint, imports
-from auricle.settings import SECTIONS, EncodeWorkerSettings, FrontendSettings
+from auricle.settings import SECTIONS, CommonSettings, EncodeWorkerSettings, FrontendSettings
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -81,11 +81,16 @@ def modules_of(needs: Any) -> tuple[str, ...]:
     return tuple(modules)
 
 
+def settings_of(name: str) -> CommonSettings:
+    demo = ROOT / "models/demo"
+    return SECTIONS[name](align_model=demo, speaker_model=ROOT / "models/speakers")
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 def test_what_a_component_imports_late_is_looked_at(name: str) -> None:
     """What is missing would else be found by a session, or by a deployment that uses it."""
     main = f"{component._PACKAGES[name]}.main"
-    looked_at = modules_of(needs_of(name, SECTIONS[name](align_model=ROOT / "models/demo")))
+    looked_at = modules_of(needs_of(name, settings_of(name)))
     assert looked_at[0] == main
     covered = {".".join(m.split(".")[: n + 1]) for m in looked_at for n in range(m.count(".") + 1)}
     ours = [m for m in looked_at if m.startswith("auricle")]

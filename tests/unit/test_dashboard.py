@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import Info
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
+from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.nats_bus import NatsBus
@@ -41,6 +42,8 @@ def exported() -> dict[str, set[str]]:
     LoadGauges("pd_worker", registry)
     AlignWorkerMetrics(registry)
     LoadGauges("align_worker", registry)
+    DiarizeWorkerMetrics(registry)
+    LoadGauges("diarize_worker", registry)
     PlannerMetrics(registry)
     Refusals(registry)
     LocalMetrics(registry)

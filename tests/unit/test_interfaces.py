@@ -35,6 +35,8 @@ REPLIES: list[protocol.Reply] = [
     protocol.FinalReply(0, "a", 0, 1, "English", RESUME),
     protocol.WordsReply(0, (protocol.TimedWord("a", "a ", 0, 1),), "aligned", None, RESUME),
     protocol.WordsReply(0, (), None, "unavailable"),
+    protocol.SpeakersReply(0, (protocol.SpeakerPart(1, 0, 1, "a"),), "aligned", None, RESUME),
+    protocol.SpeakersReply(0, (), None, "unavailable"),
     protocol.DoneReply("a", Usage()),
     protocol.GoingAwayReply(1, "a", RESUME),
     protocol.ErrorReply("protocol", "no", 0.0, "chunk_ms"),

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
 COMPONENTS = (
     *("frontend", "processor", "encode_worker", "pd_worker", "align_worker"),
-    *("planner", "dynamo_frontend"),
+    *("planner", "dynamo_frontend", "diarize_worker"),
 )
 # From the ground up: a room imports from the floors below its own, never from above or beside.
 FLOORS = (
@@ -29,6 +29,7 @@ FLOORS = (
         "messages",
         "checkpoint",
         "embeddings",
+        "speakers",
         "replicas",
         "recording_settings",
         "door_settings",
@@ -65,7 +66,7 @@ FRONTEND_FLOORS = (
 FILES = sorted(PACKAGE.rglob("*.py"))
 STEPS = [
     step
-    for page in ("one_chunk.md", "words.md")
+    for page in ("one_chunk.md", "words.md", "speakers.md")
     for step in re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / page).read_text())
 ]
 

@@ -85,10 +85,13 @@ class Client:
         return await transcribe_recording(self._urls, self._api_key, path, options)
 
 
+_SENT = ("language", "context", "chunk_ms", "partials", "endpointing", "words", "diarize")
+
+
 def _start(rate: int, options: StreamOptions) -> Message:
     """Return the session's first message. What is not asked for is left to the server."""
     start: Message = {"type": "start", "sample_rate": rate}
-    for name in ("language", "context", "chunk_ms", "partials", "endpointing", "words"):
+    for name in _SENT:
         if (value := options.get(name)) is not None:
             start[name] = value
     return start

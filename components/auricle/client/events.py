@@ -88,6 +88,28 @@ class Words(msgspec.Struct, frozen=True, tag="words"):
     missing: str | None = None
 
 
+class SpeakerPart(msgspec.Struct, frozen=True):
+    """A speaker, counted from 1, and what they said between two times; `text` may be empty."""
+
+    speaker: int
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+class Speakers(msgspec.Struct, frozen=True, tag="speakers"):
+    """Who spoke in a segment whose `Final` came before. It never changes.
+
+    The `text` of all parts, joined, is the segment's. `source` says by what times of words it is
+    divided, as in `Words`. `missing` says why there are no parts.
+    """
+
+    segment: int
+    parts: tuple[SpeakerPart, ...] = ()
+    source: str | None = None
+    missing: str | None = None
+
+
 class Done(msgspec.Struct, frozen=True, tag="done"):
     """The session's last event: the texts of all segments, joined by spaces."""
 
@@ -95,7 +117,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
-StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Words | Done
+StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Words | Speakers | Done
 _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 
 

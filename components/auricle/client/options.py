@@ -35,6 +35,7 @@ class StreamOptions(TypedDict, total=False):
     partials: bool
     endpointing: Endpointing
     words: bool
+    diarize: bool
     live: bool
     on_sent: Callable[[float], None]
 

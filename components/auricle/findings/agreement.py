@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from auricle.findings.finding import (
     ALIGNERS,
+    DIARIZERS,
     Finding,
     Process,
     Processes,
@@ -46,8 +47,11 @@ def checkpoints(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding
     """Processes with another checkpoint or data type than most."""
     models = [(p, s.parts.model) for p, s in processes.described() if s.parts.model is not None]
     aligners = [one for one in models if one[0].answer.component in ALIGNERS]
-    yield from _alike([one for one in models if one not in aligners], "model", "PD workers")
+    diarizers = [one for one in models if one[0].answer.component in DIARIZERS]
+    text = [one for one in models if one not in aligners and one not in diarizers]
+    yield from _alike(text, "model", "PD workers")
     yield from _alike(aligners, "align_model", "Align workers")
+    yield from _alike(diarizers, "speaker_model", "Processors")
 
 
 def _alike(

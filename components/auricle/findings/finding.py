@@ -15,12 +15,14 @@ _TITLES = {
     "pd_worker": "PD worker",
     "align_encode_worker": "align encode worker",
     "align_worker": "align worker",
+    "diarize_worker": "diarize worker",
     "planner": "planner",
 }
 
 
 # They serve a checkpoint of their own, and sessions without words do not need them.
 ALIGNERS = ("align_encode_worker", "align_worker")
+DIARIZERS = ("diarize_worker",)  # the same, of speakers
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.findings.finding import ALIGNERS, Finding, Processes, title
+from auricle.findings.finding import ALIGNERS, DIARIZERS, Finding, Processes, title
 from auricle.messages import Diagnosis, ProcessAnswer
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")
+# What is missed without the pools beside the path.
+_MISSED = {
+    **dict.fromkeys(ALIGNERS, "Words have no times."),
+    **dict.fromkeys(DIARIZERS, "Nobody is told who speaks."),
+}
 # Longer than a pass of an encoder or engine that is merely busy.
 _SILENT_SECONDS = 5.0
 
@@ -81,7 +86,7 @@ def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     for component in sorted(gone):
         yield Finding(
             f"every {title(component)} that answers is draining.",
-            "Words have no times." if component in ALIGNERS else "New clients are refused.",
+            _MISSED.get(component, "New clients are refused."),
             "Start others, or wait for those that replace them.",
         )
     for process, said in processes.described():

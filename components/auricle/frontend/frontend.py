@@ -27,6 +27,7 @@ from auricle.frontend.observers.transcript_log import TranscriptLog
 from auricle.messages import STEPS_KEPT_SECONDS, OpenSession, ResumePoint
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
+from auricle.speakers.model import NO_SPEAKER_MODEL
 from auricle.text_bounds import MODEL, check
 
 
@@ -82,6 +83,11 @@ class Frontend:
         """Raise UnsupportedValue, naming `param`, if words are wanted and there is no aligner."""
         if wanted and self.settings.align_model is None:
             raise UnsupportedValue(NO_ALIGNER, param)
+
+    def check_speakers(self, wanted: bool, param: str = "diarize") -> None:
+        """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""
+        if wanted and self.settings.speaker_model is None:
+            raise UnsupportedValue(NO_SPEAKER_MODEL, param)
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""

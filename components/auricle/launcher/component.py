@@ -35,8 +35,11 @@ _PACKAGES = {
     "PdWorker": "auricle.pd_worker",
     "AlignEncodeWorker": "auricle.encode_worker",
     "AlignWorker": "auricle.align_worker",
+    "DiarizeWorker": "auricle.diarize_worker",
     "Planner": "auricle.planner",
 }
+# These compute in threads of their libraries.
+_COMPUTE = ("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker", "DiarizeWorker")
 # Hides the warnings of every graceful shutdown: records already removed, watches ended.
 _DYNAMO_LOG = ",".join(
     [
@@ -109,7 +112,7 @@ def set_environment(name: str, settings: CommonSettings) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads))
     # Idle compute threads must not spin, because other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if name in ("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker"):
+    if name in _COMPUTE:
         # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
         # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -31,6 +31,11 @@ from auricle.messages.diagnosis import (
     SlabState,
     Transfers,
 )
+from auricle.messages.diarizing import (
+    DiarizeReply,
+    DiarizeRequest,
+    SpeakerTurn,
+)
 from auricle.messages.encoding import (
     BlockFeatures,
     EncodeReply,
@@ -79,6 +84,7 @@ from auricle.messages.sessions import (
     Words,
     WordSource,
 )
+from auricle.messages.speakers import DividedBy, Speakers, SpokenPart
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
     AskView,
@@ -115,7 +121,10 @@ __all__ = [
     "DecodeWindow",
     "Description",
     "Diagnosis",
+    "DiarizeReply",
+    "DiarizeRequest",
     "DiscoveryState",
+    "DividedBy",
     "Done",
     "EncodeReply",
     "EncodeRequest",
@@ -144,7 +153,10 @@ __all__ = [
     "SessionState",
     "SessionSteps",
     "SlabState",
+    "SpeakerTurn",
+    "Speakers",
     "SpoiledSlot",
+    "SpokenPart",
     "Transfers",
     "Usage",
     "View",

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from auricle.audio.features import FeaturePacket
+from auricle.messages.speakers import Speakers
 
 # Bounds of the audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
@@ -21,7 +22,8 @@ class ResumePoint(msgspec.Struct, frozen=True):
     """Where another processor can continue, given the audio from sample `segment_start`.
 
     The words of `committed_tokens` were spoken within the segment's first
-    `committed_before` samples, so a cut there or later gives none of them twice.
+    `committed_before` samples, so a cut there or later gives none of them twice. `speakers` is
+    what is known of the session's voices, see `DiarizeReply.state`.
     """
 
     segment: int = 0
@@ -29,6 +31,7 @@ class ResumePoint(msgspec.Struct, frozen=True):
     committed_tokens: tuple[int, ...] = ()
     context: str = ""
     committed_before: int = 0
+    speakers: bytes = b""
 
 
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):
@@ -86,7 +89,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     `context` is the user's context text; with `language` None the language is detected.
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
     soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
-    `words`, each final with text is followed, sooner or later, by its `Words`.
+    `words`, each final with text is followed, sooner or later, by its `Words`; with `diarize` by
+    its `Speakers`.
     `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
     traceparent of the parent span, here and in other requests; empty for none. `admission` is the
     name under which the client was admitted; empty for work that is not admitted. With `whole`,
@@ -107,6 +111,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     hasty: bool = False
     logprobs: bool = False
     words: bool = False
+    diarize: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -267,4 +272,4 @@ class HandedOver(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint
 
 
-SessionEvent = SessionReady | Partial | Final | Words | Done | Failed | HandedOver
+SessionEvent = SessionReady | Partial | Final | Words | Speakers | Done | Failed | HandedOver

@@ -25,6 +25,7 @@ from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.processor.aligner import WordAligner
+from auricle.processor.diarizer import DiarizePool, Diarizer
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import AlignPool, EncodePool, PdPool
@@ -54,7 +55,10 @@ async def run(settings: ProcessorSettings) -> None:
     metrics = ProcessorMetrics(registry.registry)
     tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
     aligner = await _aligner(runtime, settings)
-    service = ProcessorService(settings, view, encode_pool, pd_pool, metrics, tracer, aligner)
+    diarizer = _diarizer(runtime, settings)
+    service = ProcessorService(
+        *(settings, view, encode_pool, pd_pool, metrics, tracer, aligner, diarizer)
+    )
     prober = Prober(view, settings.dtype, encode_pool, pd_pool)
     model, need = RunningModel(view.fingerprint, settings.dtype), segment_need(view, settings)
     runtime.description.parts = lambda: Parts(model=model, segment=need, load=service.load_now)
@@ -138,6 +142,21 @@ async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner
     runtime.subscribe("align_encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
     runtime.subscribe("align_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
     return WordAligner(checkpoint, settings.dtype, encode_pool, pool)
+
+
+def _diarizer(runtime: Runtime, settings: ProcessorSettings) -> Diarizer | None:
+    """Connect to the diarize pool, if there is a speaker model; sessions do not wait for it."""
+    if settings.speaker_model is None:
+        return None
+    client = runtime.client("diarize_worker", "generate", local=True)
+    pool = DiarizePool(
+        client,
+        settings.speakers_deadline_seconds / 2,  # so that there is another attempt
+        settings.attempts,
+        runtime.pulses("diarize_worker", client, WORKER_PULSE),
+    )
+    runtime.subscribe("diarize_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
+    return Diarizer(pool)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

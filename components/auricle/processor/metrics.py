@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages import Done, Failed, Final, Partial, SessionEvent, Words
+from auricle.messages import Done, Failed, Final, Partial, SessionEvent, Speakers, Words
 from auricle.process.metrics import ComponentMetrics
 
 
@@ -40,6 +40,10 @@ class ProcessorMetrics:
         self._wordless = new.counter(
             "segments_without_words", "segments without aligned words, by reason", "reason"
         )
+        self._speakers = new.counter("segments_with_speakers", "segments whose speakers were sent")
+        self._speakerless = new.counter(
+            "segments_without_speakers", "segments without speakers, by reason", "reason"
+        )
         self._done = new.counter("sessions_done", "sessions that ended without an error")
         self._failed = new.counter("sessions_failed", "sessions that failed, by error code", "code")
         self._audio = new.counter("audio_seconds", "audio of finished sessions")
@@ -59,6 +63,11 @@ class ProcessorMetrics:
                 self._words.labels(event.source).inc()
             if event.missing:
                 self._wordless.labels(event.missing).inc()
+        elif isinstance(event, Speakers):
+            if event.missing:
+                self._speakerless.labels(event.missing).inc()
+            else:
+                self._speakers.inc()
         elif isinstance(event, Failed):
             self._failed.labels(event.code).inc()
         elif isinstance(event, Done):

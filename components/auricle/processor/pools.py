@@ -173,7 +173,7 @@ class Placement:
             self._instance = None
 
 
-async def _call_placed(
+async def call_placed(
     pool: Pool,
     placement: Placement,
     request: Struct,
@@ -231,7 +231,7 @@ class EncodePool(Pool):
             instance = await placement.instance()
             request = request_for(instance)
             try:
-                reply: EncodeReply = await _call_placed(self, placement, request, EncodeReply)
+                reply: EncodeReply = await call_placed(self, placement, request, EncodeReply)
             except FeaturesMissing:
                 on_missing(instance)
                 raise
@@ -270,7 +270,7 @@ class PdPool(Pool):
 
         Raises AuricleError: WindowsMissing if the worker could not read a window.
         """
-        reply: DecodeReply = await _call_placed(
+        reply: DecodeReply = await call_placed(
             self,
             placement,
             request,
@@ -292,5 +292,5 @@ class AlignPool(Pool):
 
     async def align(self, placement: Placement, request: AlignRequest) -> AlignReply:
         """Make one attempt. Raises AuricleError as `PdPool.decode` does."""
-        reply: AlignReply = await _call_placed(self, placement, request, AlignReply)
+        reply: AlignReply = await call_placed(self, placement, request, AlignReply)
         return reply

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, nullcontext
+from functools import partial
 
 from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.features import check_features
@@ -38,13 +39,17 @@ from auricle.process.tracing import Tracer
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.processor.aligner import WordAligner
+from auricle.processor.diarizer import Diarizer
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
+from auricle.processor.speakers import SessionSpeakers, SpeakerRules
 from auricle.processor.views import Viewed
 from auricle.processor.words import SessionWords, WordRules
 from auricle.settings import ProcessorSettings
+from auricle.speakers.model import NO_SPEAKER_MODEL
 
 _PUSH_WAIT_SECONDS = 30.0
 
@@ -64,9 +69,11 @@ class ProcessorService:
         metrics: ProcessorMetrics,
         tracer: Tracer,
         aligner: WordAligner | None = None,
+        diarizer: Diarizer | None = None,
     ) -> None:
-        """Without `aligner` sessions have no words."""
+        """Without `aligner` sessions have no words, without `diarizer` no speakers."""
         self._aligner = aligner
+        self._diarizer = diarizer
         self._settings = settings
         self._checkpoint = checkpoint
         self._encode_pool = encode_pool
@@ -151,7 +158,7 @@ class ProcessorService:
 
         Raises Overloaded at `max_sessions`, WorkerUnavailable while draining, ProtocolError if
         the session is open already, and BadRequest for an unsupported chunk or language, or for
-        words without an align pool.
+        words or speakers without their pool.
         """
         self._check_staying()
         self._admission.check_room(len(self._sessions))
@@ -169,13 +176,16 @@ class ProcessorService:
             background=request.background,
             tracer=self._tracer,
         )
-        words = self._words(request)
+        words, speakers = self._words(request), self._speakers(request)
+        beside = [one for one in (words, speakers) if one is not None]
         driver = SessionDriver(
             *(request, self._settings, self._checkpoint, recognizer, self._load, self._tracer),
             ahead_turns=self._ahead_turns,
-            on_segment=None if words is None else words.ended,
+            on_segment=partial(_ended, beside),
         )
-        told = driver.events() if words is None else words.among(driver.events())
+        told = driver.events()
+        for one in beside:
+            told = one.among(told)
         self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
         live = (
@@ -226,6 +236,19 @@ class ProcessorService:
         language = prompt.check_language(request.language)
         return SessionWords(request, rules, self._aligner, prompt, language)
 
+    def _speakers(self, request: OpenSession) -> SessionSpeakers | None:
+        """Return what adds a session's speakers. Raises BadRequest if there is no diarize pool."""
+        if not request.diarize:
+            return None
+        if self._diarizer is None:
+            raise BadRequest(NO_SPEAKER_MODEL)
+        settings, prompt = self._settings, self._checkpoint.prompt
+        rules = SpeakerRules(
+            settings.speakers_deadline_seconds, settings.speakers_at_a_time, settings.max_speakers
+        )
+        language = prompt.check_language(request.language)
+        return SessionSpeakers(request, rules, self._diarizer, prompt, language)
+
     def _check_staying(self) -> None:
         if self._leaving:
             raise WorkerUnavailable("this processor is draining and takes no new sessions")
@@ -235,3 +258,10 @@ class ProcessorService:
         if driver is None or driver.tenant != tenant:
             raise UnknownSession(f"no session {name} is open here")
         return driver
+
+
+def _ended(
+    beside: Sequence[SessionWords | SessionSpeakers], segment: OpenSegment, samples: int
+) -> None:
+    for one in beside:
+        one.ended(segment, samples)

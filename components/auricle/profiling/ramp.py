@@ -50,7 +50,8 @@ class Ramp:
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
-        if load.kind != "align_worker":  # only those that are measured were subscribed to
+        # Only those that are measured were subscribed to.
+        if load.kind not in ("align_worker", "diarize_worker"):
             self._reports[load.kind].append(load)
 
     async def ready(self) -> None:

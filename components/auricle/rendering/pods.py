@@ -30,6 +30,7 @@ _BESIDE = {
     "PdWorker": ("4", 12288),
     "AlignEncodeWorker": ("2", 6144),
     "AlignWorker": ("2", 6144),
+    "DiarizeWorker": ("1", 2048),
     "Planner": ("250m", 512),
 }
 # Loading weights and compiling may take this long; until then only the start-up probe runs.

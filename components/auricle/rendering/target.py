@@ -119,6 +119,7 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
         "PdWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
         "AlignEncodeWorker": {"gpus": []},
         "AlignWorker": {"gpus": []},
+        "DiarizeWorker": {"gpus": []},
         "Planner": {
             "replicas": 1,
             "connector": "kubernetes",
@@ -132,7 +133,8 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
 
 
 def _check(settings: CommonSettings, source: str) -> None:
-    for key, path in (("model", settings.model), ("align_model", settings.align_model)):
+    for key in ("model", "align_model", "speaker_model"):
+        path = getattr(settings, key)
         if path is not None and not str(path).startswith(f"{MODELS_PATH}/"):
             raise SettingsError(
                 f"{source}: Common.{key} is {path}; in pods checkpoints are below "

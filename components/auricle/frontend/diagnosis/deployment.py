@@ -13,6 +13,7 @@ from auricle.settings import CommonSettings
 
 COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
 ALIGNERS = ("align_encode_worker", "align_worker")  # where there is an aligner
+DIARIZERS = ("diarize_worker",)  # where there is a speaker model
 
 
 class Asked(Protocol):
@@ -41,8 +42,10 @@ class Deployment:
 
     @classmethod
     def of(cls, runtime: Runtime, settings: CommonSettings) -> Deployment:
-        """Return the deployment of this process, which may have an align pool."""
-        components = (*COMPONENTS, *ALIGNERS) if settings.align_model else COMPONENTS
+        """Return the deployment of this process, which may have pools beside the path."""
+        aligners = ALIGNERS if settings.align_model else ()
+        diarizers = DIARIZERS if settings.speaker_model else ()
+        components = (*COMPONENTS, *aligners, *diarizers)
         return cls(
             {component: runtime.asking(component) for component in components},
             runtime.client("processor", "probe"),

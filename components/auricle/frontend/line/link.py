@@ -132,8 +132,8 @@ class ProcessorLink:
                 if pause is None:
                     raise
                 log.warning("session %s moves to another processor: %s", self._line.session, error)
-                for words in self._line.lost_words():
-                    yield self._seen(words)
+                for late in self._line.lost_late():
+                    yield self._seen(late)
                 await asyncio.sleep(pause)
 
     def _seen(self, event: SessionEvent) -> SessionEvent:

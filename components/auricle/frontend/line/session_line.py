@@ -26,6 +26,7 @@ from auricle.messages import (
     PushAudio,
     SessionEvent,
     SessionReady,
+    Speakers,
     WholeAudio,
     Words,
 )
@@ -54,8 +55,9 @@ class SessionLine:
         self._total: int | None = None
         self._end_accepted = False
         self._announced = False
-        # Segments whose words are still to come; with the processor they are lost.
+        # Segments whose words and speakers are still to come; with the processor they are lost.
         self._wordless: list[int] = []
+        self._speakerless: list[int] = []
         self._opens = 0
         self._losses = 0
 
@@ -176,10 +178,7 @@ class SessionLine:
         if isinstance(event, Partial | Final | HandedOver):
             self._opened = replace(self._opened, resume=event.resume)
             self._kept.forget_before(event.resume.segment_start)
-        if isinstance(event, Final) and event.text and self._opened.words:
-            self._wordless.append(event.segment)
-        if isinstance(event, Words) and event.segment in self._wordless:
-            self._wordless.remove(event.segment)
+        self._note_late(event)
         if isinstance(event, HandedOver):
             self.connected = False
             return False
@@ -194,10 +193,28 @@ class SessionLine:
             self._kept.sent()
         self._end_accepted = True
 
-    def lost_words(self) -> list[Words]:
-        """Return what the client is told instead of the words that were lost with a processor."""
-        lost, self._wordless = self._wordless, []
-        return [Words(segment, missing=PROCESSOR_LOST) for segment in lost]
+    def _note_late(self, event: SessionEvent) -> None:
+        """Note what is still to come for a final, and what has come."""
+        if isinstance(event, Final) and event.text:
+            self._wordless += [event.segment] * self._opened.words
+            self._speakerless += [event.segment] * self._opened.diarize
+        elif isinstance(event, Words) and event.segment in self._wordless:
+            self._wordless.remove(event.segment)
+        elif isinstance(event, Speakers):
+            resume = replace(self._opened.resume, speakers=event.state)
+            self._opened = replace(self._opened, resume=resume)
+            if event.segment in self._speakerless:
+                self._speakerless.remove(event.segment)
+
+    def lost_late(self) -> list[Words | Speakers]:
+        """Return what the client is told instead of what was lost with a processor."""
+        words, self._wordless = self._wordless, []
+        speakers, self._speakerless = self._speakerless, []
+        state = self._opened.resume.speakers
+        return [
+            *(Words(segment, missing=PROCESSOR_LOST) for segment in words),
+            *(Speakers(segment, missing=PROCESSOR_LOST, state=state) for segment in speakers),
+        ]
 
     def lost(self) -> float | None:
         """The processor was lost or full. Return the seconds to wait before trying the next one.

@@ -62,6 +62,7 @@ def begin(
         # It was let in as one that had been admitted before.
         raise ResumeMissing
     frontend.check_words(start.words)
+    frontend.check_speakers(start.diarize)
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
         state = _fresh(frontend, socket.session, start)
@@ -83,6 +84,7 @@ def begin(
         partials=start.partials,
         trace=socket.trace,
         words=start.words,
+        diarize=start.diarize,
         admission=socket.session,
     )
     ledger = Ledger(state.told)

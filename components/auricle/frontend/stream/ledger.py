@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.listening.point import ListeningPoint
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages import Final, Partial, ResumePoint, Speakers
 from auricle.text_bounds import CONTEXT
 
 # Listening points are so far apart: more of them would cost memory, fewer make clients send more
@@ -97,6 +97,10 @@ class Ledger:
         self._point = event.resume
         self._told_ms = event.audio_ms if isinstance(event, Partial) else -1
         self._forget()
+
+    def told_speakers(self, event: Speakers) -> None:
+        """The client is told who spoke, which who goes on with the session must know."""
+        self._point = replace(self._point, speakers=event.state)
 
     @property
     def due(self) -> bool:

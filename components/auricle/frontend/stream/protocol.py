@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from auricle.messages import Final, Partial, Usage, Words, WordSource
+from auricle.messages import DividedBy, Final, Partial, Speakers, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
 LOG_MEL = "log_mel"
@@ -46,8 +46,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     `chunk_ms` None the server's default applies, with `language` None the language is
     detected. With `partials` false each segment is decoded once, when it is complete; that
     costs less, and the text does not depend on load. With `words` each `final` with text is
-    followed, sooner or later, by its `words`. With `resume` an earlier session goes on,
-    whose `start` had the same other fields.
+    followed, sooner or later, by its `words`, with `diarize` by its `speakers`. With `resume` an
+    earlier session goes on, whose `start` had the same other fields.
     """
 
     sample_rate: int
@@ -59,6 +59,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     partials: bool = True
     endpointing: Endpointing = Endpointing()
     words: bool = False
+    diarize: bool = False
     resume: Resume | None = None
 
 
@@ -143,6 +144,31 @@ class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
     resume: Resume | None = None
 
 
+class SpeakerPart(msgspec.Struct, frozen=True):
+    """A speaker, counted from 1, and what they said; `text` may be empty. The `text` of all parts
+    of a segment, joined, is the segment's text.
+    """
+
+    speaker: int
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+class SpeakersReply(msgspec.Struct, frozen=True, tag="speakers", omit_defaults=True):
+    """Who spoke in a segment whose `final` came before. It never changes.
+
+    `source` says by what times of words the text is divided: those of the aligner, or of decodes.
+    `missing` says why there are no parts.
+    """
+
+    segment: int
+    parts: tuple[SpeakerPart, ...]
+    source: DividedBy | None = None
+    missing: str | None = None
+    resume: Resume | None = None
+
+
 class DoneReply(msgspec.Struct, frozen=True, tag="done"):
     """The last message of a session that succeeded: this connection's finals, joined by spaces."""
 
@@ -184,6 +210,7 @@ Resumable = (
     | PartialReply
     | FinalReply
     | WordsReply
+    | SpeakersReply
     | GoingAwayReply
 )
 Reply = Resumable | DoneReply | ErrorReply
@@ -211,3 +238,9 @@ def words_reply(event: Words) -> WordsReply:
     """Return the client's message for a segment's words."""
     words = tuple(TimedWord(w.word, w.text, w.start_ms, w.end_ms) for w in event.words)
     return WordsReply(event.segment, words, event.source, event.missing or None)
+
+
+def speakers_reply(event: Speakers) -> SpeakersReply:
+    """Return the client's message for a segment's speakers."""
+    parts = tuple(SpeakerPart(p.speaker, p.start_ms, p.end_ms, p.text) for p in event.parts)
+    return SpeakersReply(event.segment, parts, event.source, event.missing or None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ from auricle.frontend.stream.parsing import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeTakenOver
 from auricle.frontend.stream.resume_token import ResumeTokens
 from auricle.frontend.stream.takeovers import Takeovers
-from auricle.messages import Done, Failed, Final, Partial, SessionReady, Words
+from auricle.messages import Done, Failed, Final, Partial, SessionReady, Speakers, Words
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
 
@@ -71,8 +72,9 @@ class _Session:
         # Messages leave in the order in which the ledger knows of them.
         self._telling = Telling(socket)
         self._texts: list[str] = []
-        # Segments whose final this connection has told, and whose words are still to come.
+        # Segments whose final this connection has told: what comes later of others is left out.
         self._wordless: set[int] = set()
+        self._speakerless: set[int] = set()
         self._turn = LoopTurn()
         # Session sample at which the client resumes; set when draining ends this session.
         self._resume_at: int | None = None
@@ -181,6 +183,12 @@ class _Session:
                 elif isinstance(event, Words) and event.segment in self._wordless:
                     self._wordless.remove(event.segment)
                     await self._send(protocol.words_reply(event))
+                elif isinstance(event, Speakers) and event.segment in self._speakerless:
+                    self._speakerless.remove(event.segment)
+                    await self._send(
+                        protocol.speakers_reply(event),
+                        partial(self._ledger.told_speakers, event),
+                    )
                 elif isinstance(event, Done) and self._resume_at is not None:
                     context = " ".join(self._texts)[-CONTEXT:]
                     # Rounded up, so that no audio of the last segment is transcribed twice.
@@ -202,6 +210,7 @@ class _Session:
         if event.text:
             self._texts.append(event.text)
             self._wordless.add(event.segment)
+            self._speakerless.add(event.segment)
         await self._send(protocol.final_reply(event), lambda: self._ledger.told(event))
 
     async def _send(

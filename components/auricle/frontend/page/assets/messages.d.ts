@@ -113,6 +113,32 @@ export interface Resume {
 }
 
 /**
+ * A speaker, counted from 1, and what they said; `text` may be empty. The `text` of all parts
+ * of a segment, joined, is the segment's text.
+ */
+export interface SpeakerPart {
+  speaker: number;
+  start_ms: number;
+  end_ms: number;
+  text: string;
+}
+
+/**
+ * Who spoke in a segment whose `final` came before. It never changes.
+ *
+ * `source` says by what times of words the text is divided: those of the aligner, or of decodes.
+ * `missing` says why there are no parts.
+ */
+export interface SpeakersEvent {
+  type: "speakers";
+  segment: number;
+  parts: readonly SpeakerPart[];
+  source?: "aligned" | "commit_grid";
+  missing?: string;
+  resume?: Resume;
+}
+
+/**
  * Speech began at `at_ms`, which does not include the pre-roll.
  */
 export interface SpeechStartedEvent {
@@ -137,8 +163,8 @@ export interface SpeechStoppedEvent {
  * `chunk_ms` null the server's default applies, with `language` null the language is
  * detected. With `partials` false each segment is decoded once, when it is complete; that
  * costs less, and the text does not depend on load. With `words` each `final` with text is
- * followed, sooner or later, by its `words`. With `resume` an earlier session goes on,
- * whose `start` had the same other fields.
+ * followed, sooner or later, by its `words`, with `diarize` by its `speakers`. With `resume` an
+ * earlier session goes on, whose `start` had the same other fields.
  */
 export interface StartMessage {
   type: "start";
@@ -151,6 +177,7 @@ export interface StartMessage {
   partials?: boolean;
   endpointing?: Endpointing;
   words?: boolean;
+  diarize?: boolean;
   resume?: Resume | null;
 }
 
@@ -202,4 +229,4 @@ export interface WordsEvent {
 
 export type ClientMessage = StartMessage | EndMessage;
 
-export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | SpeakersEvent | GoingAwayEvent | DoneEvent | ErrorEvent;

@@ -1,0 +1,1 @@
+"""The diarize worker: who speaks in a final segment."""

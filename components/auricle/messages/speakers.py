@@ -1,0 +1,37 @@
+"""The event of who spoke in a segment, from processor to frontend."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# The times of words by which a text was divided among speakers: the aligner's, or those of the
+# decodes at which each word had been heard.
+DividedBy = Literal["aligned", "commit_grid"]
+
+
+class SpokenPart(msgspec.Struct, frozen=True):
+    """`speaker`, counted from 1, speaks from `start_ms` to `end_ms` of the session, and says
+    `text`, a part of the segment's text. It is empty where that has nothing for a turn.
+    """
+
+    speaker: int
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+class Speakers(msgspec.Struct, frozen=True, tag=True):
+    """Who spoke in a segment whose `Final` was sent before. It is never changed.
+
+    The parts are in order; their `text`, joined, is the segment's. `source` says by what times of
+    words the text was divided. `missing` says why there are no parts. `state` is for
+    `ResumePoint.speakers`, from here on.
+    """
+
+    segment: int
+    parts: tuple[SpokenPart, ...] = ()
+    source: DividedBy | None = None
+    missing: str = ""
+    state: bytes = b""

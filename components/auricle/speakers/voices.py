@@ -1,0 +1,120 @@
+"""The voices of a session, told apart as segments come. No I/O.
+
+A voice is the mean of the vectors of its windows; the mean's length says how alike they are. A
+segment's windows are grouped first, then each group is matched to the voice that it resembles,
+measured by how much that voice resembles itself: synthetic voices hardly vary, people do.
+
+The state is a pure function of the state before and the segment's vectors. It is rounded to bytes
+after each segment, also where the session stays, so that nothing depends on whether it moved.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from auricle.errors import BadRequest
+
+Vectors = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.intp]
+
+_ALIKE = 0.6  # mean cosine of the windows of one group within a segment
+_SHARE = 0.8  # of a voice's likeness to itself that a group of the same voice reaches
+# Likeness of windows to their voice that is assumed until so many windows are known.
+_TYPICAL, _TYPICAL_WINDOWS = 0.75, 4
+_NEW_WINDOWS = 2  # a new voice needs so many; fewer may be two voices at once, or a cough
+_MOST_WEIGHT = 400  # windows that a voice's mean stands for: five minutes, then it drifts
+_LEVELS = 127
+_HEAD = struct.Struct("<8sB")
+_VOICE = struct.Struct("<Hf")
+
+
+@dataclass(frozen=True)
+class Voice:
+    """The mean of `windows` vectors of length 1."""
+
+    mean: Vectors
+    windows: int
+
+    def resembles(self, mean: Vectors) -> float:
+        """Return how well a group's mean fits: at least 1 if it is of this voice."""
+        own = float(np.linalg.norm(self.mean))
+        cosine = float(self.mean @ mean) / max(own * float(np.linalg.norm(mean)), 1e-9)
+        known = self.windows + _TYPICAL_WINDOWS
+        likeness = (own * self.windows + _TYPICAL * _TYPICAL_WINDOWS) / known
+        return cosine / (_SHARE * likeness)
+
+    def with_windows(self, vectors: Vectors) -> Voice:
+        """Return the voice after more of its windows."""
+        weight = min(self.windows, _MOST_WEIGHT)
+        total = weight + len(vectors)
+        return Voice((self.mean * weight + vectors.sum(0)) / total, min(total, _MOST_WEIGHT))
+
+
+def tell_apart(
+    voices: tuple[Voice, ...], vectors: Vectors, most: int
+) -> tuple[Labels, tuple[Voice, ...]]:
+    """Return the voice of each window of a segment, as an index, and the voices after it.
+
+    `vectors` are of length 1, (n, width). There are never more than `most` voices: what resembles
+    none belongs to the nearest then.
+    """
+    labels = np.zeros(len(vectors), dtype=np.intp)
+    known = list(voices)
+    for rows in _groups(vectors):
+        heard = vectors[rows]
+        fits = [voice.resembles(heard.mean(0)) for voice in known]
+        best = int(np.argmax(fits)) if fits else -1
+        fits_one = bool(fits) and fits[best] >= 1
+        if not fits_one and (not fits or (len(rows) >= _NEW_WINDOWS and len(known) < most)):
+            best = len(known)
+            known.append(Voice(heard.mean(0), len(rows)))
+        elif fits_one:  # what resembles no voice must not move one
+            known[best] = known[best].with_windows(heard)
+        labels[rows] = best
+    return labels, tuple(known)
+
+
+def _groups(vectors: Vectors) -> list[Labels]:
+    """Return the windows that are alike, as indices; the largest group first."""
+    if len(vectors) < 2:
+        return [np.arange(len(vectors))] if len(vectors) else []
+    tree = linkage(vectors, "average", metric="cosine")
+    marks = fcluster(tree, 1 - _ALIKE, "distance")
+    found = [np.flatnonzero(marks == mark) for mark in np.unique(marks)]
+    return sorted(found, key=lambda rows: (-len(rows), int(rows[0])))
+
+
+def to_bytes(voices: tuple[Voice, ...], model: bytes) -> bytes:
+    """Return the state; `model` are 8 bytes that stand for the model. Inverse of `from_bytes`."""
+    parts = [_HEAD.pack(model, len(voices))]
+    for voice in voices:
+        scale = max(float(np.abs(voice.mean).max()), 1e-9) / _LEVELS
+        parts.append(_VOICE.pack(voice.windows, scale))
+        parts.append(np.round(voice.mean / scale).astype(np.int8).tobytes())
+    return b"".join(parts)
+
+
+def from_bytes(state: bytes, model: bytes, width: int) -> tuple[Voice, ...]:
+    """Return the voices of a state, none of an empty one.
+
+    Raises BadRequest for the state of another model, and for one that is cut.
+    """
+    if not state:
+        return ()
+    size = _VOICE.size + width
+    if len(state) < _HEAD.size or state[:8] != model:
+        raise BadRequest("the session's voices are those of another speaker model")
+    _, count = _HEAD.unpack_from(state)
+    if len(state) != _HEAD.size + count * size:
+        raise BadRequest(f"a state of {count} voices has {len(state)} bytes")
+    voices = []
+    for at in range(_HEAD.size, len(state), size):
+        windows, scale = _VOICE.unpack_from(state, at)
+        whole = np.frombuffer(state, np.int8, width, at + _VOICE.size)
+        voices.append(Voice(whole.astype(np.float32) * np.float32(scale), windows))
+    return tuple(voices)

@@ -1,0 +1,15 @@
+"""The default graph with both pools beside the path: words have times, and somebody said them."""
+
+from auricle.launcher.graph import component
+
+EncodeWorker = component("EncodeWorker")
+PdWorker = component("PdWorker")
+AlignEncodeWorker = component("AlignEncodeWorker")
+AlignWorker = component("AlignWorker")
+DiarizeWorker = component("DiarizeWorker")
+Processor = component("Processor").link(
+    EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker, DiarizeWorker
+)
+# Sizes the first two pools; of it there is a process where Planner.replicas says so.
+Planner = component("Planner").link(EncodeWorker, PdWorker)
+Frontend = component("Frontend").link(Processor, Planner)

@@ -1,0 +1,231 @@
+"""Speakers come after their finals, hold nothing up, and go where the session goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from auricle.audio.features import FeaturePacket
+from auricle.errors import AuricleError, WorkerUnavailable
+from auricle.messages import (
+    DiarizeReply,
+    DiarizeRequest,
+    Done,
+    Failed,
+    Final,
+    HandedOver,
+    OpenSession,
+    Partial,
+    ResumePoint,
+    SessionEvent,
+    Speakers,
+    SpeakerTurn,
+    SpokenPart,
+    Usage,
+    Word,
+    Words,
+)
+from auricle.processor.open_segment import OpenSegment
+from auricle.processor.speakers import SessionSpeakers, SpeakerRules
+from auricle.processor.stability import Stability
+from auricle.processor.windows import KeyScheme
+from tests.unit.scripted import CHECKPOINT, PROMPT, ids
+
+pytestmark = pytest.mark.unit
+SECOND = 16_000
+OPENED = OpenSession("s", "t", None, "", 640, diarize=True)
+DONE, POINT = Done(Usage()), ResumePoint()
+
+
+class Diarizer:
+    """Answers when it is let, with a turn per segment; the state counts the segments."""
+
+    def __init__(self) -> None:
+        self.asked: list[DiarizeRequest] = []
+        self.gates: dict[int, asyncio.Event] = {}
+        self.faults: list[Exception | None] = []
+        self.called = asyncio.Event()
+
+    async def speakers(self, request: DiarizeRequest, seconds: float) -> DiarizeReply:
+        self.asked.append(request)
+        self.called.set()
+        if (gate := self.gates.get(len(self.asked) - 1)) is not None:
+            await gate.wait()
+        if self.faults and (fault := self.faults.pop(0)) is not None:
+            raise fault
+        count = len(request.state) + 1
+        return DiarizeReply((SpeakerTurn(count, 0, len(request.pcm) // 2),), b"+" * count)
+
+
+def final(number: int, text: str = "one") -> Final:
+    return Final(number, text, 0, 1000, "English", POINT)
+
+
+def segment(number: int, text: str = "") -> OpenSegment:
+    opened = OpenSegment(
+        *(number, number * SECOND, CHECKPOINT.geometry, KeyScheme("f", "float32", "t")),
+        Stability(ids(text), ids(text), (SECOND // 2,) * len(ids(text))),
+    )
+    opened.audio.push(np.ones(SECOND, np.int16))
+    return opened
+
+
+class Session:
+    """Events from a list, each of which may have to be let through."""
+
+    def __init__(
+        self, diarizer: Diarizer, at_a_time: int = 4, opened: OpenSession = OPENED
+    ) -> None:
+        self.speakers = SessionSpeakers(
+            *(opened, SpeakerRules(5.0, at_a_time, 8), diarizer, PROMPT, None)  # type: ignore[arg-type]
+        )
+        self.gates: dict[int, asyncio.Event] = {}
+
+    async def _events(self, given: Sequence[SessionEvent]) -> AsyncGenerator[SessionEvent, None]:
+        for at, event in enumerate(given):
+            if at in self.gates:
+                await self.gates[at].wait()
+            if isinstance(event, Final):
+                self.speakers.ended(segment(event.segment), SECOND)
+            yield event
+
+    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self.speakers.among(self._events(given))
+
+    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+            return [event async for event in events]
+
+
+def speakers(events: Sequence[SessionEvent]) -> list[Speakers]:
+    return [event for event in events if isinstance(event, Speakers)]
+
+
+async def test_each_final_is_followed_by_its_speakers_and_done_waits_for_them() -> None:
+    told = await Session(Diarizer()).told(final(0), final(1), DONE)
+    assert told[-1] == DONE
+    assert speakers(told) == [
+        Speakers(0, (SpokenPart(1, 0, 1000, "one"),), "commit_grid", state=b"+"),
+        Speakers(1, (SpokenPart(2, 1000, 2000, "one"),), "commit_grid", state=b"++"),
+    ]
+
+
+async def test_segments_are_diarized_in_order_with_the_state_after_the_one_before() -> None:
+    diarizer = Diarizer()
+    diarizer.gates = {0: asyncio.Event()}
+    events = Session(diarizer).among(final(0), final(1), DONE)
+    assert [type(await anext(events)) for _ in range(2)] == [Final, Final]
+    await diarizer.called.wait()
+    assert len(diarizer.asked) == 1
+    diarizer.gates[0].set()
+    rest = [event async for event in events]
+    assert [one.segment for one in speakers(rest)] == [0, 1]
+    assert [one.state for one in diarizer.asked] == [b"", b"+"]
+    assert (diarizer.asked[0].session, diarizer.asked[0].tenant) == ("s", "t")
+    assert diarizer.asked[0].pcm == b"\x01\x00" * SECOND
+
+
+async def test_what_is_told_after_has_the_state_to_resume_with() -> None:
+    session = Session(Diarizer(), opened=replace(OPENED, resume=ResumePoint(speakers=b"+")))
+    session.gates[1] = asyncio.Event()
+    events = session.among(
+        final(0), Partial(1, "", "two", 640, "English", POINT), HandedOver(POINT)
+    )
+    first = await anext(events)
+    assert isinstance(first, Final) and first.resume.speakers == b"+"
+    told = await anext(events)
+    assert isinstance(told, Speakers) and told.state == b"++"
+    session.gates[1].set()
+    rest = [event async for event in events]
+    assert [event.resume.speakers for event in rest] == [b"++", b"++"]  # type: ignore[union-attr]
+
+
+async def test_a_failed_segment_leaves_the_voices_as_they_were() -> None:
+    diarizer = Diarizer()
+    diarizer.faults = [None, WorkerUnavailable("gone"), RuntimeError("a fault"), None]
+    told = speakers(await Session(diarizer).told(*(final(n) for n in range(4)), DONE))
+    assert [one.missing for one in told] == ["", "unavailable", AuricleError.code, ""]
+    assert [one.state for one in told] == [b"+", b"+", b"+", b"++"]
+    assert told[1].parts == () and told[1].source is None
+
+
+async def test_only_so_many_segments_wait() -> None:
+    diarizer = Diarizer()
+    diarizer.gates = {0: asyncio.Event()}
+    events = Session(diarizer, at_a_time=1).among(final(0), final(1), DONE)
+    told = [await anext(events) for _ in range(3)]
+    assert told[2] == Speakers(1, missing="overloaded")
+    diarizer.gates[0].set()
+    assert [one.segment for one in speakers([event async for event in events])] == [0]
+
+
+async def test_the_text_is_divided_by_words_if_the_session_has_them() -> None:
+    words = Words(0, (Word("one", "one ", 0, 400), Word("two", "two", 500, 900)), "aligned")
+    session = Session(Diarizer(), opened=replace(OPENED, words=True))
+    told = await session.told(final(0, "one two"), words, DONE)
+    (found,) = speakers(told)
+    assert told.index(words) < told.index(found)
+    assert (found.source, found.parts[0].text) == ("aligned", "one two")
+
+
+async def test_missing_words_do_not_cost_speakers() -> None:
+    session = Session(Diarizer(), opened=replace(OPENED, words=True))
+    told = await session.told(final(0), Words(0, missing="unavailable"), DONE)
+    (found,) = speakers(told)
+    assert (found.source, found.parts[0].text) == ("commit_grid", "one")
+
+
+async def test_finals_without_text_have_no_speakers() -> None:
+    diarizer = Diarizer()
+    assert not speakers(await Session(diarizer).told(final(0, ""), DONE))
+    assert not diarizer.asked
+
+
+async def test_without_audio_there_are_no_speakers() -> None:
+    """Text of another processor, and segments that came as features."""
+    session = Session(Diarizer())
+
+    async def events() -> AsyncGenerator[SessionEvent, None]:
+        yield final(0)
+        features = OpenSegment(1, 0, CHECKPOINT.geometry, KeyScheme("f", "float32", "t"))
+        mel = np.zeros((100, 128), np.float32)
+        features.audio.push_features(FeaturePacket(0, 0, SECOND, True, mel.tobytes()))
+        session.speakers.ended(features, SECOND)
+        yield final(1)
+        yield DONE
+
+    told = speakers([event async for event in session.speakers.among(events())])
+    assert [one.missing for one in told] == ["no_audio", "no_audio"]
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [(HandedOver(POINT), "handed_over"), (Failed("internal", "x"), "session_failed")],
+)
+async def test_a_session_that_leaves_does_not_wait(last: SessionEvent, code: str) -> None:
+    diarizer = Diarizer()
+    diarizer.gates = {0: asyncio.Event()}
+    told = await Session(diarizer).told(final(0), last)
+    assert speakers(told) == [Speakers(0, missing=code)]
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    diarizer = Diarizer()
+    diarizer.gates = {0: asyncio.Event()}
+    session = Session(diarizer)
+    session.gates[1] = asyncio.Event()
+    events = session.among(final(0), DONE)
+    await anext(events)
+    following = asyncio.ensure_future(anext(events))
+    await diarizer.called.wait()
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    await events.aclose()
+    left = [t for t in asyncio.all_tasks() if t.get_name() in ("speakers", "event")]
+    assert not left
