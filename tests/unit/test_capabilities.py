@@ -135,6 +135,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "language": lambda word: start(**{word: "en"}).language == "en",
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
         "words": lambda word: start(**{word: True}).words,
+        "speakers": lambda word: start(**{word: True}).diarize,
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,
     },

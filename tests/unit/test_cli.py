@@ -85,7 +85,10 @@ def completed(words: str, shell: str = "bash") -> list[str]:
         ("auricle ser", ["serve"]),
         ("auricle models ch", ["check"]),
         ("auricle component Enc", ["EncodeWorker"]),
-        ("auricle serve graphs.e_pd", E_PD_GRAPHS),
+        (
+            "auricle serve graphs.e_pd",
+            [f"graphs.e_pd{name}:" for name in ("", "_align", "_align_diarize", "_diarize")],
+        ),
         ("auricle serve graphs.e_pd:Frontend --Plan", ["--Planner."]),
         ("auricle serve graphs.e_pd:Frontend --Frontend.tls_", None),
         ("auricle check-config x.yaml --Planner.pd.max", ["--Planner.pd.maximum="]),

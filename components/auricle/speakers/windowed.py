@@ -16,7 +16,6 @@ from auricle.speakers.voices import from_bytes, tell_apart, to_bytes
 from auricle.speakers.weights import read_weights
 
 _WINDOW, _STEP = 148, 75  # frames: 1.5 s, every 0.75 s
-_LEAST_SPEECH = 40  # frames of speech without which a window says nothing of a voice
 
 
 class WindowedModel:
@@ -86,13 +85,12 @@ class _Segment:
             return
         self._loudness = torch.logsumexp(frames, 1).numpy()
         self._speech = active(self._loudness)
-        spans = [(at, min(at + _WINDOW, len(frames))) for at in _starts(len(frames))]
-        heard = [int(self._speech[start:end].sum()) for start, end in spans]
-        least = min(_LEAST_SPEECH, max(1, *heard))  # a short word is somebody's, too
-        for (start, end), frames_heard in zip(spans, heard, strict=True):
-            if frames_heard >= least:
-                self._centres.append((start + end) // 2)
-                self.windows.append(_window(frames[start:end]))
+        # Silence would make windows of different voices alike, so it is left out of them.
+        heard = np.flatnonzero(self._speech)
+        for start in _starts(len(heard)):
+            rows = heard[start : start + _WINDOW]
+            self._centres.append(int(rows[len(rows) // 2]))
+            self.windows.append(_window(frames[rows]))
 
     def turns(self, labels: Sequence[int]) -> tuple[Turn, ...]:
         """Return whose turn it was, given the voice of each window."""
@@ -104,9 +102,9 @@ class _Segment:
 
 
 def _starts(frames: int) -> list[int]:
-    """Return the first frame of each window; the last one ends with the segment."""
+    """Return the first of each window's frames of speech; the last one ends with them."""
     if frames <= _WINDOW:
-        return [0]
+        return [0] if frames else []
     starts = list(range(0, frames - _WINDOW + 1, _STEP))
     if starts[-1] + _WINDOW + _STEP // 2 <= frames:
         starts.append(frames - _WINDOW)
