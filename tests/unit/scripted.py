@@ -92,6 +92,7 @@ def session(
     ahead_turns: asyncio.Semaphore | None = None,
     whole: WholeAudio | None = None,
     logprobs: bool = False,
+    grid_words: bool = False,
     context: str = "",
     **settings: object,
 ) -> SessionDriver:
@@ -109,6 +110,7 @@ def session(
         resume=resume or ResumePoint(),
         whole=whole,
         logprobs=logprobs,
+        grid_words=grid_words,
     )
     return SessionDriver(
         *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)), ahead_turns=ahead_turns
