@@ -34,8 +34,11 @@ def aligned(
     begin = milliseconds(start)
     words = tuple(
         Word(
-            *(piece.word, piece.text),
-            *(begin + times_ms[2 * at], begin + times_ms[2 * at + 1], confidence),
+            word=piece.word,
+            text=piece.text,
+            start_ms=begin + times_ms[2 * at],
+            end_ms=begin + times_ms[2 * at + 1],
+            confidence=confidence,
         )
         for at, (piece, confidence) in enumerate(zip(split, confidences, strict=True))
     )

@@ -99,7 +99,8 @@ def _rows(metadata: SpecDecodeMetadata, total: int) -> Rows:
     counts = np.asarray(metadata.num_draft_tokens)
     first = np.cumsum(counts) - counts + np.arange(len(counts))
     columns = np.arange(metadata.max_spec_len + 1)
-    return np.minimum(first[:, None] + columns, total - 1)
+    rows: Rows = np.minimum(first[:, None] + columns, total - 1)
+    return rows
 
 
 def _by_request(scores: torch.Tensor, best: torch.Tensor, rows: Rows) -> LogprobsTensors:

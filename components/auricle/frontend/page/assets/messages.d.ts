@@ -164,7 +164,7 @@ export interface TimedWord {
   text: string;
   start_ms: number;
   end_ms: number;
-  confidence: number;
+  confidence?: number;
 }
 
 /**
