@@ -221,10 +221,8 @@ class ProcessorService:
             return None
         if self._aligner is None:
             raise BadRequest(NO_ALIGNER)
-        prompt = self._checkpoint.prompt
         rules = WordRules(self._settings.words_deadline_seconds, self._settings.words_at_a_time)
-        language = prompt.check_language(request.language)
-        return SessionWords(request, rules, self._aligner, prompt, language)
+        return SessionWords(request, rules, self._aligner)
 
     def _check_staying(self) -> None:
         if self._leaving:

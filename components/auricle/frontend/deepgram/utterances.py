@@ -19,7 +19,7 @@ from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Final, Partial
+from auricle.messages import Final, Partial, Word
 
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME
@@ -81,7 +81,8 @@ class Utterances:
             return []
         text = event.committed + event.partial
         start = event.resume.segment_start / SAMPLE_RATE
-        return [self._replies.results(text, start, event.audio_ms / 1000, is_final=False)]
+        end = event.audio_ms / 1000
+        return [self._replies.results(text, start, end, event.words, is_final=False)]
 
     def final(self, event: Final) -> list[Reply]:
         """A segment has its final text."""
@@ -114,11 +115,13 @@ class Utterances:
             # Without a final the text was told before, and this one is empty.
             at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
             told = ("", at, at)
+            words: Sequence[Word] = ()
             if final is not None:
                 told = (final.text, final.start_ms / 1000, final.end_ms / 1000)
+                words = final.words
             replies.append(
                 self._replies.results(
-                    *told, is_final=True, speech_final=ended, from_finalize=finalized
+                    *told, words, is_final=True, speech_final=ended, from_finalize=finalized
                 )
             )
         for mark in marks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from auricle.confidence import of_text
 from auricle.messages import Final, Partial, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
@@ -117,15 +118,17 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final", omit_defaults=True):
     resume: Resume | None = None
 
 
-class TimedWord(msgspec.Struct, frozen=True):
+class TimedWord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text.
+    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+    to 1, where that is known.
     """
 
     word: str
     text: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
 
 
 class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
@@ -133,13 +136,14 @@ class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
 
     `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
     coarse as decodes are apart then. `missing` says why there are no aligned times; without a
-    `source` there are no words.
+    `source` there are no words. `confidence` is the mean of the words', where all are known.
     """
 
     segment: int
     words: tuple[TimedWord, ...]
     source: WordSource | None = None
     missing: str | None = None
+    confidence: float | None = None
     resume: Resume | None = None
 
 
@@ -209,5 +213,8 @@ def final_reply(event: Final) -> FinalReply:
 
 def words_reply(event: Words) -> WordsReply:
     """Return the client's message for a segment's words."""
-    words = tuple(TimedWord(w.word, w.text, w.start_ms, w.end_ms) for w in event.words)
-    return WordsReply(event.segment, words, event.source, event.missing or None)
+    words = tuple(
+        TimedWord(w.word, w.text, w.start_ms, w.end_ms, w.confidence) for w in event.words
+    )
+    confidence = of_text(word.confidence for word in words)
+    return WordsReply(event.segment, words, event.source, event.missing or None, confidence)

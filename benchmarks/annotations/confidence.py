@@ -1,0 +1,174 @@
+"""Whether a word's confidence is how often such words are right.
+
+    python -m benchmarks.annotations.confidence --out FILE [--quick]
+
+Recordings in seen and unseen voices, with and without noise, are transcribed by a server with the
+demo model; its words are aligned with those that were said, and are right if they are the same. The
+expected calibration error is the mean distance between confidence and the share of words that are
+right, over ten equal ranges of confidence, weighted by the words in each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import jiwer
+import numpy as np
+import soundfile
+
+from auricle.alignment.words import pieces
+from auricle.confidence import of_words
+from benchmarks.prepared import corpus
+from benchmarks.streaming.audio import Recording, Samples, spoken
+from tests.server import serving
+
+_WORDS, _QUICK = 6_000, 1_200
+_SECONDS = 10.0
+_PAUSES = (0.05, 0.6)
+_RANGES = 10
+# Signal to noise in dB, None without: a model that is always right would show nothing.
+_NOISES = (None, 10.0, 3.0)
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A word that was heard: how sure the model was, and whether it was said."""
+
+    confidence: float
+    right: bool
+
+
+def calibration_error(words: Sequence[Judged]) -> float:
+    """Return the expected calibration error over ten equal ranges of confidence."""
+    sure = np.array([word.confidence for word in words])
+    right = np.array([word.right for word in words], float)
+    ranges = np.minimum((sure * _RANGES).astype(int), _RANGES - 1)
+    total = 0.0
+    for number in range(_RANGES):
+        inside = ranges == number
+        if inside.any():
+            total += inside.sum() * abs(sure[inside].mean() - right[inside].mean())
+    return float(total / len(words))
+
+
+def judged(said: str, heard: str, confidence: Sequence[float]) -> list[Judged]:
+    """Return the words of `heard`, each of which has a `confidence`, held against what was said."""
+    if len(heard.split()) != len(confidence):
+        raise ValueError(f"{len(heard.split())} words have {len(confidence)} confidences")
+    right = [False] * len(confidence)
+    if heard and said:
+        for chunk in jiwer.process_words(said, heard).alignments[0]:
+            if chunk.type == "equal":
+                for at in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
+                    right[at] = True
+    return [Judged(sure, is_right) for sure, is_right in zip(confidence, right, strict=True)]
+
+
+def figures(words: Sequence[Judged]) -> dict[str, float]:
+    """Return what is published of words that were heard."""
+    right = np.array([word.right for word in words])
+    sure = np.array([word.confidence for word in words])
+    found = {
+        "confidence_ece": round(calibration_error(words), 4),
+        "confidence_words": float(len(words)),
+        "confidence_words_right": round(float(right.mean()), 4),
+        "confidence_mean": round(float(sure.mean()), 4),
+    }
+    if right.any() and not right.all():
+        found["confidence_auc"] = round(_auc(sure[right], sure[~right]), 4)
+    return found
+
+
+def _auc(right: Samples, wrong: Samples) -> float:
+    """Return how often a right word is surer than a wrong one."""
+    difference = right[:, None] - wrong[None, :]
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def confidence(*, quick: bool = False) -> dict[str, float]:
+    """Measure it: three minutes on two idle cores, one if `quick`."""
+    asked = _recordings(_QUICK if quick else _WORDS)
+    with serving() as server:
+        return figures(asyncio.run(_heard(server.url, asked)))
+
+
+def _recordings(words: int) -> list[tuple[Recording, Samples]]:
+    """Return recordings of about so many words, and their samples with noise."""
+    dice = random.Random(20)
+    voices = [corpus(name) for name in ("seen", "unseen")]
+    found: list[tuple[Recording, Samples]] = []
+    said = 0
+    while said < words:
+        number = len(found)
+        recording = spoken(voices[number % 2], dice, _SECONDS, _PAUSES)
+        noise = _NOISES[number // 2 % len(_NOISES)]
+        found.append((recording, _noisy(recording.samples, noise, seed=number)))
+        said += len(recording.words)
+    return found
+
+
+def _noisy(samples: Samples, ratio_db: float | None, seed: int) -> Samples:
+    if ratio_db is None:
+        return samples
+    level = math.sqrt(float(np.mean(np.square(samples)))) * 10 ** (-ratio_db / 20)
+    noise = np.random.default_rng(seed).standard_normal(len(samples)) * level
+    return np.clip(samples + noise, -1, 1).astype(np.float32)
+
+
+async def _heard(url: str, asked: Sequence[tuple[Recording, Samples]]) -> list[Judged]:
+    turns = asyncio.Semaphore(_AT_ONCE)
+    async with httpx.AsyncClient(base_url=url, timeout=300) as client:
+
+        async def one(recording: Recording, samples: Samples) -> list[Judged]:
+            async with turns:
+                said = " ".join(word.text for word in recording.words)
+                return judged(said, *await _transcribed(client, samples))
+
+        found = await asyncio.gather(*(one(*pair) for pair in asked))
+    return [word for words in found for word in words]
+
+
+async def _transcribed(client: httpx.AsyncClient, samples: Samples) -> tuple[str, list[float]]:
+    """Return the words that were heard, and how sure the model was of each."""
+    file = io.BytesIO()
+    soundfile.write(file, samples, 16_000, format="WAV")
+    answer = await client.post(
+        "/v1/audio/transcriptions",
+        files={"file": ("speech.wav", file.getvalue())},
+        data={"model": "demo", "response_format": "json", "include[]": "logprobs"},
+    )
+    answer.raise_for_status()
+    told = answer.json()
+    tokens = [(bytes(one["bytes"]), one["logprob"]) for one in told["logprobs"]]
+    split = pieces(told["text"])
+    sure = of_words([piece.text for piece in split], tokens)
+    known = [one for one in sure if one is not None]
+    if len(known) != len(split):
+        raise ValueError("the log probabilities are not those of the text")
+    return " ".join(piece.word for piece in split), known
+
+
+def main() -> None:
+    """Measure, and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    found = confidence(quick=options.quick)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
