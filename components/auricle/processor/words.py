@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from auricle.alignment.words import Piece, pieces
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import Done, Failed, Final, HandedOver, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.open_segment import OpenSegment
@@ -22,9 +24,10 @@ from auricle.tasks import cancelled
 
 log = logging.getLogger(__name__)
 # Why a segment has no aligned times; otherwise it is the code of the error that was last.
-LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED = (
-    *("language", "overloaded", "no_audio", "handed_over", "session_failed"),
+LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED, STARTING = (
+    *("language", "overloaded", "no_audio", "handed_over", "session_failed", "starting"),
 )
+ASKED = "words"  # of the pools beside the path
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,10 @@ class SessionWords:
         aligner: WordAligner,
         prompt: PromptFormat,
         language: str | None,
+        asked: AskedMeter,
     ) -> None:
-        """`language` is the one forced by the prompt."""
+        """`language` is the one forced by the prompt; `asked` counts what is asked of the pool."""
+        self._asked = asked
         self._opened = opened
         self._rules = rules
         self._aligner = aligner
@@ -131,9 +136,13 @@ class SessionWords:
             background=self._opened.background,
             trace=self._opened.trace,
         )
+        self._asked.speech(ASKED, samples / SAMPLE_RATE)
         try:
-            times = await self._aligner.times(spoken, self._rules.deadline_seconds)
-            found = aligned(final.segment, segment.start, split, times)
+            if await self._aligner.starting():
+                found = absent(final.segment, STARTING)
+            else:
+                times = await self._aligner.times(spoken, self._rules.deadline_seconds)
+                found = aligned(final.segment, segment.start, split, times)
         except AuricleError as error:
             log.warning("segment %d has no words: %s", final.segment, error)
             found = absent(final.segment, error.code)
