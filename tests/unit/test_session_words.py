@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from auricle.errors import AuricleError, WorkerUnavailable
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
     Done,
     Failed,
@@ -45,6 +46,10 @@ class Aligner:
         self.gates: dict[str, asyncio.Event] = {}
         self.faults: list[Exception] = []
         self.called = asyncio.Event()
+        self.empty = False
+
+    async def starting(self) -> bool:
+        return self.empty
 
     async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
         self.asked.append(spoken)
@@ -64,8 +69,9 @@ class Session:
     """Events from a list, each of which may have to be let through."""
 
     def __init__(self, aligner: Aligner, at_a_time: int = 4, opened: OpenSession = OPENED) -> None:
+        self.meter = AskedMeter()
         self.words = SessionWords(
-            *(opened, WordRules(5.0, at_a_time), aligner)  # type: ignore[arg-type]
+            *(opened, WordRules(5.0, at_a_time), aligner, self.meter),  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -220,3 +226,14 @@ async def test_closing_ends_what_is_under_way() -> None:
     await events.aclose()
     left = [task for task in asyncio.all_tasks() if task.get_name() in ("words", "event")]
     assert not left
+
+
+async def test_nobody_waits_for_a_pool_that_is_being_started_but_it_is_asked_for() -> None:
+    aligner = Aligner()
+    aligner.empty = True
+    session = Session(aligner)
+    events = await session.told(final(0, "one"), DONE)
+    assert events[1] == Words(0, missing="starting")
+    assert not aligner.asked
+    (asked,) = session.meter.take().values()
+    assert asked.speech_seconds > 0

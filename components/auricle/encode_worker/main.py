@@ -65,7 +65,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
     await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
-    registry = Registry()
+    registry = Registry(pool=settings.pool)
     tracer = Tracer(settings.component, settings.otlp_endpoint, settings.namespace)
     worker = EncodeWorker(
         settings,
@@ -96,7 +96,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         load = LoadReporter(
             worker.meter,
             ReportedState(
-                kind="encode_worker",
+                kind=settings.pool,
                 instance=runtime.instance(settings.pool, "generate"),
                 slots_total=settings.max_queued_windows,
             ),

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from auricle.alignment.words import Piece, pieces
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import Done, Failed, Final, HandedOver, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.open_segment import OpenSegment
@@ -22,9 +24,10 @@ from auricle.tasks import cancelled
 
 log = logging.getLogger(__name__)
 # Why a segment has no aligned times; otherwise it is the code of the error that was last.
-LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED = (
-    *("language", "overloaded", "no_audio", "handed_over", "session_failed"),
+LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED, STARTING = (
+    *("language", "overloaded", "no_audio", "handed_over", "session_failed", "starting"),
 )
+ASKED = "words"  # of the pools beside the path
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,10 @@ class SessionWords:
         opened: OpenSession,
         rules: WordRules,
         aligner: WordAligner,
+        asked: AskedMeter,
     ) -> None:
+        """`asked` counts what is asked of the pool."""
+        self._asked = asked
         self._opened = opened
         self._rules = rules
         self._aligner = aligner
@@ -132,10 +138,14 @@ class SessionWords:
             background=self._opened.background,
             trace=self._opened.trace,
         )
+        self._asked.speech(ASKED, samples / SAMPLE_RATE)
         try:
-            times = await self._aligner.times(spoken, self._rules.deadline_seconds)
-            confidences = [word.confidence for word in final.words] or [None] * len(split)
-            found = aligned(final.segment, segment.start, split, times, confidences)
+            if await self._aligner.starting():
+                found = absent(final.segment, STARTING)
+            else:
+                times = await self._aligner.times(spoken, self._rules.deadline_seconds)
+                confidences = [word.confidence for word in final.words] or [None] * len(split)
+                found = aligned(final.segment, segment.start, split, times, confidences)
         except AuricleError as error:
             log.warning("segment %d has no words: %s", final.segment, error)
             found = absent(final.segment, error.code)
