@@ -96,7 +96,7 @@ def _auc(right: Samples, wrong: Samples) -> float:
 
 
 def confidence(*, quick: bool = False) -> dict[str, float]:
-    """Measure it: three minutes on two idle cores, one if `quick`."""
+    """Measure it, with fewer words if `quick`."""
     asked = _recordings(_QUICK if quick else _WORDS)
     with serving() as server:
         heard = asyncio.run(_heard(server.url, asked))
