@@ -28,7 +28,7 @@ import soundfile
 from auricle.alignment.words import pieces
 from auricle.confidence import of_words
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Recording, Samples, spoken
+from benchmarks.streaming.audio import Samples, spoken
 from tests.server import serving
 
 _WORDS, _QUICK = 6_000, 1_200
@@ -36,7 +36,7 @@ _SECONDS = 10.0
 _PAUSES = (0.05, 0.6)
 _RANGES = 10
 # Signal to noise in dB, None without: a model that is always right would show nothing.
-_NOISES = (None, 10.0, 3.0)
+_NOISES = {"clean": None, "10db": 10.0, "3db": 3.0}
 _AT_ONCE = 4
 
 
@@ -96,23 +96,40 @@ def _auc(right: Samples, wrong: Samples) -> float:
 
 
 def confidence(*, quick: bool = False) -> dict[str, float]:
-    """Measure it: three minutes on two idle cores, one if `quick`."""
+    """Measure it, with fewer words if `quick`."""
     asked = _recordings(_QUICK if quick else _WORDS)
     with serving() as server:
-        return figures(asyncio.run(_heard(server.url, asked)))
+        heard = asyncio.run(_heard(server.url, asked))
+    found = figures([word for words in heard for word in words])
+    for noise in _NOISES:
+        words = [
+            w for one, own in zip(asked, heard, strict=True) if one.noise == noise for w in own
+        ]
+        found[f"confidence_ece_{noise}"] = round(calibration_error(words), 4)
+    return found
 
 
-def _recordings(words: int) -> list[tuple[Recording, Samples]]:
-    """Return recordings of about so many words, and their samples with noise."""
+@dataclass(frozen=True)
+class _Asked:
+    """A recording: what is said in it, and its samples with the noise of that name."""
+
+    said: str
+    samples: Samples
+    noise: str
+
+
+def _recordings(words: int) -> list[_Asked]:
+    """Return recordings of about so many words."""
     dice = random.Random(20)
     voices = [corpus(name) for name in ("seen", "unseen")]
-    found: list[tuple[Recording, Samples]] = []
+    found: list[_Asked] = []
     said = 0
     while said < words:
         number = len(found)
         recording = spoken(voices[number % 2], dice, _SECONDS, _PAUSES)
-        noise = _NOISES[number // 2 % len(_NOISES)]
-        found.append((recording, _noisy(recording.samples, noise, seed=number)))
+        noise = list(_NOISES)[number // 2 % len(_NOISES)]
+        samples = _noisy(recording.samples, _NOISES[noise], seed=number)
+        found.append(_Asked(" ".join(word.text for word in recording.words), samples, noise))
         said += len(recording.words)
     return found
 
@@ -125,17 +142,16 @@ def _noisy(samples: Samples, ratio_db: float | None, seed: int) -> Samples:
     return np.clip(samples + noise, -1, 1).astype(np.float32)
 
 
-async def _heard(url: str, asked: Sequence[tuple[Recording, Samples]]) -> list[Judged]:
+async def _heard(url: str, asked: Sequence[_Asked]) -> list[list[Judged]]:
+    """Return the words of each recording."""
     turns = asyncio.Semaphore(_AT_ONCE)
     async with httpx.AsyncClient(base_url=url, timeout=300) as client:
 
-        async def one(recording: Recording, samples: Samples) -> list[Judged]:
+        async def in_turn(one: _Asked) -> list[Judged]:
             async with turns:
-                said = " ".join(word.text for word in recording.words)
-                return judged(said, *await _transcribed(client, samples))
+                return judged(one.said, *await _transcribed(client, one.samples))
 
-        found = await asyncio.gather(*(one(*pair) for pair in asked))
-    return [word for words in found for word in words]
+        return await asyncio.gather(*map(in_turn, asked))
 
 
 async def _transcribed(client: httpx.AsyncClient, samples: Samples) -> tuple[str, list[float]]:

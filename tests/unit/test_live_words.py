@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_options
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from auricle.errors import BadRequest, UnsupportedValue
+from auricle.frontend.assemblyai.messages import Replies as StreamingReplies
 from auricle.frontend.assemblyai.options import parse_options as parse_streaming
 from auricle.frontend.assemblyai.words import words_of
 from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.deepgram.utterances import Utterances
-from auricle.frontend.dialects.turns import Spoken, Turn
+from auricle.frontend.dialects.turns import Spoken, Turn, Turns
 from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.line.word_times import HeldWords
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
-from auricle.messages import Final, Partial, ResumePoint, Word, Words
+from auricle.messages import Final, Partial, ResumePoint, Word, Words, WordSource
 from tests.unit.front import Front
 from tests.unit.test_deepgram_session import AUDIO, refusal
 
@@ -25,6 +29,7 @@ pytestmark = pytest.mark.unit
 ROUGH = (Word("Ten", "Ten ", 0, 640, 0.9), Word("green", "green.", 640, 1_280, 0.7))
 FINE = (Word("Ten", "Ten ", 80, 400, 0.9), Word("green", "green.", 480, 960, 0.7))
 FINAL = Final(0, "Ten green.", 0, 1_280, "English", ResumePoint(1), words=ROUGH)
+LISTENING = ListenOptions(encoding="pcm_s16le", sample_rate=16_000, partials=True)
 PARTIAL = Partial(1, "", "bottles", 1_920, "English", ResumePoint(1))
 
 
@@ -36,7 +41,7 @@ def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:
     assert held.heard(FINAL) == []
     assert held.heard(PARTIAL) == []
     told = held.heard(Words(0, FINE, "aligned"))
-    assert told == [replace(FINAL, words=FINE), PARTIAL]
+    assert told == [replace(FINAL, words=FINE, word_source="aligned"), PARTIAL]
     assert held.heard(PARTIAL) == [PARTIAL]
 
 
@@ -58,7 +63,15 @@ def test_finals_keep_their_order_whichever_words_come_first() -> None:
     held, second = HeldWords(), replace(FINAL, segment=1)
     assert held.heard(FINAL) + held.heard(second) + held.heard(Words(1, FINE, "aligned")) == []
     told = held.heard(Words(0, (), None, "deadline"))
-    assert told == [FINAL, replace(second, words=FINE)]
+    assert told == [FINAL, replace(second, words=FINE, word_source="aligned")]
+
+
+def test_a_session_that_fails_tells_the_text_that_it_has() -> None:
+    held = HeldWords()
+    held.heard(FINAL)
+    held.heard(PARTIAL)
+    assert held.rest() == [FINAL, PARTIAL]
+    assert held.rest() == []
 
 
 def test_a_final_without_text_waits_for_nothing() -> None:
@@ -101,8 +114,7 @@ async def test_a_deployment_without_an_aligner_refuses_its_times(path: str) -> N
 
 
 def test_deepgrams_results_have_words_in_seconds() -> None:
-    options = ListenOptions(encoding="pcm_s16le", sample_rate=16_000, partials=True)
-    told = Utterances(options, Replies("request", "demo"))
+    told = Utterances(LISTENING, Replies("request", "demo"))
     (final,) = told.final(FINAL)
     (alternative,) = final["channel"]["alternatives"]
     assert alternative["confidence"] == 0.8
@@ -117,6 +129,21 @@ def test_deepgrams_results_have_words_in_seconds() -> None:
     (partial,) = told.partial(replace(PARTIAL, words=words))
     (alternative,) = partial["channel"]["alternatives"]
     assert (alternative["words"][0]["start"], alternative["confidence"]) == (1.28, 0.5)
+
+
+@pytest.mark.parametrize(("source", "times"), [("aligned", "aligned"), ("commit_grid", "grid")])
+def test_who_asked_for_the_aligners_times_hears_whose_they_are(
+    source: WordSource, times: str
+) -> None:
+    final = replace(FINAL, word_source=source)
+    cases: list[tuple[Any, str | None]] = [("aligned", times), ("grid", None)]
+    for asked, expected in cases:
+        options = replace_options(LISTENING, words=asked)
+        (result,) = Utterances(options, Replies("request", "demo")).final(final)
+        assert result.get("word_times") == expected
+        streaming = parse_streaming(f"sample_rate=16000&word_times={asked}", 500)
+        turns = Turns(streaming.ends, StreamingReplies("sess_1", "demo", streaming))
+        assert turns.final(final)[-1].get("word_times") == expected
 
 
 def test_the_words_of_a_turn_have_times_and_say_which_will_not_change() -> None:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
+from auricle.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.word_times import HeldWords, WordTimes
@@ -172,15 +172,21 @@ class Channel:
 
     async def texts(self) -> AsyncGenerator[Partial | Final, None]:
         """Yield the session's text until all audio has its own. Raises the error it fails with."""
-        async with aclosing(self._link.events()) as events:
-            async for event in events:
-                if isinstance(event, Partial | Final | Words) and self._held is not None:
-                    for held in self._held.heard(event):
-                        yield held
-                elif isinstance(event, Partial | Final):
-                    yield event
-                elif isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
+        held = self._held
+        try:
+            async with aclosing(self._link.events()) as events:
+                async for event in events:
+                    if isinstance(event, Partial | Final | Words) and held is not None:
+                        for told in held.heard(event):
+                            yield told
+                    elif isinstance(event, Partial | Final):
+                        yield event
+                    elif isinstance(event, Failed):
+                        raise from_code(event.code, event.message)
+        except AuricleError:
+            for told in held.rest() if held is not None else ():
+                yield told
+            raise
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
         """Tell what was found, send speech to the processor, and count the audio."""

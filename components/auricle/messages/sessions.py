@@ -185,6 +185,11 @@ class Usage(msgspec.Struct, frozen=True):
     embedding_bytes_read: int = 0
 
 
+# Whether times come from the aligner, or from the decodes at which each word had been heard,
+# which are as far apart as decodes are.
+WordSource = Literal["aligned", "commit_grid"]
+
+
 class Word(msgspec.Struct, frozen=True):
     """A word of a text, and when it was said, in milliseconds of the session.
 
@@ -226,7 +231,7 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     """The final text of one segment, which starts with the text committed before.
 
     `tokens`, joined, are the text; empty unless asked for, or where another processor has
-    committed a part of it. `words` have the times of decodes; empty unless asked for, or where
+    committed a part of it. `words` have times of `word_source`; empty unless asked for, or where
     another processor has committed all of the text.
     """
 
@@ -238,11 +243,7 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint
     tokens: tuple[ScoredToken, ...] = ()
     words: tuple[Word, ...] = ()
-
-
-# Whether times come from the aligner, or from the decodes at which each word had been heard,
-# which are as far apart as decodes are.
-WordSource = Literal["aligned", "commit_grid"]
+    word_source: WordSource = "commit_grid"
 
 
 class Words(msgspec.Struct, frozen=True, tag=True):

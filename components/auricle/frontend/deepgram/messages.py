@@ -81,12 +81,16 @@ class Replies:
         start: float,
         end: float,
         words: Sequence[Word] = (),
+        word_times: str | None = None,
         *,
         is_final: bool,
         speech_final: bool = False,
         from_finalize: bool = False,
     ) -> Reply:
-        """Return the transcript of the audio between two times."""
+        """Return the transcript of the audio between two times.
+
+        `word_times`, an extension of Deepgram's, is what the times of its words are.
+        """
         return {
             "type": "Results",
             "channel_index": self._index,
@@ -101,6 +105,7 @@ class Replies:
                 "model_info": model_info(self.model),
                 "model_uuid": self.model,
             },
+            **({} if word_times is None else {"word_times": word_times}),
         }
 
     def metadata(

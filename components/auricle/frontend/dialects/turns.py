@@ -28,7 +28,8 @@ class Spoken:
     """The text of one segment, which was heard in these seconds.
 
     Unless it is final, only its first `settled` characters will not change. `words` are those of
-    the text with the white space around it; empty where they are not known.
+    the text with the white space around it, empty where they are not known; `aligned`: their times
+    are the aligner's.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Spoken:
     settled: int = 0
     is_final: bool = True
     words: tuple[Word, ...] = ()
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,12 @@ class Turns:
         self._text_until = event.resume.segment_start
         start, end = event.start_ms / 1000, event.end_ms / 1000
         if event.text:
-            self._finals.append(Spoken(event.text, start, end, event.language, words=event.words))
+            aligned = event.word_source == "aligned"
+            self._finals.append(
+                Spoken(
+                    *(event.text, start, end, event.language), words=event.words, aligned=aligned
+                )
+            )
         told = self._begun(self._finals, start, end) + self._due()
         return told or self._updated(self._finals)  # a change says all that an update says
 

@@ -51,6 +51,11 @@ class HeldWords:
             told.append(self._with_words(self._held.popleft()))
         return told
 
+    def rest(self) -> list[Partial | Final]:
+        """Return what is still held, as no more words will come."""
+        held, self._held = list(self._held), deque()
+        return held
+
     def _waits(self, event: Partial | Final) -> bool:
         return isinstance(event, Final) and bool(event.text) and event.segment not in self._words
 
@@ -58,4 +63,6 @@ class HeldWords:
         if not isinstance(event, Final) or not event.text:
             return event
         found = self._words.pop(event.segment)
-        return replace(event, words=found.words) if found.source == "aligned" else event
+        if found.source != "aligned":
+            return event
+        return replace(event, words=found.words, word_source=found.source)
