@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
 from auricle.errors import SettingsError, WorkerUnavailable
@@ -123,6 +124,7 @@ def test_clients_refused_for_want_of_text_do_not_make_it_grow() -> None:
 LOADS = st.lists(st.floats(0.0, 30.0), min_size=30, max_size=60)
 
 
+@hypothesis(max_examples=20)
 @given(LOADS, st.randoms(use_true_random=False))
 def test_pools_of_text_are_sized_as_if_there_were_no_others(loads: list[float], dice: Any) -> None:
     """Whatever is asked of the others, and however late these are."""

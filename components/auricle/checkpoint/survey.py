@@ -12,6 +12,7 @@ from math import prod
 from safetensors import safe_open
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.checkpoint.aligner import AlignerPrompt, class_count, is_aligner
 from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.prompt import PromptFormat
@@ -46,9 +47,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Times:
+    """What a forced aligner tells: one of `classes` times, `step_ms` apart."""
+
+    classes: int
+    step_ms: float
+
+    @property
+    def seconds(self) -> float:
+        """The longest segment of which it can tell the times."""
+        return self.classes * self.step_ms / 1000
+
+
+@dataclass(frozen=True)
 class Survey:
     """A checkpoint that has passed every check of the loaders.
 
+    `times` is None but for a forced aligner, which writes no text.
     `window_bytes` is what one window of embeddings takes of a slab, `kv_bytes_per_token` what one
     token takes of the KV cache; both in bfloat16.
     """
@@ -63,6 +78,7 @@ class Survey:
     window_bytes: int
     kv_bytes_per_token: int
     max_positions: int
+    times: Times | None = None
 
     def segment_tokens(self, seconds: float) -> int:
         """Tokens of a segment's longest decode: audio, prompt and answer."""
@@ -87,7 +103,9 @@ class Room:
 
 def survey(checkpoint: Checkpoint) -> Survey:
     """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
-    PromptFormat(checkpoint)
+    times = _times(checkpoint)
+    if times is None:
+        PromptFormat(checkpoint)
     geometry = checkpoint.geometry
     encoder, decoder = read_parts(checkpoint)
     return Survey(
@@ -101,7 +119,14 @@ def survey(checkpoint: Checkpoint) -> Survey:
         window_bytes=geometry.window_embeddings * geometry.hidden_size * _SERVED_ITEM_BYTES,
         kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * _SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
+        times=times,
     )
+
+
+def _times(checkpoint: Checkpoint) -> Times | None:
+    if not is_aligner(checkpoint):
+        return None
+    return Times(class_count(checkpoint), AlignerPrompt(checkpoint).step_ms)
 
 
 def room(found: Survey, gib: float, memory_share: float, segment_seconds: float) -> Room:

@@ -33,6 +33,16 @@ def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]
     return text, head
 
 
+def head_shape(checkpoint: Checkpoint) -> tuple[int, ...] | None:
+    """Return the shape of the output layer's weight, by headers alone; None if there is none."""
+    for file in weight_files(checkpoint.path):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
+                if name in {f"{head}weight" for head in _HEADS}:
+                    return tuple(tensors.get_slice(name).get_shape())
+    return None
+
+
 def end_tokens(path: Path) -> frozenset[int]:
     """Return the tokens that end an output, by generation_config.json; none without the file.
 

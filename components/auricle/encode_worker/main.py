@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-import uuid
 
 import torch
 
 from auricle.checkpoint.files import open_checkpoint
+from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slabs import new_slab
 from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
@@ -54,13 +52,11 @@ async def run(settings: EncodeWorkerSettings) -> None:
     )
     slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
     store = EmbeddingStore(slab, settings.lease_seconds)
-    endpoint = NixlEndpoint(
-        # A restarted process is a new agent, so stale metadata cannot address its memory.
-        f"encode-{os.getpid()}-{uuid.uuid4().hex[:8]}",
-        slab.regions,
+    endpoint = endpoint_over(
+        slab,
+        "encode",
         on_notice=store.release,
         awaiting_notices=lambda: store.open_leases() > 0,
-        enter_thread=slab.enter_thread,
     )
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
