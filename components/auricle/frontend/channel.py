@@ -14,8 +14,9 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
 from auricle.messages import Failed, Final, OpenSession, Partial
 from auricle.tasks import LoopTurn, first_failure_or

@@ -18,7 +18,7 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.dialects.messages import Reply
-from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial
 
 # How much later than its first sample speech is found.
