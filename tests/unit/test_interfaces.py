@@ -30,6 +30,8 @@ REPLIES: list[protocol.Reply] = [
     protocol.ReadyReply("s", "demo", 640),
     protocol.SpeechStartedReply(1, RESUME),
     protocol.SpeechStoppedReply(1, RESUME),
+    protocol.TurnPausedReply(1, 0.25, RESUME),
+    protocol.TurnResumedReply(1, RESUME),
     protocol.CheckpointReply(RESUME),
     protocol.PartialReply(0, "a", "b", 1, "English", RESUME),
     protocol.FinalReply(0, "a", 0, 1, "English", RESUME),

@@ -45,6 +45,22 @@ class SpeechStopped(msgspec.Struct, frozen=True, tag="speech_stopped"):
     at_ms: int
 
 
+class TurnPaused(msgspec.Struct, frozen=True, tag="turn_paused"):
+    """Speech paused at `at_ms`, and with this probability the turn is over; with `eagerness` only.
+
+    `TurnResumed` or `SpeechStopped` follows.
+    """
+
+    at_ms: int
+    probability: float
+
+
+class TurnResumed(msgspec.Struct, frozen=True, tag="turn_resumed"):
+    """The speaker goes on, at `at_ms`: the turn that had paused is not over."""
+
+    at_ms: int
+
+
 class Partial(msgspec.Struct, frozen=True, tag="partial"):
     """The text of the open segment: `committed` only grows, `partial` follows it and may change."""
 
@@ -99,7 +115,17 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
-StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Words | Done
+StreamEvent = (
+    Ready
+    | SpeechStarted
+    | SpeechStopped
+    | TurnPaused
+    | TurnResumed
+    | Partial
+    | Final
+    | Words
+    | Done
+)
 _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 
 

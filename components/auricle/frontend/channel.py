@@ -15,8 +15,9 @@ from auricle.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUna
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.word_times import HeldWords, WordTimes
-from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
 from auricle.messages import Failed, Final, OpenSession, Partial, Words
 from auricle.tasks import LoopTurn, first_failure_or

@@ -19,7 +19,7 @@ from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.line.word_times import WordTimes
-from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial, Word
 
 # How much later than its first sample speech is found.

@@ -15,7 +15,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.dialects.messages import Reply
-from auricle.frontend.listening.endpointing import GateEvent, Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial, Word
 
 TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]

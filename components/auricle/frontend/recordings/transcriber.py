@@ -21,7 +21,8 @@ from auricle.errors import from_code
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.line.token_scores import joined
-from auricle.frontend.listening.endpointing import EndpointingOptions, Piece
+from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import msgspec
 
+from auricle.audio.pcm import milliseconds
 from auricle.confidence import of_text
+from auricle.frontend.listening.pieces import (
+    Mark,
+    SpeechStarted,
+    SpeechStopped,
+    TurnPaused,
+    TurnResumed,
+)
 from auricle.messages import Final, Partial, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
@@ -19,13 +27,16 @@ LOG_MEL = "log_mel"
 class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The session's endpointing; None stands for the server's default.
 
-    `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
+    `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
+    `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
+    `min_silence_ms`.
     """
 
     enabled: bool | None = None
     threshold: float | None = None
     min_silence_ms: int | None = None
     pre_roll_ms: int | None = None
+    eagerness: str | None = None
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +95,24 @@ class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started", omit
 
 
 class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped", omit_defaults=True):
-    """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`."""
+    """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`, or the turn is
+    over."""
+
+    at_ms: int
+    resume: Resume | None = None
+
+
+class TurnPausedReply(msgspec.Struct, frozen=True, tag="turn_paused", omit_defaults=True):
+    """Speech paused at `at_ms`: with this probability (0 to 1) the turn is over. Sent with
+    `eagerness` only, and followed by `turn_resumed` or `speech_stopped`."""
+
+    at_ms: int
+    probability: float
+    resume: Resume | None = None
+
+
+class TurnResumedReply(msgspec.Struct, frozen=True, tag="turn_resumed", omit_defaults=True):
+    """The speaker goes on, at `at_ms`: the turn that had paused is not over."""
 
     at_ms: int
     resume: Resume | None = None
@@ -179,11 +207,11 @@ class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
     param: str | None = None
 
 
+SpeechMark = SpeechStartedReply | SpeechStoppedReply | TurnPausedReply | TurnResumedReply
 # What a client can resume the session after.
 Resumable = (
     ReadyReply
-    | SpeechStartedReply
-    | SpeechStoppedReply
+    | SpeechMark
     | CheckpointReply
     | PartialReply
     | FinalReply
@@ -209,6 +237,20 @@ def partial_reply(event: Partial) -> PartialReply:
 def final_reply(event: Final) -> FinalReply:
     """Return the client's message for a final."""
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
+
+
+def mark_reply(event: Mark) -> SpeechMark:
+    """Return the client's message for what endpointing found."""
+    at_ms = milliseconds(event.at)
+    match event:
+        case SpeechStarted():
+            return SpeechStartedReply(at_ms)
+        case SpeechStopped():
+            return SpeechStoppedReply(at_ms)
+        case TurnPaused():
+            return TurnPausedReply(at_ms, round(event.probability, 3))
+        case TurnResumed():
+            return TurnResumedReply(at_ms)
 
 
 def words_reply(event: Words) -> WordsReply:

@@ -27,13 +27,16 @@ export interface EndMessage {
 /**
  * The session's endpointing; null stands for the server's default.
  *
- * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
+ * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
+ * `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
+ * `min_silence_ms`.
  */
 export interface Endpointing {
   enabled?: boolean | null;
   threshold?: number | null;
   min_silence_ms?: number | null;
   pre_roll_ms?: number | null;
+  eagerness?: "low" | "medium" | "auto" | "high" | null;
 }
 
 /**
@@ -122,7 +125,8 @@ export interface SpeechStartedEvent {
 }
 
 /**
- * Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`.
+ * Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`, or the turn is
+ * over.
  */
 export interface SpeechStoppedEvent {
   type: "speech_stopped";
@@ -168,6 +172,26 @@ export interface TimedWord {
 }
 
 /**
+ * Speech paused at `at_ms`: with this probability (0 to 1) the turn is over. Sent with
+ * `eagerness` only, and followed by `turn_resumed` or `speech_stopped`.
+ */
+export interface TurnPausedEvent {
+  type: "turn_paused";
+  at_ms: number;
+  probability: number;
+  resume?: Resume;
+}
+
+/**
+ * The speaker goes on, at `at_ms`: the turn that had paused is not over.
+ */
+export interface TurnResumedEvent {
+  type: "turn_resumed";
+  at_ms: number;
+  resume?: Resume;
+}
+
+/**
  * The cost of a session so far; `*_tokens` are summed over all decodes.
  *
  * `decode_steps` counts decode steps, which run in sequence. `decodes_skipped` counts grid
@@ -205,4 +229,4 @@ export interface WordsEvent {
 
 export type ClientMessage = StartMessage | EndMessage;
 
-export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | TurnPausedEvent | TurnResumedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
