@@ -39,9 +39,12 @@ def _default(settings: type[PdWorkerSettings | ProcessorSettings], name: str) ->
 def _show(path: Path, found: Survey, rooms: list[Room]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("checkpoint", f"{path}, {found.format} format, fingerprint {found.fingerprint}")
+    table.add_row("model", found.architecture)
     table.add_row("encoder", _weights(found.encoder))
     table.add_row("decoder", _weights(found.decoder))
-    table.add_row("languages", ", ".join(found.languages) or "not named: those of Qwen3-ASR")
+    table.add_row(
+        "languages", ", ".join(found.languages) or f"not named: those of {found.architecture}"
+    )
     table.add_row(
         "window",
         f"{found.window_seconds:g} s = {found.window_embeddings} embeddings, "
