@@ -39,9 +39,10 @@ def _default(settings: type[PdWorkerSettings | ProcessorSettings], name: str) ->
 def _show(path: Path, found: Survey, rooms: list[Room]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("checkpoint", f"{path}, {found.format} format, fingerprint {found.fingerprint}")
+    table.add_row("model", found.architecture)
     table.add_row("encoder", _weights(found.encoder))
     table.add_row("decoder" if found.times is None else "aligner", _weights(found.decoder))
-    whose = "Qwen3-ASR" if found.times is None else "Qwen3-ForcedAligner"
+    whose = found.architecture if found.times is None else "Qwen3-ForcedAligner"
     table.add_row("languages", ", ".join(found.languages) or f"not named: those of {whose}")
     if found.times is not None:
         table.add_row(

@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.aligner import AlignerPrompt, class_count, is_aligner
-from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
+from auricle.checkpoint.files import Checkpoint, weight_files
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.prompt import PromptFormat
 
@@ -68,6 +68,7 @@ class Survey:
     token takes of the KV cache; both in bfloat16.
     """
 
+    architecture: str
     format: str
     fingerprint: str
     encoder: Part
@@ -109,6 +110,7 @@ def survey(checkpoint: Checkpoint) -> Survey:
     geometry = checkpoint.geometry
     encoder, decoder = read_parts(checkpoint)
     return Survey(
+        architecture=checkpoint.architecture.name,
         format=checkpoint.format,
         fingerprint=checkpoint.fingerprint,
         encoder=encoder,
@@ -146,15 +148,20 @@ def room(found: Survey, gib: float, memory_share: float, segment_seconds: float)
 
 
 def read_parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
-    """Return the weights of the encoder and those of the decoder."""
-    parameters: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    """Return the weights of the encoder and those of the decoder; others are of no use here."""
+    encoder: Counter[str] = Counter()
+    decoder: Counter[str] = Counter()
+    layout = checkpoint.layout
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
                 tensor = tensors.get_slice(name)
-                of = in_encoder(name, checkpoint.format)
-                parameters[of][tensor.get_dtype()] += prod(tensor.get_shape())
-    return _part(parameters[True]), _part(parameters[False])
+                count = Counter({tensor.get_dtype(): prod(tensor.get_shape())})
+                if layout.of_encoder(name):
+                    encoder += count
+                elif layout.of_decoder(name):
+                    decoder += count
+    return _part(encoder), _part(decoder)
 
 
 def _part(parameters: Counter[str]) -> Part:

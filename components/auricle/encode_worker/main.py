@@ -11,9 +11,8 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.slabs import new_slab
-from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
-from auricle.encode_worker.cost import EncoderCost
+from auricle.encode_worker.encoders import cost_of, encoder_for
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
@@ -67,7 +66,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         settings,
         geometry,
         encoder,
-        EncoderCost.of(checkpoint.audio_config, geometry),
+        cost_of(checkpoint),
         store,
         Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
         EncodeWorkerMetrics(registry.registry, store),
