@@ -32,10 +32,11 @@ def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]
 
 def head_shape(checkpoint: Checkpoint) -> tuple[int, ...] | None:
     """Return the shape of the output layer's weight, by headers alone; None if there is none."""
+    names = {f"{head}weight" for head in checkpoint.layout.heads}
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                if name in {f"{head}weight" for head in _HEADS}:
+                if name in names:
                     return tuple(tensors.get_slice(name).get_shape())
     return None
 
