@@ -26,7 +26,8 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import Piece
 
 GRID = SAMPLE_RATE * 640 // 1000
 SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode it

@@ -7,9 +7,8 @@ PdWorker = component("PdWorker")
 AlignEncodeWorker = component("AlignEncodeWorker")
 AlignWorker = component("AlignWorker")
 DiarizeWorker = component("DiarizeWorker")
-Processor = component("Processor").link(
-    EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker, DiarizeWorker
-)
-# Sizes the first two pools; of it there is a process where Planner.replicas says so.
-Planner = component("Planner").link(EncodeWorker, PdWorker)
+POOLS = (EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker, DiarizeWorker)
+Processor = component("Processor").link(*POOLS)
+# Of it there is a process where Planner.replicas says so.
+Planner = component("Planner").link(*POOLS)
 Frontend = component("Frontend").link(Processor, Planner)

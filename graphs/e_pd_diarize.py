@@ -6,6 +6,6 @@ EncodeWorker = component("EncodeWorker")
 PdWorker = component("PdWorker")
 DiarizeWorker = component("DiarizeWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, DiarizeWorker)
-# Sizes the first two pools; of it there is a process where Planner.replicas says so.
-Planner = component("Planner").link(EncodeWorker, PdWorker)
+# Of it there is a process where Planner.replicas says so.
+Planner = component("Planner").link(EncodeWorker, PdWorker, DiarizeWorker)
 Frontend = component("Frontend").link(Processor, Planner)

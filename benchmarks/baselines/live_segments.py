@@ -9,12 +9,8 @@ import numpy as np
 
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechGate,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.launcher.config import load_config, settings_for
 from auricle.settings import FrontendSettings
 

@@ -111,6 +111,14 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.people --smoke --out {out}/people.json",
+        900,
+        (
+            "python -m benchmarks.people --out build/people.json --quick",
+            "python -m benchmarks.people --out build/people.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.ways.lengths --recordings 1",
         300,
         ("python -m benchmarks.ways.lengths",),

@@ -20,7 +20,8 @@ from auricle.audio.pcm import Int16, to_int16
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import Piece
 from auricle.load.chunk_load import ChunkLoad
 from auricle.messages import DecodeReply, Final, OpenSession, Partial
 from auricle.processor.driver import CheckpointView, SessionDriver

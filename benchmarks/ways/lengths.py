@@ -20,7 +20,8 @@ import torch
 from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent
 from auricle.frontend.recordings.parts import Part, PartCutter
 from auricle.settings import CommonSettings, FrontendSettings
 from benchmarks.generated import table

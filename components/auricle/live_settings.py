@@ -66,6 +66,12 @@ class LiveSettings(BaseModel):
     min_silence_ms: int = Field(
         500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
     )
+    turn_model: Path | None = Field(
+        None, description="Smart Turn v3 model (ONNX) for semantic_vad; without it, none"
+    )
+    turn_threads: int = Field(
+        1, ge=1, le=64, description="threads of the turn model; each answers 16 pauses a second"
+    )
     pre_roll_ms: int = Field(
         300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
     )

@@ -47,7 +47,6 @@ def server() -> Iterator[Server]:
         "--Common.speaker_model=models/speakers",
         f"--DiarizeWorker.system_port={free_port()}",
         "--Common.load_report_seconds=0.5",
-        "--Processor.replicas=2",
     )
     with serving(*options, graph="graphs.e_pd_diarize:Frontend") as running:
         yield running
@@ -117,3 +116,11 @@ async def test_a_worker_that_dies_costs_no_text_and_no_numbers(server: Server) -
     assert found.keys() == speakers(usual).keys()
     for segment, one in found.items():
         assert one == speakers(usual)[segment] or (one.missing and not one.parts)
+
+
+async def test_speakers_keep_their_numbers_when_the_processor_dies(server: Server) -> None:
+    usual = await streamed(server, **ASKED)
+    events = await killed(server, "Processor", usual)
+    told = [speakers(events)[final.segment] for final in finals(events)]
+    assert all(one.missing or one == speakers(usual)[one.segment] for one in told)
+    assert not told[-1].missing

@@ -17,7 +17,7 @@ from auricle.audio.segmentation import SegmentLimits
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import UnknownSession
 from auricle.frontend.line.session_line import SessionLine
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.messages import (
     Accepted,
     Boundary,

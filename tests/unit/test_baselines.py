@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.messages import Boundary
 from benchmarks.baselines.live import Options, Session
 from benchmarks.baselines.live_segments import Cutter, as_delivered, limits_of

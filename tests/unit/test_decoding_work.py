@@ -17,7 +17,7 @@ import pytest
 
 from auricle.audio.blocks import Blocks
 from auricle.audio.recording import RecordingLimits, read_recording
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.parts import PartCutter
 from benchmarks.hostile import media
 from tests.decoding import LIMITS

@@ -10,7 +10,7 @@ import pytest
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.deepgram.utterances import Utterances
-from auricle.frontend.listening.endpointing import Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Boundary, Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,8 @@ import pytest
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.errors import Overloaded
 from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.listening.endpointing import EndpointingOptions, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import Piece
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.process.draining import Drain
 from auricle.processor.pools import EncodePool, PdPool, Placement

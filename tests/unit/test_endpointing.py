@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechGate,
-    SpeechStarted,
-    SpeechStopped,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 
 pytestmark = pytest.mark.unit
 # 10 frames of silence end speech, 5 frames are kept before it.

@@ -14,8 +14,8 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import ProtocolError
-from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece
 from auricle.frontend.listening.feature_ingest import FeatureIngest
+from auricle.frontend.listening.pieces import FeaturePiece, GateEvent, Piece
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from examples.log_mel_client import GRID, FeatureSender
 from tests.unit.scripted import VIEW

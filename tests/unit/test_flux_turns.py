@@ -10,7 +10,7 @@ import pytest
 from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
 from auricle.frontend.dialects.turns import Turns
-from auricle.frontend.listening.endpointing import Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
 from auricle.messages import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit

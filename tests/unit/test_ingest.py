@@ -11,13 +11,9 @@ from hypothesis import strategies as st
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import ProtocolError
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechStopped,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStopped
 from auricle.frontend.realtime.events import Append, parse_event
 from benchmarks.live.frontend import InstantDetector
 from benchmarks.live.inputs import speech_like

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.frontend.line.kept_audio import KeptAudio
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.messages import Boundary
 
 pytestmark = pytest.mark.unit

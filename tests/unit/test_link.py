@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from auricle.errors import DeadlineExceeded, ProtocolError, WorkerUnavailable
 from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.messages import (
     Accepted,
     Alive,

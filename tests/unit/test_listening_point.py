@@ -15,9 +15,10 @@ from auricle.audio.features import pack
 from auricle.audio.pcm import PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivityModel, VoiceState
 from auricle.errors import ProtocolError
-from auricle.frontend.listening.endpointing import EndpointingOptions, GateEvent, Piece, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint, client_sample, left_out
 from tests import recordings
 

@@ -6,6 +6,7 @@ import pytest
 
 from auricle.errors import ProtocolError
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.turn_wait import WAITS, Eagerness
 from auricle.frontend.stream import parsing, protocol
 from auricle.settings import FrontendSettings
 
@@ -55,6 +56,21 @@ def test_a_start_with_defaults() -> None:
             "endpointing.pre_roll_ms",
         ),
         (start(endpointing={"silence": 1}), "silence", "endpointing.silence"),
+        (
+            start(endpointing={"eagerness": "very"}),
+            "unknown endpointing.eagerness 'very'; supported: low, medium",
+            "endpointing.eagerness",
+        ),
+        (
+            start(endpointing={"eagerness": "low", "min_silence_ms": 300}),
+            "min_silence_ms has no effect with endpointing.eagerness: give one of them",
+            "endpointing.min_silence_ms",
+        ),
+        (
+            start(endpointing={"eagerness": "low", "enabled": False}),
+            "endpointing.eagerness needs endpointing, which is not enabled",
+            "endpointing.eagerness",
+        ),
     ],
 )
 def test_a_wrong_first_message_is_told_what_would_be_right(
@@ -79,6 +95,16 @@ def test_endpointing_is_switched_off_by_the_session_or_on_against_the_server() -
     assert parsing.endpointing_options(parsing.parse_start(start()), silent) is None
     on = parsing.parse_start(start(endpointing={"enabled": True}))
     assert parsing.endpointing_options(on, silent) is not None
+
+
+@pytest.mark.parametrize("eagerness", ["low", "medium", "high", "auto"])
+def test_who_is_eager_gets_turns_even_where_endpointing_is_off_by_default(
+    eagerness: Eagerness,
+) -> None:
+    parsed = parsing.parse_start(start(endpointing={"eagerness": eagerness}))
+    for settings in (FrontendSettings(), FrontendSettings(endpointing=False)):
+        options = parsing.endpointing_options(parsed, settings)
+        assert options is not None and options.turns == WAITS[eagerness]
 
 
 def test_only_end_may_follow_as_text() -> None:

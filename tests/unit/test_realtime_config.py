@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 from openai.types import AudioModel
 
 from auricle.errors import UnsupportedValue
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.model_presets import served_names
 from auricle.frontend.realtime.config import SessionConfig
-from auricle.frontend.realtime.turn_detection import ServerVad
+from auricle.frontend.realtime.turn_detection import SemanticVad, ServerVad, described
 from auricle.settings import FrontendSettings
 from tests.frameworks import LIVEKIT, LIVEKIT_LIVE, PIPECAT, PIPECAT_SERVER_VAD
 from tests.unit.front import Front
@@ -63,7 +64,10 @@ async def test_a_session_is_told_what_has_no_effect_and_hears_of_no_error() -> N
     ("session", "warning"),
     [
         ({"noise_reduction": {"type": "far_field", "strength": 0.5}}, "noise_reduction has no"),
-        ({"turn_detection": {"type": "semantic_vad", "eagerness": "low"}}, "served as server_vad"),
+        (
+            {"turn_detection": {"type": "semantic_vad", "create_response": True}},
+            "create_response has no effect",
+        ),
         (
             {"turn_detection": {"type": "server_vad", "create_response": True}},
             "turn_detection.create_response has no effect: there are no responses",
@@ -200,6 +204,29 @@ def test_turn_detection_stays_within_the_bounds_of_the_server() -> None:
     assert ServerVad(threshold=0, silence_duration_ms=10).over(settings) == EndpointingOptions(
         threshold=0.05, min_silence_ms=100, pre_roll_ms=settings.pre_roll_ms
     )
+
+
+async def test_semantic_turn_detection_is_refused_without_a_turn_model() -> None:
+    front = Front()
+    async with front.serving(), front.connect("/v1/realtime?intent=transcription") as socket:
+        await socket.recv()
+        given = {"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}}
+        await socket.send(json.dumps({"type": "session.update", "session": given}))
+        error = json.loads(await socket.recv())["error"]
+        assert error["param"] == "session.audio.input.turn_detection.type"
+        assert "Frontend.turn_model" in error["message"]
+
+
+@pytest.mark.parametrize("eagerness", ["low", "medium", "high", "auto", None])
+def test_semantic_turn_detection_ends_turns_as_eagerly_as_it_is_asked_to(
+    eagerness: Literal["low", "medium", "high", "auto"] | None,
+) -> None:
+    options = SemanticVad(eagerness=eagerness).over(FrontendSettings())
+    assert options.turns == WAITS[eagerness or "auto"]
+    assert described(SemanticVad(eagerness=eagerness), options) == {
+        "type": "semantic_vad",
+        "eagerness": eagerness or "auto",
+    }
 
 
 def test_the_preset_has_the_models_that_clients_name() -> None:

@@ -18,7 +18,7 @@ from auricle.audio.channels import PickedChannel
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.errors import AudioTooLong, TooCostly, UndecodableAudio
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.parts import Part, PartCutter
 
 pytestmark = pytest.mark.unit

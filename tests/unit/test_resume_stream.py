@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, UnsupportedValue
 from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.frontend import Frontend
@@ -128,8 +128,11 @@ class Bus(NoBus):
 class House:
     """A frontend, and others of its deployment."""
 
-    def __init__(self, seconds: float = 120.0, bus: TranscriptBus | None = None) -> None:
+    def __init__(
+        self, seconds: float = 120.0, bus: TranscriptBus | None = None, turns: bool = True
+    ) -> None:
         self._bus = bus or NoBus()
+        self._turns = cast(Any, SimpleNamespace(probability=probable)) if turns else None
         self.settings = FrontendSettings()
         self._processor = cast(Any, Processor())
         self._tokens = Tokens(None, PURPOSE)
@@ -162,16 +165,23 @@ class House:
             InstantDetector(),
             self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),
+            turns=self._turns,
         )
         return StreamProtocol(frontend, ResumeTokens(self._tokens, self._seconds, "demo"))
 
 
 START: Event = {"type": "start", "sample_rate": RATE}
+BY_TURNS: Event = {**START, "endpointing": {"eagerness": "high"}}
+
+
+async def probable(pcm: np.ndarray) -> float:
+    """A turn model whose answer depends on each sample."""
+    return int(np.abs(pcm.astype(np.int64)).sum()) % 30 / 100
 
 
 def once(events: list[Event]) -> list[tuple[Any, ...]]:
     """What must be the same however a session was cut."""
-    marks = [(e["type"], e["at_ms"]) for e in events if e["type"].startswith("speech_")]
+    marks = [(e["type"], e["at_ms"]) for e in events if e["type"].startswith(("speech_", "turn_"))]
     finals = [("final", e["segment"]) for e in events if e["type"] == "final"]
     return marks + finals
 
@@ -180,16 +190,26 @@ def at(resume: Event) -> np.ndarray:
     return PCM[resume["from_sample"] :]
 
 
-async def test_cut_after_any_message_everything_else_follows_once() -> None:
+@pytest.mark.parametrize(
+    ("start", "marks"),
+    [
+        (START, {"speech_started", "speech_stopped"}),
+        (BY_TURNS, {"speech_started", "speech_stopped", "turn_paused", "turn_resumed"}),
+    ],
+    ids=["silence", "turns"],
+)
+async def test_cut_after_any_message_everything_else_follows_once(
+    start: Event, marks: set[str]
+) -> None:
     house = House()
-    undisturbed = (await house.connection(START, PCM)).events
+    undisturbed = (await house.connection(start, PCM)).events
     kinds = [e["type"] for e in undisturbed]
-    assert {"speech_started", "speech_stopped", "partial", "final", "checkpoint"} <= set(kinds)
+    assert {*marks, "partial", "final", "checkpoint"} <= set(kinds)
     for most in range(1, len(undisturbed)):
-        before = await house.connection(START, PCM, most)
+        before = await house.connection(start, PCM, most)
         assert len(before.events) == most
         resume = before.events[-1]["resume"]
-        after = await house.connection(START | {"resume": resume}, at(resume))
+        after = await house.connection(start | {"resume": resume}, at(resume))
         assert once(before.events + after.events) == once(undisturbed), most
         assert after.events[0]["session"] == before.events[0]["session"]
         assert after.events[-1]["type"] == "done"
@@ -199,6 +219,13 @@ async def test_cut_after_any_message_everything_else_follows_once() -> None:
             if e["type"] == "partial"
         ]
         assert decoded == sorted(set(decoded))
+
+
+async def test_turns_are_refused_where_there_is_no_model_to_find_them() -> None:
+    house = House(turns=False)
+    with pytest.raises(UnsupportedValue, match=r"Frontend\.turn_model") as refused:
+        await house.connection(BY_TURNS, PCM)
+    assert refused.value.param == "endpointing.eagerness"
 
 
 async def test_cut_after_every_message_it_still_comes_to_its_end() -> None:

@@ -18,12 +18,8 @@ from hypothesis import strategies as st
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.line.session_line import SessionLine
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechGate,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import ListeningPoint
 from auricle.frontend.stream import ledger as ledgers
 from auricle.frontend.stream.beginning import Beginning

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.audio.pcm import milliseconds
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.parts import PartCutter
 from auricle.messages import Final, OpenSession
 from auricle.processor.actions import Decode, EncodeAhead, Finish, Send

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from auricle.audio.features import FeaturePacket
 from auricle.errors import AuricleError, WorkerUnavailable
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
     DiarizeReply,
     DiarizeRequest,
@@ -82,7 +83,7 @@ class Session:
         self, diarizer: Diarizer, at_a_time: int = 4, opened: OpenSession = OPENED
     ) -> None:
         self.speakers = SessionSpeakers(
-            *(opened, SpeakerRules(5.0, at_a_time, 8), diarizer, PROMPT, None)  # type: ignore[arg-type]
+            *(opened, SpeakerRules(5.0, at_a_time, 8), diarizer, PROMPT, None, AskedMeter())  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 

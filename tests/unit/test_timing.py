@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.observers.timing import SessionTimer
 from auricle.messages import Final, Partial, ResumePoint
 

@@ -18,13 +18,8 @@ from auricle.audio.voice_activity import (
     VoiceState,
 )
 from auricle.errors import AuricleError
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechGate,
-    SpeechStarted,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted
 from auricle.frontend.listening.voice import VoiceDetector
 from tests import recordings
 from tests.server import eventually

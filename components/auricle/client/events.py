@@ -45,6 +45,22 @@ class SpeechStopped(msgspec.Struct, frozen=True, tag="speech_stopped"):
     at_ms: int
 
 
+class TurnPaused(msgspec.Struct, frozen=True, tag="turn_paused"):
+    """Speech paused at `at_ms`, and with this probability the turn is over; with `eagerness` only.
+
+    `TurnResumed` or `SpeechStopped` follows.
+    """
+
+    at_ms: int
+    probability: float
+
+
+class TurnResumed(msgspec.Struct, frozen=True, tag="turn_resumed"):
+    """The speaker goes on, at `at_ms`: the turn that had paused is not over."""
+
+    at_ms: int
+
+
 class Partial(msgspec.Struct, frozen=True, tag="partial"):
     """The text of the open segment: `committed` only grows, `partial` follows it and may change."""
 
@@ -67,25 +83,29 @@ class Final(msgspec.Struct, frozen=True, tag="final"):
 
 class Word(msgspec.Struct, frozen=True):
     """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text."""
+    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+    to 1; None where that is not known."""
 
     word: str
     text: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
 
 
 class Words(msgspec.Struct, frozen=True, tag="words"):
     """The words of a segment whose `Final` came before.
 
     `source` is `aligned`, or `commit_grid`, which is as coarse as decodes are apart. `missing` says
-    why there are no aligned times; without a `source` there are no words.
+    why there are no aligned times; without a `source` there are no words. `confidence` is the mean
+    of the words'; None where one is not known.
     """
 
     segment: int
     words: tuple[Word, ...] = ()
     source: str | None = None
     missing: str | None = None
+    confidence: float | None = None
 
 
 class SpeakerPart(msgspec.Struct, frozen=True):
@@ -117,7 +137,18 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     usage: Usage
 
 
-StreamEvent = Ready | SpeechStarted | SpeechStopped | Partial | Final | Words | Speakers | Done
+StreamEvent = (
+    Ready
+    | SpeechStarted
+    | SpeechStopped
+    | TurnPaused
+    | TurnResumed
+    | Partial
+    | Final
+    | Words
+    | Speakers
+    | Done
+)
 _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 
 

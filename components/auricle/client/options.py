@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class Endpointing(TypedDict, total=False):
     """Where segments end; what is not given is the server's default.
 
-    `threshold` is the smallest probability that counts as speech.
+    `threshold` is the smallest probability that counts as speech. With `eagerness` a segment ends
+    where a turn model takes the speaker's turn to be over, instead of after `min_silence_ms`.
     """
 
     enabled: bool
     threshold: float
     min_silence_ms: int
     pre_roll_ms: int
+    eagerness: Literal["low", "medium", "high", "auto"]
 
 
 class StreamOptions(TypedDict, total=False):

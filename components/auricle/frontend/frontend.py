@@ -15,9 +15,10 @@ from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.link import LinkObserver, ProcessorLink
 from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.listening.endpointing import GateEvent
 from auricle.frontend.listening.feature_ingest import FeatureIngest
-from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.ingest import Ingest, Judge
+from auricle.frontend.listening.pieces import GateEvent
+from auricle.frontend.listening.turns import TurnDetector
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.lags import TextLags
@@ -29,6 +30,11 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
 from auricle.text_bounds import MODEL, check
+
+NO_TURN_MODEL = (
+    "this server has no turn model (Frontend.turn_model), which semantic_vad needs; "
+    "end turns by silence"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Frontend:
     metrics: FrontendMetrics
     tracer: Tracer = OFF
     refusals: RefusalLog = field(default_factory=RefusalLog)
+    turns: TurnDetector | None = None
 
     @property
     def model(self) -> str:
@@ -88,6 +95,16 @@ class Frontend:
         """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""
         if wanted and self.settings.speaker_model is None:
             raise UnsupportedValue(NO_SPEAKER_MODEL, param)
+
+    def check_turns(self, wanted: bool, param: str) -> None:
+        """Raise UnsupportedValue, naming `param`, if turns are wanted and there is no model."""
+        if wanted and self.turns is None:
+            raise UnsupportedValue(NO_TURN_MODEL, param)
+
+    @property
+    def judge(self) -> Judge | None:
+        """What says whether turns are over; None without a turn model."""
+        return None if self.turns is None else self.turns.probability
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""

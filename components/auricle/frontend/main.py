@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -27,6 +28,7 @@ from auricle.frontend.doors.sockets import SocketProtocol, SocketSessions
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.http_server import connections_of, server_config
 from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.listening.turns import TurnDetector, turn_model
 from auricle.frontend.listening.voice import VoiceDetector
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.model_presets import served_names
@@ -81,8 +83,7 @@ async def run(settings: FrontendSettings) -> None:
     runtime = Runtime(settings, registry=registry.registry)
     endpoints = await _processors(runtime)
     metrics = FrontendMetrics(registry.registry, settings)
-    detector = VoiceDetector()
-    await detector.load()
+    detector, turns = await _listeners(settings)
     decoders = DecodingProcesses(settings)
     await decoders.start()
     bus = _transcript_bus(settings, registry)
@@ -91,8 +92,10 @@ async def run(settings: FrontendSettings) -> None:
     tracer = Tracer("Frontend", settings.otlp_endpoint, settings.namespace)
     front_door = FrontDoor(endpoints, settings.max_sessions)
     _show(front_door, metrics, runtime, settings)
-    models = served_names(settings)
-    frontend = Frontend(settings, models, endpoints, front_door, detector, bus, metrics, tracer)
+    frontend = Frontend(
+        *(settings, served_names(settings), endpoints, front_door, detector, bus, metrics, tracer),
+        turns=turns,
+    )
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime, settings), runtime.description.now, bus.state
     )
@@ -124,7 +127,19 @@ async def run(settings: FrontendSettings) -> None:
         await ports.close()
         await rpc.close()
         await decoders.close()
+        if turns is not None:
+            turns.close()
         await asyncio.to_thread(tracer.close)
+
+
+async def _listeners(settings: FrontendSettings) -> tuple[VoiceDetector, TurnDetector | None]:
+    """Return what finds speech, and the ends of turns if there is a model. Raises SettingsError."""
+    detector, turns = VoiceDetector(), None
+    await detector.load()
+    if settings.turn_model is not None:
+        turns = TurnDetector(partial(turn_model, settings.turn_model), settings.turn_threads)
+        await turns.load()
+    return detector, turns
 
 
 def _report_listening(settings: FrontendSettings, port: int) -> None:

@@ -18,6 +18,7 @@ def needs(settings: FrontendSettings) -> Sequence[Need]:
         Need("API keys", partial(_keys, settings)),
         Need("TLS", partial(_certificate, settings)),
         Need("voice activity model", _voice_activity),
+        Need("turn model", partial(_turn_model, settings)),
     ]
 
 
@@ -42,6 +43,15 @@ def _certificate(settings: FrontendSettings) -> str:
             f"{settings.tls_key} cannot be used: {error.strerror or error}"
         ) from None
     return f"{settings.tls_certificate}"
+
+
+def _turn_model(settings: FrontendSettings) -> str:
+    from auricle.frontend.listening.turns import turn_model
+
+    if settings.turn_model is None:
+        return "none"
+    turn_model(settings.turn_model)
+    return f"{settings.turn_model}"
 
 
 def _voice_activity() -> str:

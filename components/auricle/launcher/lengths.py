@@ -66,4 +66,4 @@ def longest(settings: ProcessorSettings, geometry: Geometry) -> int:
     # Of each character of the text before, one token: the model's own words have fewer.
     context = settings.context_tokens + settings.context_characters
     text = answer + settings.min_new_tokens + context + _TEMPLATE_TOKENS
-    return geometry.embeddings(frames) + text
+    return geometry.segment_embeddings(frames) + text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from auricle.alignment.words import aligned_languages
 from auricle.checkpoint.files import Checkpoint
 from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing, WindowsSpoiled
+from auricle.load.starting import Starting
 from auricle.messages import (
     AlignReply,
     AlignRequest,
@@ -41,9 +42,14 @@ class WordAligner:
     """Aligns the segments of all sessions of a processor."""
 
     def __init__(
-        self, checkpoint: Checkpoint, dtype: str, encode_pool: EncodePool, pool: AlignPool
+        self,
+        checkpoint: Checkpoint,
+        dtype: str,
+        encode_pool: EncodePool,
+        pool: AlignPool,
+        starting: Starting | None = None,
     ) -> None:
-        """`checkpoint` is the aligner's, which both pools serve.
+        """`checkpoint` is the aligner's, which both pools serve; `starting` what planners say.
 
         `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
         error is known when time is up.
@@ -53,7 +59,17 @@ class WordAligner:
         self._dtype = dtype
         self._encode_pool = encode_pool
         self._pool = pool
+        self._starting = Starting() if starting is None else starting
         self.languages = frozenset(aligned_languages(checkpoint.languages))
+
+    async def starting(self) -> bool:
+        """Whether a pool was empty and has no worker yet, so that there is nobody to wait for.
+
+        Raises AuricleError if discovery cannot be followed.
+        """
+        if "align_encode_worker" in self._starting and not await self._encode_pool.there():
+            return True
+        return "align_worker" in self._starting and not await self._pool.there()
 
     async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
         """Return begin and end of each word, in milliseconds from the segment's start.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import ExitStack, aclosing, nullcontext
 from functools import partial
 
 from auricle.alignment.words import NO_ALIGNER
@@ -17,6 +17,7 @@ from auricle.errors import (
     UnknownSession,
     WorkerUnavailable,
 )
+from auricle.load.asked_meter import AskedMeter
 from auricle.load.chunk_load import ChunkLoad
 from auricle.load.reports import ProcessorLoad
 from auricle.messages import (
@@ -45,9 +46,9 @@ from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.speakers import SessionSpeakers, SpeakerRules
+from auricle.processor.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
 from auricle.processor.views import Viewed
-from auricle.processor.words import SessionWords, WordRules
+from auricle.processor.words import ASKED, SessionWords, WordRules
 from auricle.settings import ProcessorSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
 
@@ -83,6 +84,7 @@ class ProcessorService:
         self._sessions: dict[str, SessionDriver] = {}
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
+        self._asked = AskedMeter()
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"
         limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
@@ -96,6 +98,8 @@ class ProcessorService:
         metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
         metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
+        for what in (ASKED, SPEAKERS):
+            metrics.asking.labels(what).set_function(partial(self._asking, what))
 
     def leave(self) -> int:
         """Refuse new sessions, hand over the open ones, and return how many are still open."""
@@ -124,6 +128,7 @@ class ProcessorService:
             waiting=self._admission.waiting,
             chunk_seconds=self._load.seconds,
             draining=draining,
+            asked=self._asked.take(),
         )
 
     async def view(self, request: AskView) -> View:
@@ -193,8 +198,11 @@ class ProcessorService:
             if request.background
             else self._admission.live(request.admission, lambda: driver.speaking)
         )
+        asked = [what for what, wanted in ((ASKED, words), (SPEAKERS, speakers)) if wanted]
         try:
-            with live:
+            with live, ExitStack() as asking:
+                for what in asked:
+                    asking.enter_context(self._asked.session(what))
                 async with aclosing(told) as events:
                     async for event in events:
                         self._admission.look()
@@ -231,10 +239,8 @@ class ProcessorService:
             return None
         if self._aligner is None:
             raise BadRequest(NO_ALIGNER)
-        prompt = self._checkpoint.prompt
         rules = WordRules(self._settings.words_deadline_seconds, self._settings.words_at_a_time)
-        language = prompt.check_language(request.language)
-        return SessionWords(request, rules, self._aligner, prompt, language)
+        return SessionWords(request, rules, self._aligner, self._asked)
 
     def _speakers(self, request: OpenSession) -> SessionSpeakers | None:
         """Return what adds a session's speakers. Raises BadRequest if there is no diarize pool."""
@@ -247,7 +253,10 @@ class ProcessorService:
             settings.speakers_deadline_seconds, settings.speakers_at_a_time, settings.max_speakers
         )
         language = prompt.check_language(request.language)
-        return SessionSpeakers(request, rules, self._diarizer, prompt, language)
+        return SessionSpeakers(request, rules, self._diarizer, prompt, language, self._asked)
+
+    def _asking(self, what: str) -> int:
+        return self._asked.sessions[what]
 
     def _check_staying(self) -> None:
         if self._leaving:

@@ -19,9 +19,11 @@ from auricle.alignment.words import pieces
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
     DiarizeReply,
     DiarizeRequest,
+    DividedBy,
     Final,
     HandedOver,
     OpenSession,
@@ -36,6 +38,7 @@ from auricle.processor.open_segment import OpenSegment
 from auricle.processor.spoken_parts import Said, grid_times, spoken_parts
 
 log = logging.getLogger(__name__)
+SPEAKERS = "speakers"  # what is asked of the pools beside the path
 # Why a segment has no speakers; otherwise it is the code of the error that was last.
 BUSY, NO_AUDIO, NOBODY, MOVED, FAILED = (
     *("overloaded", "no_audio", "nobody_heard", "handed_over", "session_failed"),
@@ -73,8 +76,10 @@ class SessionSpeakers:
         diarizer: Diarizer,
         prompt: PromptFormat,
         language: str | None,
+        asked: AskedMeter,
     ) -> None:
-        """`language` is the one forced by the prompt."""
+        """`language` is the one forced by the prompt; `asked` counts what is asked of the pool."""
+        self._asked = asked
         self._opened = opened
         self._rules = rules
         self._diarizer = diarizer
@@ -130,13 +135,14 @@ class SessionSpeakers:
         else:
             if self._opened.words:
                 self._words[final.segment] = asyncio.get_running_loop().create_future()
+            self._asked.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
             self._late.start(final.segment, self._diarize(final, ended), "speakers")
 
     async def _diarize(self, final: Final, ended: _Ended) -> Speakers:
         try:
             async with asyncio.timeout(self._rules.deadline_seconds):
                 async with self._turn:
-                    reply = await self._asked(ended.pcm)
+                    reply = await self._reply(ended.pcm)
                     self._state = reply.state
             if not reply.turns:
                 return self._absent(final.segment, NOBODY)
@@ -152,7 +158,7 @@ class SessionSpeakers:
         finally:
             self._words.pop(final.segment, None)
 
-    async def _asked(self, pcm: bytes) -> DiarizeReply:
+    async def _reply(self, pcm: bytes) -> DiarizeReply:
         request = DiarizeRequest(
             session=self._opened.session,
             tenant=self._opened.tenant,
@@ -173,7 +179,7 @@ class SessionSpeakers:
             said = self._by_grid(final, ended)
         aligned = bool(words) and waiting is not None and waiting.result().source == "aligned"
         parts = spoken_parts(reply.turns, start, said, final.text)
-        source = "aligned" if aligned else "commit_grid"
+        source: DividedBy = "aligned" if aligned else "commit_grid"
         return Speakers(final.segment, parts, source, state=self._state)
 
     def _by_grid(self, final: Final, ended: _Ended) -> list[Said]:

@@ -23,8 +23,9 @@ from auricle.errors import BadRequest
 from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
-from auricle.load.capacity_profile import UNITS, CapacityProfile, PoolProfile
-from auricle.load.reports import WorkerKind
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from auricle.load.pools import PATH, POOLS
+from auricle.load.reports import PoolKind
 from auricle.process.gpus import described, visible_gpus
 from auricle.profiling.cast import Stage
 from auricle.profiling.levels import Level, costs, knee, ratios
@@ -77,11 +78,11 @@ async def profile(
             with without_request_lines(), bar(console) as moved:
                 stage = Stage(own, checkpoint, recordings)
                 measured = await _measure(stage, together["PdWorker"].processes, console, moved)
-            starts: dict[WorkerKind, float] = {
+            starts: dict[PoolKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
             }
-    encode, pd = (_profile(kind, measured[kind], starts[kind]) for kind in UNITS)
+    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in PATH)
     profiled = CapacityProfile(
         checkpoint=checkpoint.fingerprint,
         machine=_machine(together["PdWorker"].processes),
@@ -94,9 +95,9 @@ async def profile(
     console.print(f"profile written to {out}", highlight=False)
 
 
-def _profile(kind: WorkerKind, found: Measured, start_seconds: float) -> PoolProfile:
+def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfile:
     return PoolProfile(
-        costs(found.levels, UNITS[kind]), found.limit, round(start_seconds, 1), found.streams
+        costs(found.levels, POOLS[kind].units), found.limit, round(start_seconds, 1), found.streams
     )
 
 
@@ -125,22 +126,22 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
 
 async def _measure(
     stage: Stage, pd_workers: int, console: Console, moved: Callable[[Progress], None]
-) -> dict[WorkerKind, Measured]:
-    workers: dict[WorkerKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
+) -> dict[PoolKind, Measured]:
+    workers: dict[PoolKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
     runtime = Runtime(stage.settings)
     ramp = Ramp(
         runtime,
         stage,
         lambda line: console.print(line, highlight=False),
         moved,
-        ramps=len(UNITS) * len(_SEGMENT_SECONDS),
+        ramps=len(PATH) * len(_SEGMENT_SECONDS),
     )
     try:
         await ramp.ready()
         alone = await ramp.alone(_SEGMENT_SECONDS[-1])
         target = stage.settings.target_chunk_ms / 1000
-        found: dict[WorkerKind, Measured] = {}
-        for kind in UNITS:
+        found: dict[PoolKind, Measured] = {}
+        for kind in (pool.kind for pool in PATH):
             # Divides the target between the pools in proportion to their unloaded times.
             limit = target * alone[kind] / sum(alone.values())
             measured = [await ramp.levels(kind, s, limit) for s in _SEGMENT_SECONDS]

@@ -39,4 +39,5 @@ class FilterBank:
         before = torch.cat([pieces[:, :1], pieces[:, :-1]], 1)
         pieces = (pieces - _PRE_EMPHASIS * before) * self._window
         power = torch.fft.rfft(pieces, _FFT).abs().square()
-        return (power @ self._filters).clamp_min(_LEAST).log()
+        found: torch.Tensor = (power @ self._filters).clamp_min(_LEAST).log()
+        return found

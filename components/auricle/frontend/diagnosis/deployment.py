@@ -8,12 +8,17 @@ from typing import Protocol
 
 import msgspec
 
+from auricle.load.pools import BESIDE
 from auricle.runtime import Runtime
 from auricle.settings import CommonSettings
 
 COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
-ALIGNERS = ("align_encode_worker", "align_worker")  # where there is an aligner
-DIARIZERS = ("diarize_worker",)  # where there is a speaker model
+
+
+def beside(settings: CommonSettings) -> tuple[str, ...]:
+    """Return the components beside the path that there are by these settings."""
+    made = (pool for pool in BESIDE if getattr(settings, pool.checkpoint) is not None)
+    return tuple(pool.kind for pool in made)
 
 
 class Asked(Protocol):
@@ -43,9 +48,7 @@ class Deployment:
     @classmethod
     def of(cls, runtime: Runtime, settings: CommonSettings) -> Deployment:
         """Return the deployment of this process, which may have pools beside the path."""
-        aligners = ALIGNERS if settings.align_model else ()
-        diarizers = DIARIZERS if settings.speaker_model else ()
-        components = (*COMPONENTS, *aligners, *diarizers)
+        components = (*COMPONENTS, *beside(settings))
         return cls(
             {component: runtime.asking(component) for component in components},
             runtime.client("processor", "probe"),

@@ -12,7 +12,7 @@ from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import GateEvent
+from auricle.frontend.listening.pieces import GateEvent
 from auricle.messages import Final, Partial
 
 
@@ -74,6 +74,7 @@ class SpokenChannel:
             context=options.context,
             silence_ms=options.silence_ms,
             partials=options.partials,
+            words=options.words,
             name=socket.sessions[number],
             call=socket.session,
             part=str(number) if options.channels > 1 else "",

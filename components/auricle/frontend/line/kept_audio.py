@@ -11,7 +11,7 @@ from collections import deque
 import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 
 _LARGEST = 10 * SAMPLE_RATE  # most samples in one push
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.kept_audio import KeptAudio
-from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.messages import (
     Accepted,
     Done,

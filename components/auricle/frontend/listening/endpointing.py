@@ -3,20 +3,34 @@
 Only speech is sent to the processor, with some audio before and after it, so that silence
 is neither encoded nor decoded. During a silence that may turn out to be a pause or the end
 of speech, audio is held back; it is released if speech resumes.
+
+How long a silence ends speech is fixed, or depends on what a turn model says of the speech before
+it. The gate does not call the model: it stops where it wants to know, and goes on with the answer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import Int16
+from auricle.audio.turn_model import TURN_SAMPLES
 from auricle.audio.voice_activity import VAD_FRAME
+from auricle.frontend.listening.pieces import (
+    GateEvent,
+    Piece,
+    SpeechStarted,
+    SpeechStopped,
+    TurnPaused,
+    TurnResumed,
+    merged,
+)
 from auricle.frontend.listening.point import GateMemory
+from auricle.frontend.listening.turn_wait import LOOK_MS, TurnWait
 from auricle.messages import Boundary
 from auricle.settings import FrontendSettings
 
@@ -34,11 +48,15 @@ _HANGOVER = SAMPLE_RATE // 5
 
 @dataclass(frozen=True)
 class EndpointingOptions:
-    """Endpointing of one session. `threshold` is a speech probability from 0 to 1."""
+    """Endpointing of one session. `threshold` is a speech probability from 0 to 1.
+
+    With `turns`, speech ends where a turn does, and `min_silence_ms` has no effect.
+    """
 
     threshold: float
     min_silence_ms: int
     pre_roll_ms: int
+    turns: TurnWait | None = None
 
     @classmethod
     def over(
@@ -48,62 +66,20 @@ class EndpointingOptions:
         threshold: float | None,
         min_silence_ms: int | None,
         pre_roll_ms: int | None,
+        turns: TurnWait | None = None,
     ) -> EndpointingOptions:
         """Return the session's own values, and the server's where a value is None."""
         return cls(
             settings.speech_threshold if threshold is None else threshold,
             settings.min_silence_ms if min_silence_ms is None else min_silence_ms,
             settings.pre_roll_ms if pre_roll_ms is None else pre_roll_ms,
+            turns,
         )
 
-
-@dataclass(frozen=True)
-class Piece:
-    """16 kHz mono audio, shape (n,), from session sample `start`; `boundary` follows it."""
-
-    start: int
-    pcm: Int16
-    boundary: Boundary = "none"
-
     @property
-    def end(self) -> int:
-        """The session sample after the last one."""
-        return self.start + len(self.pcm)
-
-
-@dataclass(frozen=True)
-class FeaturePiece:
-    """Features from session sample `start` instead of audio. They are never cut or joined."""
-
-    start: int
-    packet: FeaturePacket
-
-    @property
-    def boundary(self) -> Boundary:
-        """An endpoint after the segment's last packet, because the client does endpointing."""
-        return "endpoint" if self.packet.last else "none"
-
-    @property
-    def end(self) -> int:
-        """The session sample after the last one."""
-        return self.packet.end
-
-
-@dataclass(frozen=True)
-class SpeechStarted:
-    """Speech began at session sample `at`, which does not include the pre-roll."""
-
-    at: int
-
-
-@dataclass(frozen=True)
-class SpeechStopped:
-    """Speech ended at session sample `at`. Emitted once the silence was long enough."""
-
-    at: int
-
-
-GateEvent = Piece | FeaturePiece | SpeechStarted | SpeechStopped
+    def shortest_ms(self) -> int:
+        """The shortest silence after which anything is decided."""
+        return self.min_silence_ms if self.turns is None else LOOK_MS
 
 
 class SpeechGate:
@@ -120,9 +96,13 @@ class SpeechGate:
         self._threshold = options.threshold
         self._low = max(options.threshold - _HYSTERESIS, 0.01)
         self._pre_roll = options.pre_roll_ms * SAMPLE_RATE // 1000
-        self._min_silence = options.min_silence_ms * SAMPLE_RATE // 1000
-        self._hangover = min(_HANGOVER, self._min_silence)
+        self._turns = options.turns
+        # The silence at which something is decided, unless the turn model has been asked about it.
+        self._shortest = options.shortest_ms * SAMPLE_RATE // 1000
+        self._hangover = min(_HANGOVER, self._shortest)
         self._audio = np.zeros(0, np.int16)
+        self._waiting: deque[float] = deque()  # probabilities of frames after a question
+        self._asks = False
         memory = memory or GateMemory(start, start, None, None, False)
         self._audio_start = start  # session sample at which the kept audio begins
         self._decided = memory.decided  # session sample up to which probabilities are known
@@ -130,22 +110,53 @@ class SpeechGate:
         self._onset = memory.onset  # where speech began that is not long enough yet
         self._quiet_since = memory.quiet_since
         self._speaking = memory.speaking
+        self._turn_start = memory.turn_start
+        self._wait = memory.wait  # samples of this silence that end the turn, once that is known
 
     def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[GateEvent]:
         """Take audio, and the speech probabilities of the frames that it completes.
 
-        `pcm` has shape (n,) and may have any length, including 0.
+        `pcm` has shape (n,) and may have any length, including 0. If the gate `asks` afterwards,
+        it goes on with the `answer`.
         """
         self._audio = np.concatenate([self._audio, pcm])
-        events: list[GateEvent] = []
-        for probability in probabilities:
-            events += self._frame(probability)
+        self._waiting.extend(probabilities)
+        return self._go_on([])
+
+    @property
+    def asks(self) -> bool:
+        """Whether the gate wants to know how probable it is that the turn is over."""
+        return self._asks
+
+    @property
+    def turn(self) -> Int16:
+        """The end of the turn's audio so far, which the question is about: (n,), at most 8 s."""
+        begin = max(self._turn_start, self._decided - TURN_SAMPLES, self._audio_start)
+        return self._audio[begin - self._audio_start : self._decided - self._audio_start]
+
+    def answer(self, probability: float) -> list[GateEvent]:
+        """Go on, as the turn is over with this probability (0 to 1)."""
+        if not self._asks or self._turns is None or self._quiet_since is None:
+            raise RuntimeError("an answer without a question")
+        self._asks = False
+        self._wait = self._turns.after(probability) * SAMPLE_RATE // 1000
+        if self._decided - self._quiet_since >= self._wait:
+            return self._go_on(self._stop(self._quiet_since, probability))
+        return self._go_on([TurnPaused(self._quiet_since, probability)])
+
+    def _go_on(self, events: list[GateEvent]) -> list[GateEvent]:
+        while self._waiting and not self._asks:
+            events += self._frame(self._waiting.popleft())
         self._forget()
-        return _merged(events)
+        return merged(events)
 
     def finish(self, probabilities: Iterable[float]) -> list[GateEvent]:
-        """End the audio. `probabilities` belong to the last frame, which was padded with zeros."""
+        """End the audio. `probabilities` belong to the last frame, which was padded with zeros.
+
+        The gate does not ask any more: no answer would matter.
+        """
         events = self.push(np.zeros(0, np.int16), probabilities)
+        self._asks = False
         total = self._audio_start + len(self._audio)
         if not self._speaking and self._onset is not None:  # the audio ends with a short word
             events += self._start(self._onset)
@@ -154,13 +165,19 @@ class SpeechGate:
             limit = total if self._quiet_since is None else min(total, end + self._hangover)
             events += [*self._release(limit, "endpoint"), SpeechStopped(min(end, total))]
             self._speaking = False
-        return _merged(events)
+        return merged(events)
 
     @property
     def memory(self) -> GateMemory:
         """What another gate needs to go on from here. Not after `finish`."""
         return GateMemory(
-            self._decided, self._released, self._onset, self._quiet_since, self._speaking
+            self._decided,
+            self._released,
+            self._onset,
+            self._quiet_since,
+            self._speaking,
+            self._turn_start,
+            self._wait,
         )
 
     @property
@@ -177,7 +194,7 @@ class SpeechGate:
         if self._speaking and speech is not None:
             points.append(self._released + speech)
         if self._speaking and self._quiet_since is not None:
-            points.append(self._quiet_since + self._min_silence)
+            points.append(self._quiet_since + self._enough)
         return min((at for at in points if at > self._decided), default=None)
 
     @property
@@ -211,23 +228,38 @@ class SpeechGate:
     def _start(self, onset: int) -> list[GateEvent]:
         self._speaking, self._onset, self._quiet_since = True, None, None
         self._released = max(self._released, onset - self._pre_roll, self._audio_start)
+        self._turn_start = self._released
         return [SpeechStarted(onset)]
 
     def _frame_of_speech(self, probability: float, start: int) -> list[GateEvent]:
+        resumed: list[GateEvent] = []
         if probability >= self._threshold:
-            self._quiet_since = None
+            if self._wait is not None:
+                resumed.append(TurnResumed(start))
+            self._quiet_since = self._wait = None
         elif probability < self._low and self._quiet_since is None:
             self._quiet_since = start - _LAG
         if self._quiet_since is None:
-            return self._release(self._decided)
+            return [*resumed, *self._release(self._decided)]
+        if self._decided - self._quiet_since >= self._enough:
+            if self._turns is None or self._wait is not None:
+                return self._stop(self._quiet_since)
+            self._asks = True
         limit = self._quiet_since + self._hangover
-        if self._decided - self._quiet_since >= self._min_silence:
-            stopped = SpeechStopped(self._quiet_since)
-            self._speaking, self._quiet_since = False, None
-            return [*self._release(limit, "endpoint"), stopped]
         if self._decided < limit:
             return self._release(self._decided)
         return self._release(limit, "pause") if self._released < limit else []
+
+    @property
+    def _enough(self) -> int:
+        """Samples of this silence after which something is decided."""
+        return self._shortest if self._wait is None else self._wait
+
+    def _stop(self, quiet_since: int, probability: float | None = None) -> list[GateEvent]:
+        """End speech; the turn model may have said that with this probability it is a turn's."""
+        stopped = SpeechStopped(quiet_since, probability)
+        self._speaking, self._quiet_since, self._wait = False, None, None
+        return [*self._release(quiet_since + self._hangover, "endpoint"), stopped]
 
     def _release(self, until: int, boundary: Boundary = "none") -> list[GateEvent]:
         until = min(until, self._audio_start + len(self._audio))
@@ -237,9 +269,12 @@ class SpeechGate:
         return [piece] if len(piece.pcm) or boundary != "none" else []
 
     def _forget(self) -> None:
-        """Drop audio that cannot be released any more; keep the pre-roll of a possible onset."""
+        """Drop audio that nobody needs any more; keep the pre-roll of a possible onset, and what
+        the turn model would hear."""
         begin = self._decided if self._onset is None else self._onset
         keep = self._released if self._speaking else max(self._released, begin - self._pre_roll)
+        if self._turns is not None and self._speaking:
+            keep = min(keep, max(self._turn_start, self._decided - TURN_SAMPLES))
         if keep > self._audio_start:
             self._audio = self._audio[keep - self._audio_start :].copy()
             self._audio_start = keep
@@ -256,28 +291,3 @@ class OpenGate:
         piece = Piece(self._next, pcm)
         self._next = piece.end
         return [piece]
-
-
-def _merged(events: list[GateEvent]) -> list[GateEvent]:
-    """Join adjacent pieces that have no boundary between them; each sample is copied once."""
-    merged: list[GateEvent] = []
-    run: list[Piece] = []
-    for event in events:
-        if run and not (isinstance(event, Piece) and _goes_on(run[-1], event)):
-            merged.append(_joined(run))
-            run = []
-        if isinstance(event, Piece):
-            run.append(event)
-        else:
-            merged.append(event)
-    return [*merged, _joined(run)] if run else merged
-
-
-def _goes_on(piece: Piece, following: Piece) -> bool:
-    return piece.boundary == "none" and piece.end == following.start
-
-
-def _joined(run: list[Piece]) -> Piece:
-    if len(run) == 1:
-        return run[0]
-    return Piece(run[0].start, np.concatenate([piece.pcm for piece in run]), run[-1].boundary)

@@ -10,7 +10,7 @@ from collections import deque
 from auricle.audio.constants import HOP
 from auricle.audio.features import FeaturePacket, check_features, final_frames, unpack
 from auricle.errors import ProtocolError
-from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent
+from auricle.frontend.listening.pieces import FeaturePiece, GateEvent
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    OpenGate,
-    SpeechGate,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions, OpenGate, SpeechGate
+from auricle.frontend.listening.pieces import GateEvent
 from auricle.frontend.listening.point import BEGIN, ListeningPoint, VoiceMemory
 from auricle.frontend.listening.voice import VoiceDetector
 
@@ -32,6 +30,10 @@ _SLICE_SECONDS = 1.0
 _SLICE_BYTES = 1 << 15
 
 
+# Returns the probability that the turn is over that ends with this audio.
+Judge = Callable[[Int16], Awaitable[float]]
+
+
 class Ingest:
     """The audio of one session. Calls must be made on the event loop and must not overlap.
 
@@ -48,14 +50,17 @@ class Ingest:
         options: EndpointingOptions | None,
         start: ListeningPoint = BEGIN,
         skip: int = 0,
+        judge: Judge | None = None,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
         Without `options` all audio is passed on. Listening goes on at `start`, before which the
-        client sends `skip` 16 kHz samples for the resampler.
+        client sends `skip` 16 kHz samples for the resampler. `judge` is needed if `options` has
+        `turns`.
         """
         self._pcm = PcmStream(sample_rate, encoding, skip)
         self._detector = detector
+        self._judge = judge
         self._voice = VoiceState() if start.voice is None else start.voice.state()
         # Up to there voice activity is known: the audio is for the gate only.
         self._decided = start.sample if start.gate is None else start.gate.decided
@@ -151,12 +156,17 @@ class Ingest:
         if self._gate is None:
             return self._open_gate.push(pcm) if len(pcm) else []
         frames = self._voice.frames(pcm[known:])
-        return self._gate.push(pcm, await self._detector.detect(self._voice, frames))
+        events = self._gate.push(pcm, await self._detector.detect(self._voice, frames))
+        while self._gate.asks:
+            if self._judge is None:
+                raise RuntimeError("endpointing by turns needs a turn model")
+            events += self._gate.answer(await self._judge(self._gate.turn))
+        return events
 
 
 def _tick(options: EndpointingOptions | None) -> int:
     """Samples from one look at the audio to the next: less than half of a silence that counts."""
     if options is None:
         return _TICK_FRAMES * VAD_FRAME
-    third = options.min_silence_ms * SAMPLE_RATE // 3000 // VAD_FRAME
+    third = options.shortest_ms * SAMPLE_RATE // 3000 // VAD_FRAME
     return min(_TICK_FRAMES, max(_SHORTEST_TICK_FRAMES, third)) * VAD_FRAME

@@ -19,13 +19,18 @@ _WARM_UP = SAMPLE_RATE // 10
 
 
 class GateMemory(msgspec.Struct, frozen=True, array_like=True):
-    """What a `SpeechGate` remembers beside the audio it keeps; see there. All session samples."""
+    """What a `SpeechGate` remembers beside the audio it keeps; see there.
+
+    All are session samples, but `wait`, which is a number of samples.
+    """
 
     decided: int
     released: int
     onset: int | None
     quiet_since: int | None
     speaking: bool = False
+    turn_start: int = 0
+    wait: int | None = None
 
 
 class VoiceMemory(msgspec.Struct, frozen=True, array_like=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.messages import Final, Partial, SessionEvent
 
 _KEPT = 2_000  # pieces whose arrival times are kept: some minutes of audio

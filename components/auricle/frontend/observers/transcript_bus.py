@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from auricle.frontend.line.link import LinkObserver
-from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.messages import BusState, Final, Partial, SessionEvent
 
 

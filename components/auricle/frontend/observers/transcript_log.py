@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from auricle.frontend.listening.endpointing import FeaturePiece, Piece
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.messages import Final, SessionEvent
 
 log = logging.getLogger(__name__)

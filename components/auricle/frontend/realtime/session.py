@@ -12,17 +12,13 @@ from auricle.audio.pcm import milliseconds
 from auricle.errors import BadRequest, UnsupportedValue
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
-from auricle.frontend.listening.endpointing import (
-    EndpointingOptions,
-    GateEvent,
-    Piece,
-    SpeechStarted,
-)
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit, SessionUpdate
-from auricle.frontend.realtime.turn_detection import ServerVad
+from auricle.frontend.realtime.turn_detection import SemanticVad, ServerVad, described
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
 from auricle.messages import OpenSession, ResumePoint
 from auricle.process.tracing import NO_TRACE
@@ -122,6 +118,8 @@ class RealtimeSession:
         config = self._config.updated(event.session)
         self._frontend.check_model(config.audio.input.transcription.model)
         old, new = self._config.audio.input, config.audio.input
+        semantic = isinstance(new.turn_detection, SemanticVad)
+        self._frontend.check_turns(semantic, "session.audio.input.turn_detection.type")
         other_audio = (old.format, old.turn_detection) != (new.format, new.turn_detection)
         if other_audio and self._turn is not None:
             raise UnsupportedValue(
@@ -139,18 +137,12 @@ class RealtimeSession:
 
     def _described(self) -> dict[str, Any]:
         """Return the configuration in effect, with the server's values as defaults."""
-        described = self._config.model_dump()
-        given = described["audio"]["input"]
+        whole = self._config.model_dump()
+        given = whole["audio"]["input"]
         given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
-        if given["turn_detection"] is not None:
-            options = self._endpointing
-            given["turn_detection"] = {
-                "type": "server_vad",
-                "threshold": options.threshold,
-                "prefix_padding_ms": options.pre_roll_ms,
-                "silence_duration_ms": options.min_silence_ms,
-            }
-        return {"id": self._id, "object": "realtime.transcription_session", **described}
+        if (turns := self._config.audio.input.turn_detection) is not None:
+            given["turn_detection"] = described(turns, self._endpointing)
+        return {"id": self._id, "object": "realtime.transcription_session", **whole}
 
     @property
     def _detects_turns(self) -> bool:
@@ -164,7 +156,10 @@ class RealtimeSession:
 
     def _new_ingest(self) -> Ingest:
         encoding, rate = self._config.encoding
-        return Ingest(rate, encoding, self._frontend.detector, self._endpointing)
+        return Ingest(
+            *(rate, encoding, self._frontend.detector, self._endpointing),
+            judge=self._frontend.judge,
+        )
 
     def _start_ingest(self) -> None:
         self._base += self._ingest.total_samples
@@ -202,6 +197,8 @@ class RealtimeSession:
                 await turn.add(piece)
             elif isinstance(event, SpeechStarted):
                 starting = self._detects_turns
+            elif not isinstance(event, SpeechStopped):
+                pass  # OpenAI's protocol has no word for a turn that pauses
             elif self._detects_turns and self._turn is not None:
                 await self._said(
                     "speech_stopped", self._turn, audio_end_ms=milliseconds(self._turn.end)

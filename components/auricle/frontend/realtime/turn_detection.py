@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.server_vad import ServerVadFields
+from auricle.frontend.listening.turn_wait import WAITS, Eagerness
 from auricle.live_settings import (
     MAX_SILENCE_MS,
     MAX_SPEECH_THRESHOLD,
@@ -66,24 +68,33 @@ class ServerVad(ServerVadFields, _Responses):
 
 
 class SemanticVad(_Responses):
-    """Turn detection by meaning, which is not to be had: turns end where speech ends."""
+    """Turn detection by what was said and how, which a turn model hears."""
 
     type: Literal["semantic_vad"] = "semantic_vad"
-    eagerness: Literal["low", "medium", "high", "auto"] | None = None
+    eagerness: Eagerness | None = None
 
     def over(self, settings: FrontendSettings) -> EndpointingOptions:
-        """Return the server's options."""
-        return ServerVadFields().over(settings)
+        """Return the server's options, with turns that end as `eagerness` wants."""
+        return replace(ServerVadFields().over(settings), turns=WAITS[self.eagerness or "auto"])
 
     def warnings(self) -> list[str]:
         """Return sentences on what has no effect."""
         return [
-            "turn_detection semantic_vad is served as server_vad: turns end where speech ends",
-            *(
-                f"turn_detection.{name} has no effect: there are no responses"
-                for name in self.without_effect()
-            ),
+            f"turn_detection.{name} has no effect: there are no responses"
+            for name in self.without_effect()
         ]
+
+
+def described(wanted: ServerVad | SemanticVad, options: EndpointingOptions) -> dict[str, Any]:
+    """Return the turn detection that `wanted` asks for as it is in effect, by `options`."""
+    if isinstance(wanted, SemanticVad):
+        return {"type": wanted.type, "eagerness": wanted.eagerness or "auto"}
+    return {
+        "type": wanted.type,
+        "threshold": options.threshold,
+        "prefix_padding_ms": options.pre_roll_ms,
+        "silence_duration_ms": options.min_silence_ms,
+    }
 
 
 def _kind(value: Any) -> str | None:

@@ -18,7 +18,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, from_code
 from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.line.token_scores import joined
-from auricle.frontend.listening.endpointing import Piece
+from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.messages import Failed, Final, Partial

@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle.audio.pcm import Int16
 from auricle.audio.segmentation import Mark, SegmentLimits, after_cut
-from auricle.frontend.listening.endpointing import GateEvent, Piece
+from auricle.frontend.listening.pieces import GateEvent, Piece
 
 
 class Part(msgspec.Struct, frozen=True, tag=True):

@@ -14,6 +14,7 @@ from auricle import __version__
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
+from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.stream import protocol
 from auricle.live_settings import (
     MAX_PRE_ROLL_MS,
@@ -43,6 +44,7 @@ _BOUNDS: dict[str, dict[str, Schema]] = {
         "threshold": {"minimum": MIN_SPEECH_THRESHOLD, "maximum": MAX_SPEECH_THRESHOLD},
         "min_silence_ms": {"minimum": MIN_SILENCE_MS, "maximum": MAX_SILENCE_MS},
         "pre_roll_ms": {"minimum": 0, "maximum": MAX_PRE_ROLL_MS},
+        "eagerness": {"enum": list(WAITS)},
     },
     "Resume": {"token": {"maxLength": RESUME_TOKEN}},
 }
@@ -57,7 +59,8 @@ def schemas() -> dict[str, Schema]:
     """Return the JSON Schema of each message, and of what is in them, by name."""
     _, asked = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
     _, told = msgspec.json.schema_components(_SERVER, ref_template="{name}")
-    omitting = {kind.__name__ for kind in _SERVER if kind.__struct_config__.omit_defaults}
+    parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, protocol.TimedWord)
+    omitting = {kind.__name__ for kind in parts if kind.__struct_config__.omit_defaults}
     found = {_name(name): _refined(_name(name), schema) for name, schema in asked.items()}
     for name, schema in told.items():
         if name not in asked:

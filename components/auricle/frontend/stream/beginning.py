@@ -10,9 +10,10 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
-from auricle.frontend.listening.endpointing import EndpointingOptions, FeaturePiece, Piece
+from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.frontend.listening.point import left_out
 from auricle.frontend.stream.ledger import NOTHING, Ledger, Told
 from auricle.frontend.stream.parsing import endpointing_options
@@ -63,6 +64,7 @@ def begin(
         raise ResumeMissing
     frontend.check_words(start.words)
     frontend.check_speakers(start.diarize)
+    frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
         state = _fresh(frontend, socket.session, start)
@@ -124,5 +126,6 @@ def _ingest(
         return FeatureIngest(start.feature_dtype, longest, point)
     skip = left_out(point.sample, start.sample_rate)
     return Ingest(
-        *(start.sample_rate, start.encoding, frontend.detector, options), start=point, skip=skip
+        *(start.sample_rate, start.encoding, frontend.detector, options),
+        *(point, skip, frontend.judge),
     )

@@ -11,6 +11,7 @@ from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError
 from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.stream.protocol import LOG_MEL, End, Endpointing, Start
 from auricle.live_settings import (
     MAX_PRE_ROLL_MS,
@@ -95,18 +96,41 @@ def _check_endpointing(wanted: Endpointing) -> None:
         if value is not None and not low <= value <= high:
             field = f"endpointing.{name}"
             raise _wrong(field, f"{field} {value:g} is outside {low:g} to {high:g}")
+    _check_eagerness(wanted)
+
+
+def _check_eagerness(wanted: Endpointing) -> None:
+    if wanted.eagerness is None:
+        return
+    if wanted.eagerness not in WAITS:
+        raise _wrong(
+            "endpointing.eagerness",
+            f"unknown endpointing.eagerness {quoted(wanted.eagerness)}; supported: "
+            + ", ".join(WAITS),
+        )
+    if wanted.min_silence_ms is not None:
+        raise _wrong(
+            "endpointing.min_silence_ms",
+            "endpointing.min_silence_ms has no effect with endpointing.eagerness: give one of them",
+        )
+    if wanted.enabled is False:
+        raise _wrong(
+            "endpointing.eagerness", "endpointing.eagerness needs endpointing, which is not enabled"
+        )
 
 
 def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
     """Return the session's options, with the server's as defaults; None to decode all audio."""
     wanted = start.endpointing
-    if not (settings.endpointing if wanted.enabled is None else wanted.enabled):
+    by_default = settings.endpointing or wanted.eagerness is not None
+    if not (by_default if wanted.enabled is None else wanted.enabled):
         return None
     return EndpointingOptions.over(
         settings,
         threshold=wanted.threshold,
         min_silence_ms=wanted.min_silence_ms,
         pre_roll_ms=wanted.pre_roll_ms,
+        turns=None if wanted.eagerness is None else WAITS[wanted.eagerness],
     )
 
 

@@ -9,6 +9,15 @@ from __future__ import annotations
 
 import msgspec
 
+from auricle.audio.pcm import milliseconds
+from auricle.confidence import of_text
+from auricle.frontend.listening.pieces import (
+    Mark,
+    SpeechStarted,
+    SpeechStopped,
+    TurnPaused,
+    TurnResumed,
+)
 from auricle.messages import DividedBy, Final, Partial, Speakers, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
@@ -18,13 +27,16 @@ LOG_MEL = "log_mel"
 class Endpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The session's endpointing; None stands for the server's default.
 
-    `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
+    `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
+    `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
+    `min_silence_ms`.
     """
 
     enabled: bool | None = None
     threshold: float | None = None
     min_silence_ms: int | None = None
     pre_roll_ms: int | None = None
+    eagerness: str | None = None
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +96,24 @@ class SpeechStartedReply(msgspec.Struct, frozen=True, tag="speech_started", omit
 
 
 class SpeechStoppedReply(msgspec.Struct, frozen=True, tag="speech_stopped", omit_defaults=True):
-    """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`."""
+    """Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`, or the turn is
+    over."""
+
+    at_ms: int
+    resume: Resume | None = None
+
+
+class TurnPausedReply(msgspec.Struct, frozen=True, tag="turn_paused", omit_defaults=True):
+    """Speech paused at `at_ms`: with this probability (0 to 1) the turn is over. Sent with
+    `eagerness` only, and followed by `turn_resumed` or `speech_stopped`."""
+
+    at_ms: int
+    probability: float
+    resume: Resume | None = None
+
+
+class TurnResumedReply(msgspec.Struct, frozen=True, tag="turn_resumed", omit_defaults=True):
+    """The speaker goes on, at `at_ms`: the turn that had paused is not over."""
 
     at_ms: int
     resume: Resume | None = None
@@ -118,15 +147,17 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final", omit_defaults=True):
     resume: Resume | None = None
 
 
-class TimedWord(msgspec.Struct, frozen=True):
+class TimedWord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text.
+    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+    to 1, where that is known.
     """
 
     word: str
     text: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
 
 
 class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
@@ -134,13 +165,14 @@ class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
 
     `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
     coarse as decodes are apart then. `missing` says why there are no aligned times; without a
-    `source` there are no words.
+    `source` there are no words. `confidence` is the mean of the words', where all are known.
     """
 
     segment: int
     words: tuple[TimedWord, ...]
     source: WordSource | None = None
     missing: str | None = None
+    confidence: float | None = None
     resume: Resume | None = None
 
 
@@ -201,11 +233,11 @@ class ErrorReply(msgspec.Struct, frozen=True, tag="error", omit_defaults=True):
     param: str | None = None
 
 
+SpeechMark = SpeechStartedReply | SpeechStoppedReply | TurnPausedReply | TurnResumedReply
 # What a client can resume the session after.
 Resumable = (
     ReadyReply
-    | SpeechStartedReply
-    | SpeechStoppedReply
+    | SpeechMark
     | CheckpointReply
     | PartialReply
     | FinalReply
@@ -234,10 +266,27 @@ def final_reply(event: Final) -> FinalReply:
     return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
 
 
+def mark_reply(event: Mark) -> SpeechMark:
+    """Return the client's message for what endpointing found."""
+    at_ms = milliseconds(event.at)
+    match event:
+        case SpeechStarted():
+            return SpeechStartedReply(at_ms)
+        case SpeechStopped():
+            return SpeechStoppedReply(at_ms)
+        case TurnPaused():
+            return TurnPausedReply(at_ms, round(event.probability, 3))
+        case TurnResumed():
+            return TurnResumedReply(at_ms)
+
+
 def words_reply(event: Words) -> WordsReply:
     """Return the client's message for a segment's words."""
-    words = tuple(TimedWord(w.word, w.text, w.start_ms, w.end_ms) for w in event.words)
-    return WordsReply(event.segment, words, event.source, event.missing or None)
+    words = tuple(
+        TimedWord(w.word, w.text, w.start_ms, w.end_ms, w.confidence) for w in event.words
+    )
+    confidence = of_text(word.confidence for word in words)
+    return WordsReply(event.segment, words, event.source, event.missing or None, confidence)
 
 
 def speakers_reply(event: Speakers) -> SpeakersReply:

@@ -10,13 +10,12 @@ from functools import partial
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, ProtocolError, from_code
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import FeaturePiece, GateEvent, Piece, SpeechStarted
+from auricle.frontend.listening.pieces import FeaturePiece, GateEvent, Piece
 from auricle.frontend.stream import protocol
 from auricle.frontend.stream.beginning import Beginning, begin
 from auricle.frontend.stream.parsing import parse_end, parse_start
@@ -166,10 +165,7 @@ class _Session:
                 if (piece := self._begun.without_text(event)) is not None:
                     await self._link.add(piece)
             elif self._ledger.found_mark():
-                at_ms = milliseconds(event.at)
-                started = isinstance(event, SpeechStarted)
-                kind = protocol.SpeechStartedReply if started else protocol.SpeechStoppedReply
-                await self._send(kind(at_ms), self._ledger.told_mark)
+                await self._send(protocol.mark_reply(event), self._ledger.told_mark)
 
     async def _write_events(self) -> None:
         """Send the processor's events to the client, until Done. Raises the error of Failed."""

@@ -27,13 +27,16 @@ export interface EndMessage {
 /**
  * The session's endpointing; null stands for the server's default.
  *
- * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded.
+ * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
+ * `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
+ * `min_silence_ms`.
  */
 export interface Endpointing {
   enabled?: boolean | null;
   threshold?: number | null;
   min_silence_ms?: number | null;
   pre_roll_ms?: number | null;
+  eagerness?: "low" | "medium" | "auto" | "high" | null;
 }
 
 /**
@@ -148,7 +151,8 @@ export interface SpeechStartedEvent {
 }
 
 /**
- * Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`.
+ * Speech ended at `at_ms`; sent once the silence has lasted `min_silence_ms`, or the turn is
+ * over.
  */
 export interface SpeechStoppedEvent {
   type: "speech_stopped";
@@ -183,13 +187,35 @@ export interface StartMessage {
 
 /**
  * A word and when it was said. `word` has letters and digits only; the `text` of all words of
- * a segment, joined, is the segment's text.
+ * a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+ * to 1, where that is known.
  */
 export interface TimedWord {
   word: string;
   text: string;
   start_ms: number;
   end_ms: number;
+  confidence?: number;
+}
+
+/**
+ * Speech paused at `at_ms`: with this probability (0 to 1) the turn is over. Sent with
+ * `eagerness` only, and followed by `turn_resumed` or `speech_stopped`.
+ */
+export interface TurnPausedEvent {
+  type: "turn_paused";
+  at_ms: number;
+  probability: number;
+  resume?: Resume;
+}
+
+/**
+ * The speaker goes on, at `at_ms`: the turn that had paused is not over.
+ */
+export interface TurnResumedEvent {
+  type: "turn_resumed";
+  at_ms: number;
+  resume?: Resume;
 }
 
 /**
@@ -216,7 +242,7 @@ export interface Usage {
  *
  * `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
  * coarse as decodes are apart then. `missing` says why there are no aligned times; without a
- * `source` there are no words.
+ * `source` there are no words. `confidence` is the mean of the words', where all are known.
  */
 export interface WordsEvent {
   type: "words";
@@ -224,9 +250,10 @@ export interface WordsEvent {
   words: readonly TimedWord[];
   source?: "aligned" | "commit_grid";
   missing?: string;
+  confidence?: number;
   resume?: Resume;
 }
 
 export type ClientMessage = StartMessage | EndMessage;
 
-export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | SpeakersEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | TurnPausedEvent | TurnResumedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | SpeakersEvent | GoingAwayEvent | DoneEvent | ErrorEvent;

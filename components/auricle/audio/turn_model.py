@@ -1,0 +1,110 @@
+"""Computes how probable it is that a speaker's turn is over, with Smart Turn's ONNX model.
+
+The model (https://github.com/pipecat-ai/smart-turn) is a Whisper encoder with a classifier: it
+hears the last 8 s of a turn, up to some 200 ms into a pause, and answers from what was said and
+how. Its features are Whisper's with 80 bins, of audio whose mean and variance are normalised;
+those of Qwen3-ASR (`audio.mel`) have 128 bins and are of the audio as it is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from auricle.audio.constants import FFT, HOP, SAMPLE_RATE
+from auricle.audio.pcm import Int16, to_float
+
+# The model hears so much audio, which ends now; there are zeros before audio that is shorter.
+TURN_SAMPLES = 8 * SAMPLE_RATE
+_BINS = 80
+_FRAMES = TURN_SAMPLES // HOP
+_INPUT = "input_features"
+
+Floats = npt.NDArray[np.float32]
+
+
+class SmartTurn:
+    """Smart Turn, version 3, on one CPU thread. Calls may come from several threads at a time.
+
+    Its values depend on the audio alone: each turn is a call of its own. A call of four turns takes
+    four times as long as a call of one, so nothing would be gained by joining them.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Load the model. Raises ValueError, naming `file`, unless it is one."""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(file), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's errors have no base class of their own
+            raise ValueError(f"{file} is no ONNX model that can be loaded: {error}") from error
+        shapes = {one.name: list(one.shape[1:]) for one in self._session.get_inputs()}
+        if shapes != {_INPUT: [_BINS, _FRAMES]}:
+            raise ValueError(
+                f"{file} is no Smart Turn v3 model: its inputs are {shapes}, "
+                f"they should be {_INPUT} of ({_BINS}, {_FRAMES})"
+            )
+
+    def probability(self, pcm: Int16) -> float:
+        """Return the probability, 0 to 1, that a turn is over of which this is all, or the end.
+
+        `pcm` is 16 kHz mono of shape (n,); only the last 8 s count.
+        """
+        (found,) = self._session.run(None, {_INPUT: turn_features(pcm)[None]})
+        return float(found[0, 0])
+
+
+def turn_features(pcm: Int16) -> Floats:
+    """Return the model's features, float32 (80, 800), of 16 kHz mono audio of shape (n,)."""
+    audio = np.zeros(TURN_SAMPLES, np.float32)
+    heard = to_float(pcm[-TURN_SAMPLES:])
+    audio[TURN_SAMPLES - len(heard) :] = heard
+    audio = (audio - audio.mean()) / np.sqrt(audio.var() + np.float32(1e-7))
+    window, filters = _tables()
+    padded = np.pad(audio.astype(np.float64), FFT // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:_FRAMES]
+    spectrum = np.fft.rfft(frames * window, axis=1)
+    energies = (spectrum.real**2 + spectrum.imag**2) @ filters
+    log_mel = np.log10(np.maximum(energies, 1e-10)).T
+    log_mel = np.maximum(log_mel, log_mel.max() - 8.0)
+    features: Floats = ((log_mel + 4.0) / 4.0).astype(np.float32)
+    return features
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the periodic Hann window, (400,), and Slaney's mel filters, (201, 80).
+
+    transformers has the same filters (a test compares them), but importing that for them alone
+    would cost each frontend 40 MB.
+    """
+    corners = _hertz(np.linspace(0.0, _mels(SAMPLE_RATE / 2), _BINS + 2))
+    slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, FFT // 2 + 1)[:, None]
+    widths = np.diff(corners)
+    rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
+    area = 2.0 / (corners[2:] - corners[:-2])
+    filters = np.maximum(0.0, np.minimum(rising, falling)) * area
+    return np.hanning(FFT + 1)[:-1].astype(np.float64), filters
+
+
+# Slaney's scale is linear up to 1 kHz, which is 15 mels, and logarithmic from there on.
+_LINEAR_HERTZ, _LINEAR_MELS = 1_000.0, 15.0
+_LOG_STEP = np.log(6.4) / 27.0
+
+
+def _mels(hertz: float) -> float:
+    """Return `hertz`, of at least 1 kHz, in mels."""
+    return float(_LINEAR_MELS + np.log(hertz / _LINEAR_HERTZ) / _LOG_STEP)
+
+
+def _hertz(mels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    linear = mels * (_LINEAR_HERTZ / _LINEAR_MELS)
+    above = _LINEAR_HERTZ * np.exp(_LOG_STEP * (np.maximum(mels, _LINEAR_MELS) - _LINEAR_MELS))
+    return np.where(mels < _LINEAR_MELS, linear, above)
