@@ -97,6 +97,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         model="demo",
         link=lambda opened, *_, **_named: Link(ends),
         lead=lambda: None,
+        check_turns=lambda wanted, param: None,
         check_words=lambda wanted: None,
     )
     tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")
