@@ -1,0 +1,1 @@
+"""What is said of text beside the text: when turns end."""
