@@ -1,0 +1,1 @@
+"""What is told beside the text: words, confidence, speakers, turns."""
