@@ -103,6 +103,11 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.annotations --smoke --out {out}/annotations.json",
+        900,
+        ("python -m benchmarks.annotations --out build/annotations.json [--quick]",),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (
