@@ -53,6 +53,7 @@ PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
     "faults": faults,
     "capacity": capacity,
     "confidence": _own("confidence", "confidence"),
+    "turns": _own("turns", "turn_figures"),
 }
 
 

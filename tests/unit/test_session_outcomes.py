@@ -91,6 +91,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         settings=FrontendSettings(),
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
+        judge=None,
         front_door=SimpleNamespace(leaving=False),
         metrics=MagicMock(),
         tracer=OFF,
