@@ -103,6 +103,15 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.annotations --smoke --out {out}/annotations.json",
+        900,
+        (
+            "python -m benchmarks.annotations --out build/annotations.json [--quick]",
+            "python -m benchmarks.annotations.confidence --out build/confidence.json [--quick]",
+            "python -m benchmarks.annotations.turns --out build/turns.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (

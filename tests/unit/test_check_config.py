@@ -114,6 +114,10 @@ ONE_MISTAKE = {
         "Frontend: {tls_key: README.md, tls_certificate: README.md}",
         "1: Frontend.tls_certificate is 'README.md': it cannot serve TLS with the key README.md",
     ),
+    "a turn model that is none": (
+        "Frontend: {turn_model: README.md}",
+        "1: Frontend.turn_model is 'README.md': Frontend.turn_model: README.md is no ONNX model",
+    ),
     "keys needed and none there": (
         "Frontend: {metrics_need_key: true}",
         "1: Frontend.api_keys_file: Frontend.metrics_need_key is set, but there are no keys",

@@ -23,7 +23,7 @@ from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
 from auricle.messages import Final, Partial, ResumePoint, Word, Words, WordSource
 from tests.unit.front import Front
-from tests.unit.test_deepgram_session import AUDIO, refusal
+from tests.unit.test_deepgram_session import AUDIO, CLOSE, LOUD, QUIET, refusal, served
 
 pytestmark = pytest.mark.unit
 ROUGH = (Word("Ten", "Ten ", 0, 640, 0.9), Word("green", "green.", 640, 1_280, 0.7))
@@ -77,6 +77,13 @@ def test_a_session_that_fails_tells_the_text_that_it_has() -> None:
 def test_a_final_without_text_waits_for_nothing() -> None:
     silent = Final(0, "", 0, 10, "", ResumePoint(1))
     assert HeldWords().heard(silent) == [silent]
+
+
+async def test_text_is_told_though_no_words_come() -> None:
+    client = await served(LOUD, QUIET, CLOSE, query=f"{AUDIO}&word_times=aligned")
+    assert client.kinds == ["Results", "Metadata"]
+    (told,) = client.told[0]["channel"]["alternatives"]
+    assert (told["transcript"], client.told[0]["word_times"]) == ("word", "grid")
 
 
 # ── asking ──────────────────────────────────────────────────────────────────

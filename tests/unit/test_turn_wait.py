@@ -38,6 +38,10 @@ OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160,
 # lie before it.
 ASKED = 5
 SPEECH, SILENCE = [0.9] * 20, [0.0]
+# Speech with pauses about which the model is asked, and in which a cut may lie.
+TALK = st.lists(st.tuples(st.integers(4, 8), st.integers(1, 30)), min_size=1, max_size=4).map(
+    lambda runs: [value for loud, quiet in runs for value in [0.9] * loud + [0.0] * quiet]
+)
 LAG = 2 * VAD_FRAME
 
 
@@ -123,7 +127,7 @@ def test_the_end_of_the_audio_needs_no_answer() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(LOUD, st.lists(st.floats(0, 1), max_size=8))
+@given(LOUD | TALK, st.lists(st.floats(0, 1), max_size=8))
 def test_the_cuts_do_not_show(loud: list[float], cuts: list[float]) -> None:
     samples = numbered(len(loud) * VAD_FRAME)
     gate = SpeechGate(OPTIONS)
@@ -137,7 +141,7 @@ def test_the_cuts_do_not_show(loud: list[float], cuts: list[float]) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(LOUD, st.floats(0, 1))
+@given(LOUD | TALK, st.floats(0, 1))
 def test_a_gate_that_goes_on_elsewhere_asks_and_finds_the_same(
     loud: list[float], cut: float
 ) -> None:
@@ -153,7 +157,7 @@ def test_a_gate_that_goes_on_elsewhere_asks_and_finds_the_same(
 
 
 @settings(max_examples=25, deadline=None)
-@given(LOUD, st.floats(0, 1), st.integers(1, 5_000), st.integers(1, 5_000))
+@given(LOUD | TALK, st.floats(0, 1), st.integers(1, 5_000), st.integers(1, 5_000))
 def test_sessions_find_the_same_turns_however_packets_come_and_wherever_they_go_on(
     loud: list[float], cut: float, packet: int, other: int
 ) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from auricle.cli import main
 from benchmarks import two_minutes
 from benchmarks.load.trial import Load, Trial
 from benchmarks.two_minutes import Step, carried, draw, ramp
+from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 GOOD: Step = {
@@ -74,3 +78,22 @@ def test_the_steps_of_a_chunk_are_drawn_one_after_the_other() -> None:
     bars = [(bar.get_x(), bar.get_width()) for bar in figure.axes[1].patches]
     assert [bar for bar in bars if bar[1]] == [(0.0, 2.0), (2.0, 1.0)]
     assert len(draw([GOOD], {}).axes) == 1
+
+
+def test_auricle_bench_becomes_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("os.execv", lambda _program, command: became.append(command))
+    url = "http://127.0.0.1:1"
+    assert CliRunner().invoke(main, ["bench", "--url", url, "--out", "here"]).exit_code == 0
+    (command,) = became
+    assert command[1:] == ["-m", "benchmarks.two_minutes", "--out", "here", "--url", url]
+
+
+def test_auricle_bench_says_where_it_is_at_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["bench"])
+    assert done.exit_code == 1
+    assert "run auricle bench in the folder of auricle's repository" in done.output

@@ -10,6 +10,7 @@ import asyncio
 import pytest
 
 from auricle.errors import BadRequest
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import DecodeRequest, Final, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken
 from auricle.processor.words import SessionWords, WordRules
@@ -25,6 +26,9 @@ class Aligner:
 
     languages = frozenset({"English"})
 
+    async def starting(self) -> bool:
+        return False
+
     async def times(self, spoken: Spoken, _seconds: float) -> tuple[int, ...]:
         if len(spoken.words) > 10:
             raise BadRequest(f"{len(spoken.words)} words exceed AlignWorker.max_tokens")
@@ -33,7 +37,7 @@ class Aligner:
 
 async def told(workers: ScriptedWorkers, samples: int, **settings: object) -> list[SessionEvent]:
     """All events of a session with words."""
-    words = SessionWords(OPENED, WordRules(5.0, 4), Aligner())  # type: ignore[arg-type]
+    words = SessionWords(OPENED, WordRules(5.0, 4), Aligner(), AskedMeter())  # type: ignore[arg-type]
     subject = session(workers, words=words, max_buffered_seconds=400, **settings)  # type: ignore[arg-type]
     await subject.push(0, noise(samples), 5.0, "endpoint")
     subject.end(samples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from auricle.checkpoint.files import read_config
@@ -51,10 +52,18 @@ def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], objec
     if isinstance(settings, FrontendSettings):
         if settings.api_keys_file is not None:
             yield "api_keys_file", lambda: access_of(settings)
+        if settings.turn_model is not None:
+            yield "turn_model", partial(_load, settings.turn_model)
         if settings.tls_certificate is not None and settings.tls_key is not None:
             certificate, key = settings.tls_certificate, settings.tls_key
             if certificate.exists() and key.exists():
                 yield "tls_certificate", lambda: _check_pair(certificate, key)
+
+
+def _load(turn_model: Path) -> None:
+    from auricle.frontend.listening import turns  # onnxruntime, which no other check needs
+
+    turns.turn_model(turn_model)
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -174,6 +174,7 @@ class Channel:
     async def texts(self) -> AsyncGenerator[Partial | Final, None]:
         """Yield the session's text until all audio has its own. Raises the error it fails with."""
         held = self._held
+        failure: AuricleError | None = None
         try:
             async with aclosing(self._link.events()) as events:
                 async for event in events:
@@ -184,10 +185,12 @@ class Channel:
                         yield event
                     elif isinstance(event, Failed):
                         raise from_code(event.code, event.message)
-        except AuricleError:
-            for told in held.rest() if held is not None else ():
-                yield told
-            raise
+        except AuricleError as error:
+            failure = error
+        for told in () if held is None else held.rest():  # what is known is told in any case
+            yield told
+        if failure is not None:
+            raise failure
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
         """Tell what was found, send speech to the processor, and count the audio."""

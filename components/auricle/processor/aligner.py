@@ -77,10 +77,7 @@ class WordAligner:
         Retries on other workers. Raises AuricleError: after `seconds` the last one that there
         was, or DeadlineExceeded.
         """
-        keys = KeyScheme(self._fingerprint, self._dtype, spoken.tenant)
-        audio = spoken.audio.encoded_by(self._geometry, keys)
-        windows = await in_thread(audio.windows, spoken.samples)
-        alignment = _Alignment(spoken, windows, self._encode_pool, self._pool)
+        alignment = await self._alignment(spoken)
         try:
             async with asyncio.timeout(seconds):
                 return await alignment.run()
@@ -89,6 +86,20 @@ class WordAligner:
             raise alignment.last or late from None
         finally:
             alignment.close()
+
+    async def encoded(self, spoken: Spoken) -> None:
+        """Only have a segment's audio encoded, in one attempt. Raises AuricleError."""
+        alignment = await self._alignment(spoken)
+        try:
+            await alignment.encoded()
+        finally:
+            alignment.close()
+
+    async def _alignment(self, spoken: Spoken) -> _Alignment:
+        keys = KeyScheme(self._fingerprint, self._dtype, spoken.tenant)
+        audio = spoken.audio.encoded_by(self._geometry, keys)
+        windows = await in_thread(audio.windows, spoken.samples)
+        return _Alignment(spoken, windows, self._encode_pool, self._pool)
 
 
 class _Alignment:
@@ -125,7 +136,7 @@ class _Alignment:
             raise
 
     async def _once(self) -> AlignReply:
-        refs = await self._encoded()
+        refs = await self.encoded()
         spoken = self._spoken
         request = AlignRequest(
             session=spoken.session,
@@ -152,7 +163,8 @@ class _Alignment:
         if reported or not self._spoiled:
             self._encoder.move()
 
-    async def _encoded(self) -> dict[str, WindowRef]:
+    async def encoded(self) -> dict[str, WindowRef]:
+        """Return where each window's embeddings are, by its key."""
         # Once each: keys carry no position, so two windows of digital silence have one key.
         wanted = list({window.key: window for window in self._windows}.values())
 
