@@ -54,6 +54,7 @@ PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
     "capacity": capacity,
     "confidence": _own("confidence", "confidence"),
     "turns": _own("turns", "turn_figures"),
+    "speakers": _own("diarization", "speaker_figures"),
 }
 
 

@@ -1,0 +1,108 @@
+"""The diarization error rate of conversations of synthetic voices, by pyannote.metrics.
+
+    python -m benchmarks.annotations --out FILE --only speakers
+
+needs `pip install pyannote.metrics`, and flite (Debian) for voices made from recordings of people.
+Speech is found and divided into segments as a frontend and a processor do, and the speaker model
+is that of the diarize pool. Nothing was tuned on these voices: clustering was on espeak-ng's
+training variants. espeak-ng's unseen variants include some that are hardly told apart by ear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyannote.core import Annotation, Segment  # type: ignore[import-not-found]
+from pyannote.metrics.diarization import (  # type: ignore[import-not-found]
+    DiarizationErrorRate,
+)
+
+from auricle.audio.pcm import Int16
+from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.pieces import Piece
+from auricle.settings import CommonSettings, FrontendSettings
+from auricle.speakers.model import MOST_SPEAKERS, Heard
+from auricle.speakers.windowed import WindowedModel
+from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
+from models.training.voices import UNSEEN_VARIANTS
+
+_MODEL = Path("models/speakers")
+_SEED = 5
+_APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative: at once
+
+
+def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
+    """Return the error rates without and with overlap, in all voices and by kind of voice."""
+    voices = Voices()
+    kinds = {"espeak_unseen": [f"en-us+{name}" for name in UNSEEN_VARIANTS]}
+    if voices.flite is not None:
+        kinds["flite"] = [f"flite+{name}" for name in FLITE_VOICES]
+    model = WindowedModel(_MODEL, "cpu", threads=1, most_windows=32)
+    found: dict[str, Any] = {"label_changes_after_settling": 0}
+    for figure, gap in (("der_no_overlap", _APART), ("der_overlap", _TOGETHER)):
+        whole = DiarizationErrorRate()
+        for kind, names in kinds.items():
+            own, rng = DiarizationErrorRate(), np.random.default_rng(_SEED)
+            for count in (2, 3, 4) * (1 if quick else 3):
+                chosen = [str(name) for name in rng.choice(names, count, replace=False)]
+                mixture = converse(voices, chosen, rng, seconds=60, gap=gap)
+                truth = Annotation()
+                for number, spoken in enumerate(mixture.truth):
+                    truth[Segment(spoken.start, spoken.end), number] = spoken.voice
+                told, changes = diarized(mixture, model)
+                found["label_changes_after_settling"] += changes
+                for metric in (own, whole):
+                    metric(truth, told)
+            found[f"{figure}_{kind}"] = abs(own)
+        found[figure] = abs(whole)
+    return found
+
+
+def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Annotation, int]:
+    """Return who was found to speak, and how many segments a repeated request told otherwise."""
+    told, state, changes = Annotation(), b"", 0
+    for start, pcm in segments(mixture.samples):
+        heard = Heard(pcm, state, MOST_SPEAKERS)
+        (found,) = model.diarize([heard])
+        again, _ = model.diarize([heard, Heard(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
+        changes += again.turns != found.turns
+        state = found.state
+        for number, turn in enumerate(found.turns):
+            span = Segment((start + turn.start) / RATE, (start + turn.end) / RATE)
+            told[span, (start, number)] = turn.speaker
+    return told, changes
+
+
+def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:
+    """Yield the first sample and the samples of each segment, as a live session has them."""
+    defaults = FrontendSettings()
+    gate = SpeechGate(
+        EndpointingOptions(defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms)
+    )
+    voice, state, pieces = VoiceActivitySequence(), VoiceState(), list[Piece]()
+    probabilities = voice.probabilities(state, state.frames(samples)).tolist()
+    for frame, probability in enumerate(probabilities):
+        pcm = samples[frame * VAD_FRAME : (frame + 1) * VAD_FRAME]
+        for event in gate.push(pcm, [probability]):
+            if isinstance(event, Piece):
+                pieces.append(event)
+                if _ends(pieces, defaults):
+                    yield _joined(pieces)
+                    pieces = []
+    if pieces:
+        yield _joined(pieces)
+
+
+def _ends(pieces: list[Piece], limits: CommonSettings) -> bool:
+    seconds = sum(len(piece.pcm) for piece in pieces) / RATE
+    boundary = pieces[-1].boundary
+    pause = boundary == "pause" and seconds >= limits.pause_after_seconds
+    return boundary == "endpoint" or pause or seconds >= limits.max_segment_seconds
+
+
+def _joined(pieces: list[Piece]) -> tuple[int, Int16]:
+    return pieces[0].start, np.concatenate([piece.pcm for piece in pieces])
