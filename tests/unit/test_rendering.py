@@ -387,3 +387,18 @@ def test_an_aligner_that_no_pod_has_is_refused(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(config))
     with pytest.raises(SettingsError, match=r"Common\.align_model is models/demo-aligner; in pods"):
         render("graphs.e_pd_align:Frontend", file, tmp_path / "k8s")
+
+
+def test_the_diarize_pool_has_pods_of_its_own(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["speaker_model"] = "/models/speakers"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        render("graphs.e_pd_diarize:Frontend", file, tmp_path / "k8s")
+    found = components(tmp_path / "k8s")["DiarizeWorker"]
+    main = found["podTemplate"]["spec"]["containers"][0]
+    assert main["command"] == ["auricle", "component", "DiarizeWorker"]
+    assert "type" not in found
+    assert found["scalingAdapter"] == {}

@@ -42,7 +42,8 @@ def _component(target: Target, name: str) -> Manifest:
     }
     if name in _TYPES:
         found["type"] = _TYPES[name]
-    if name in WORKERS:
+    if name in WORKERS or name == "DiarizeWorker":
         found["scalingAdapter"] = {}
+    if name in WORKERS:
         found["sharedMemorySize"] = f"{target.slab_mib(name) + _SHARED_MIB}Mi"
     return found
