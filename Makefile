@@ -104,10 +104,12 @@ audit: setup-dev
 	$(BIN)/python requirements/audit.py $(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
 
-# docs/settings.md, docs/cli.md, docs/ways_in.md, docs/asyncapi.json and the types of the page, from the code.
+# docs/settings.md, docs/cli.md, docs/ways_in.md, docs/asyncapi.json and the types of the page, from the code;
+# and the diagrams of the protocols, from deploy/site/sequences.yaml.
 interfaces: setup
 	$(BIN)/python -m auricle.rendering.interfaces
 	$(BIN)/python -m auricle.cli.page
+	$(BIN)/python deploy/site/sequences.py
 
 # About 90 minutes on two idle cores; resumes from build/demo when interrupted.
 train-demo: setup-dev

@@ -18,12 +18,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.load.metrics import Slo
+from benchmarks.load.metrics import Slo, partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
+from benchmarks.load.spans import ORDER, Span, collecting, waterfall
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.streaming.environment import environment
 from tests.server import AS_DELIVERED, serving
@@ -44,9 +46,9 @@ def ramp(url: str, steps: tuple[int, ...], seconds: float, console: Console) -> 
     _measure(url, 1, 9.0)  # not counted: first contact, and kernels of all shapes
     for sessions in steps:
         with console.status(f"{sessions} sessions for {seconds:g} s"):
-            step = _measure(url, sessions, seconds)
+            step, _ = _measure(url, sessions, seconds)
         found.append(step)
-        console.print(_line(step))
+        console.print(_line(step), soft_wrap=True)
         if not carried(step):
             break
     return found
@@ -57,7 +59,8 @@ def carried(step: Step) -> bool:
     return bool(step["valid"]) and step["slo_share"] >= _KEPT and step["refused"] == 0
 
 
-def _measure(url: str, sessions: int, seconds: float) -> Step:
+def _measure(url: str, sessions: int, seconds: float) -> tuple[Step, list[float]]:
+    """Return the figures, and the latencies of partial texts in seconds."""
     load = Load(sessions, seconds, slo=Slo(_CHUNK_MS / 1000))
     planner = Planner(_STYLE, seed=sessions)
     trial = asyncio.run(
@@ -65,7 +68,9 @@ def _measure(url: str, sessions: int, seconds: float) -> Step:
     )
     refused = sum(record.outcome == "refused" for record in trial.offered)
     counted = {"sessions": float(sessions), "refused": float(refused), "valid": float(trial.valid)}
-    return counted | {"slo_share": trial.slo_share} | trial.figures()
+    latencies = [s for record in trial.records for s in partial_latencies(record)]
+    # Its own `sessions` are those that came and went, one after the other.
+    return trial.figures() | counted | {"slo_share": trial.slo_share}, latencies
 
 
 def _line(step: Step) -> str:
@@ -78,11 +83,36 @@ def _line(step: Step) -> str:
     )
 
 
-def draw(found: list[Step]) -> Figure:
-    """Return the plot of latency against sessions, with the objective's two limits."""
+def steps_of_chunks(url: str, sessions: int, seconds: float, spans: list[Span]) -> dict[str, float]:
+    """Return the median milliseconds of each step of a chunk, under so many sessions."""
+    spans.clear()
+    _, latencies = _measure(url, sessions, seconds)
+    return {name: 1000 * value for name, value in waterfall(spans, latencies).items()}
+
+
+def draw(found: list[Step], chunk: dict[str, float]) -> Figure:
+    """Return the plot: latency against sessions with the objective's limits, and what is carried.
+
+    Below it the steps of a `chunk` (ms), if there are any.
+    """
+    figure = Figure(figsize=(7, 7.5 if chunk else 4), layout="constrained")
+    axes = figure.subplots(2 if chunk else 1, squeeze=False)[:, 0]
+    _draw_latencies(axes[0], found)
+    if chunk:
+        at = 0.0
+        for step in ORDER:
+            value = chunk.get(step, 0.0)
+            axes[1].barh(step.replace("_", " "), value, left=at, color="tab:blue")
+            axes[1].text(at + value, step.replace("_", " "), f" {value:.1f}", va="center", size=8)
+            at += value
+        axes[1].invert_yaxis()
+        axes[1].set_xlim(0, 1.12 * max(at, 1e-3))
+        axes[1].set_xlabel("one chunk, milliseconds (medians at half of what is carried)")
+    return figure
+
+
+def _draw_latencies(axes: Axes, found: list[Step]) -> None:
     slo = Slo(_CHUNK_MS / 1000)
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
     at = [step["sessions"] for step in found]
     for name, label, limit, colour in (
         ("partial_lag", "text behind speech", slo.lag_seconds, "tab:blue"),
@@ -92,28 +122,47 @@ def draw(found: list[Step]) -> Figure:
         finite = [value if math.isfinite(value) else math.nan for value in values]
         axes.plot(at, finite, marker="o", label=label, color=colour)
         axes.axhline(1000 * limit, linestyle=":", color=colour, label=f"limit of {label}")
+    if most := most_carried(found):
+        axes.axvline(most, color="tab:green", linewidth=6, alpha=0.3, label="carried")
     axes.set_xlabel("sessions at a time")
     axes.set_ylabel("milliseconds, 95th percentile")
     axes.set_xscale("log", base=2)
     axes.set_xticks(at, [f"{count:.0f}" for count in at])
     axes.grid(alpha=0.3)
     axes.legend()
-    return figure
 
 
-def measure(url: str, out: Path, steps: tuple[int, ...], seconds: float) -> None:
-    """Run the ramp on a server, print what it carries, and write the figures and the plot."""
+def most_carried(found: list[Step]) -> float:
+    """Return the largest number of sessions that was carried; 0 if none was."""
+    return max((step["sessions"] for step in found if carried(step)), default=0.0)
+
+
+def measure(
+    url: str, out: Path, steps: tuple[int, ...], seconds: float, spans: list[Span] | None = None
+) -> None:
+    """Run the ramp on a server, print what it carries, and write the figures and the plot.
+
+    `spans` is where the server's traces arrive; without them no steps are drawn.
+    """
     console = Console(highlight=False)
     found = ramp(url, steps, seconds, console)
-    most = max((step["sessions"] for step in found if carried(step)), default=0.0)
+    most = most_carried(found)
     console.print(f"Of these, the most that this machine carries: {most:.0f} sessions.")
+    chunk: dict[str, float] = {}
+    if spans is not None:
+        half = max(1, int(most) // 2)
+        with console.status(f"{half} sessions, traced"):
+            chunk = steps_of_chunks(url, half, seconds, spans)
+    if chunk:
+        console.print(f"A chunk's text, of {half} sessions: {chunk['total']:.0f} ms (median).")
     out.mkdir(parents=True, exist_ok=True)
     steps_found = [{k: v if math.isfinite(v) else None for k, v in s.items()} for s in found]
-    result: dict[str, Any] = {"carried": most, "steps": steps_found, "environment": environment()}
+    result: dict[str, Any] = {"carried": most, "steps": steps_found, "chunk_ms": chunk}
+    result["environment"] = environment()
     (out / "two-minutes.json").write_text(json.dumps(result, indent=1) + "\n")
     plot = out / "two-minutes.svg"
-    draw(found).savefig(plot)
-    console.print(f"Plot: {plot}")
+    draw(found, chunk).savefig(plot)
+    console.print(f"Plot: {plot}", soft_wrap=True)
 
 
 def main() -> None:
@@ -128,8 +177,11 @@ def main() -> None:
     if arguments.url:
         measure(arguments.url, arguments.out, steps, seconds)
         return
-    with serving(*AS_DELIVERED) as server:
-        measure(server.url, arguments.out, steps, seconds)
+    with (
+        collecting() as (endpoint, spans),
+        serving(*AS_DELIVERED, f"--Common.otlp_endpoint={endpoint}") as server,
+    ):
+        measure(server.url, arguments.out, steps, seconds, spans)
 
 
 if __name__ == "__main__":

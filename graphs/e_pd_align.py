@@ -7,6 +7,6 @@ PdWorker = component("PdWorker")
 AlignEncodeWorker = component("AlignEncodeWorker")
 AlignWorker = component("AlignWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker)
-# Sizes the first two pools; of it there is a process where Planner.replicas says so.
-Planner = component("Planner").link(EncodeWorker, PdWorker)
+# Of it there is a process where Planner.replicas says so.
+Planner = component("Planner").link(EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker)
 Frontend = component("Frontend").link(Processor, Planner)

@@ -1,1 +1,1 @@
-"""What is said of text beside the text: when turns end."""
+"""What is told beside the text: words, confidence, speakers, turns."""

@@ -191,7 +191,7 @@ def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> 
     }
 
 
-def turn_figures(speech: Path | None, *, quick: bool = False) -> dict[str, object]:
+def turn_figures(speech: Path | None = None, *, quick: bool = False) -> dict[str, object]:
     """Return the figures of both kinds of speech; of people only with a folder of theirs."""
     listener, count = Listener(), 40 if quick else 160
     found: dict[str, object] = {"synthetic": measured(synthetic(count), listener)}

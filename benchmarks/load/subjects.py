@@ -41,15 +41,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that is ready."""
+    """A server that is ready; with `words` its sessions ask for them."""
 
     url: str
     model: str
     process: psutil.Process
+    words: bool = False
 
     def target(self, chunk_ms: int) -> Target:
         """Return the target with that cadence."""
-        return Target(self.url, self.model, chunk_ms)
+        return Target(self.url, self.model, chunk_ms, words=self.words)
 
 
 @contextlib.contextmanager

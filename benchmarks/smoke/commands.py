@@ -103,11 +103,28 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.annotations --smoke --out {out}/annotations.json",
+        900,
+        (
+            "python -m benchmarks.annotations --out build/annotations.json [--quick]",
+            "python -m benchmarks.annotations.confidence --out build/confidence.json [--quick]",
+            "python -m benchmarks.annotations.turns --out build/turns.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (
             "python -m benchmarks.keywords --out build/keywords.json",
             "python -m benchmarks.keywords --out build/keywords.json [--quick]",
+        ),
+    ),
+    Short(
+        "benchmarks.people --smoke --out {out}/people.json",
+        900,
+        (
+            "python -m benchmarks.people --out build/people.json --quick",
+            "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),
     Short(

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auricle.replicas import MAX_PLANNERS, PoolLimits, within_one_launcher
+from auricle.replicas import MAX_PLANNERS, BesideLimits, PoolLimits, within_one_launcher
 
 Seconds = float
 
@@ -26,7 +26,15 @@ class PlannerOptions(BaseModel):
         PoolLimits.model_validate({}), description="bounds of the encode pool"
     )
     pd: PoolLimits = Field(PoolLimits.model_validate({}), description="bounds of the PD pool")
-    gpu_budget: float | None = Field(None, gt=0, description="GPUs for both pools together")
+    align_encode: BesideLimits = Field(
+        BesideLimits.model_validate({}), description="bounds of the aligner's encode pool"
+    )
+    align: BesideLimits = Field(
+        BesideLimits.model_validate({}), description="bounds of the align pool"
+    )
+    gpu_budget: float | None = Field(
+        None, gt=0, description="GPUs for all pools together; those of text come first"
+    )
     step_seconds: Seconds = Field(30.0, ge=1, le=300, description="interval of decisions")
     target: float = Field(
         1.0, gt=0.1, le=1, description="target utilisation, as a share of a worker's capacity"
@@ -41,6 +49,11 @@ class PlannerOptions(BaseModel):
         30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"
     )
     settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed within it")
+    idle_seconds: Seconds = Field(
+        600.0,
+        ge=0,
+        description="a pool beside the path is emptied when nobody has asked for it for so long",
+    )
     deployment: str = Field("auricle", description="name of the DynamoGraphDeployment")
     kubernetes_namespace: str = Field(
         "", description="namespace of the deployment; empty: the pod's"
@@ -49,5 +62,5 @@ class PlannerOptions(BaseModel):
     @model_validator(mode="after")
     def _what_the_launcher_grants(self) -> Self:
         if self.replicas and self.connector == "local":
-            within_one_launcher({"encode": self.encode, "pd": self.pd})
+            within_one_launcher({key: own for key, own in self if isinstance(own, PoolLimits)})
         return self

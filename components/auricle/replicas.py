@@ -38,6 +38,12 @@ class PoolLimits(BaseModel):
         return self.model_copy(update={"maximum": min(self.maximum, max(self.minimum, cores))})
 
 
+class BesideLimits(PoolLimits):
+    """The bounds of a pool beside the path, which is empty while nobody asks for it."""
+
+    minimum: int = Field(0, ge=0, le=MAX_POOL_REPLICAS, description="fewest workers of the pool")
+
+
 def within_one_launcher(pools: Mapping[str, PoolLimits]) -> None:
     """Raise ValueError if a planner could request more replicas than a launcher starts."""
     for pool, limits in pools.items():

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from auricle.common_settings import CommonSettings, Seconds
 from auricle.door_settings import DoorSettings
+from auricle.errors import SettingsError
 from auricle.live_settings import LiveSettings
 from auricle.planner_settings import PlannerOptions
 from auricle.recording_settings import RecordingSettings
@@ -29,6 +30,7 @@ __all__ = [
     "PdWorkerSettings",
     "PlannerSettings",
     "ProcessorSettings",
+    "refuse_unknown",
 ]
 
 
@@ -116,3 +118,9 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "AlignWorker": AlignWorkerSettings,
     "Planner": PlannerSettings,
 }
+
+
+def refuse_unknown(name: str) -> None:
+    """Raise SettingsError if there is no such component."""
+    if name not in SECTIONS:
+        raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -64,14 +64,14 @@ class EncodeWorkerSettings(EncoderOptions, CommonSettings):
     """Section `EncodeWorker`."""
 
     component: ClassVar[str] = "EncodeWorker"
-    pool: ClassVar[str] = "encode_worker"
+    pool: ClassVar[Literal["encode_worker", "align_encode_worker"]] = "encode_worker"
 
 
 class AlignEncodeWorkerSettings(EncodeWorkerSettings):
     """Section `AlignEncodeWorker`: an encode worker that serves the aligner's checkpoint."""
 
     component: ClassVar[str] = "AlignEncodeWorker"
-    pool: ClassVar[str] = "align_encode_worker"
+    pool = "align_encode_worker"
 
     @property
     def checkpoint(self) -> Path:

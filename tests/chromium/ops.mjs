@@ -1,45 +1,11 @@
 // Looks at the operations page as an operator would: node ops.mjs URL FOLDER, with the key in KEY.
 // Meanwhile somebody speaks. Prints what was found as JSON; screenshots are written to FOLDER.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import chromium from "@sparticuz/chromium";
-import puppeteer from "puppeteer-core";
+import { PHONE, started } from "./setup.mjs";
 
 const [url, folder] = process.argv.slice(2);
 const KEY = process.env.KEY ?? "";
-const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const SECONDS = 120;
 const DESK = { width: 1280, height: 1700 };
-const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
-const found = { console: [], requests: [], violations: [], overflow: [], weight: 0 };
-const browser = await puppeteer.launch({
-  executablePath: await chromium.executablePath(),
-  headless: "shell",
-  args: chromium.args,
-});
-
-async function opened(viewport) {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(1000 * SECONDS);
-  page.on("console", (message) => found.console.push(message.text()));
-  page.on("pageerror", (error) => found.console.push(String(error)));
-  page.on("response", (response) => {
-    found.requests.push(response.url());
-    if (new URL(response.url()).pathname.match(/^\/(page|ops)(\/.*)?$/)) found.weight += Number(response.headers()["content-length"] ?? 0);
-  });
-  await page.setViewport(viewport);
-  await page.goto(url, { waitUntil: "load" });
-  return page;
-}
-
-async function look(page, name) {
-  await page.evaluate(AXE); // by the debugger, which no Content-Security-Policy concerns
-  const { violations } = await page.evaluate(() => axe.run());
-  for (const { id, nodes } of violations) found.violations.push(`${name}: ${id}: ${nodes.map((n) => n.html).join(" ")}`);
-  const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  if (wider > 0) found.overflow.push(`${name}: ${wider} px`);
-  await page.screenshot({ path: join(folder, `ops-${name}.png`) });
-}
+const { found, opened, look, ended } = await started({ url, folder, ours: /^\/(page|ops)(\/.*)?$/, seconds: 120, prefix: "ops-" });
 
 const text = (page, id) => page.$eval(`#${id}`, (node) => node.textContent);
 const rows = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
@@ -89,5 +55,4 @@ await phone.type("#key", KEY);
 await phone.tap("#key-row button");
 await phone.waitForSelector("#sessions tbody button");
 await look(phone, "phone");
-await browser.close();
-console.log(JSON.stringify(found));
+await ended();

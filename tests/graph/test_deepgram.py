@@ -77,6 +77,22 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server) -> None:
         assert messages[-1].sha256 == hashlib.sha256(pcm(name)).hexdigest()
         assert messages[-1].duration == pytest.approx(len(samples) / 16_000, abs=0.001)
         assert all(m.is_final for m in messages[:-1])
+        for message in messages[:-1]:
+            check_words(message)
+
+
+def check_words(message: Any) -> None:
+    """What holds for the words of any `Results`: times of decodes, and the model's confidence."""
+    (told,) = message.channel.alternatives
+    assert " ".join(word.punctuated_word for word in told.words) == told.transcript
+    times = [time for word in told.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    within = [message.start, *times, message.start + message.duration]
+    assert all(a <= b + 0.001 for a, b in pairwise(within))  # times of words are whole ms
+    assert all(0.0 < word.confidence <= 1.0 for word in told.words)
+    if told.words:
+        mean = np.mean([word.confidence for word in told.words])
+        assert told.confidence == pytest.approx(mean, abs=1e-3)
 
 
 async def test_each_channel_of_a_connection_has_its_own_words(server: Server) -> None:
@@ -110,6 +126,8 @@ async def test_an_utterance_is_told_from_its_start_to_its_end(server: Server) ->
         assert "SpeechStarted" in kinds
         results = [message for message in messages if message.type == "Results"]
         assert not results[0].is_final
+        for result in results:
+            check_words(result)
         assert results[-1].is_final and results[-1].speech_final
         await connection.send_close_stream()
         (metadata,) = await rest(connection)

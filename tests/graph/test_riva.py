@@ -93,6 +93,7 @@ async def test_the_words_are_those_of_our_own_protocol(
 
 async def test_text_comes_while_it_is_spoken(service: Any, tmp_path: Path) -> None:
     asked = {"language_code": "en-US", "verbatim_transcripts": True, "max_alternatives": 1}
+    asked |= {"enable_word_time_offsets": True}
     async with asyncio.timeout(SECONDS):
         results = await asyncio.to_thread(
             lambda: live(service, wav("station", tmp_path), interim_results=True, **asked)
@@ -102,6 +103,11 @@ async def test_text_comes_while_it_is_spoken(service: Any, tmp_path: Path) -> No
     assert {round(r.stability, 1) for r in results if not r.is_final} <= {0.1, 0.9}
     seconds = len(recordings.samples("station")) / 16_000
     assert all(0 < result.audio_processed <= seconds for result in results)
+    final = results[-1].alternatives[0]
+    assert " ".join(word.word for word in final.words) == final.transcript.strip()
+    times = [time for word in final.words for time in (word.start_time, word.end_time)]
+    assert times == sorted(times) and times[-1] <= 1000 * seconds
+    assert 0.0 < min(word.confidence for word in final.words) <= final.confidence <= 1.0
 
 
 async def test_what_cannot_be_done_is_refused_by_name(service: Any, tmp_path: Path) -> None:

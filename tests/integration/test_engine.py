@@ -121,6 +121,18 @@ async def test_log_probabilities_change_no_token_of_anybody(bench: Bench[VllmEng
     assert all(decoded.logprobs == () for decoded in together[len(names) :])
 
 
+@pytest.mark.parametrize("name", recordings.NAMES)
+async def test_no_draft_changes_a_log_probability(bench: Bench[VllmEngine], name: str) -> None:
+    plain = await bench.decode(name, logprobs=True)
+    assert plain.steps == len(plain.tokens) == len(plain.logprobs)
+    for what, draft in drafts(plain.tokens).items():
+        drafted = await bench.decode(name, draft, logprobs=True)
+        assert drafted.tokens == plain.tokens, what
+        assert drafted.logprobs == pytest.approx(plain.logprobs, abs=1e-3), what
+    drafted = await bench.decode(name, plain.tokens[:-1], logprobs=True)
+    assert drafted.steps == -(-len(plain.tokens) // 9)
+
+
 async def test_a_limit_inside_the_draft_is_kept(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("kitchen")
     for limit in (1, 2, 5, 9):

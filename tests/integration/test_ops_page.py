@@ -2,87 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from auricle.client.stream import stream_file
-from auricle.frontend.doors.access.keys import key_file, new_key
-from auricle.load.capacity_profile import CapacityProfile, PoolProfile
-from tests import recordings
-from tests.chromium.driving import driven, needs_node
+from tests.chromium.driving import needs_node
+from tests.chromium.visits import CALLER, emptied, operations, said_unasked, watched
 from tests.server import ANSWER_SECONDS, ROOT, Server, serving
 
 pytestmark = [pytest.mark.end_to_end, needs_node]
-SECONDS = 480
-CALLER, OPERATOR = new_key("acme", None, ["live"]), new_key("ops", None, ["operations"])
-# Somebody who speaks needs two encode workers.
-PROFILE = CapacityProfile(
-    "any",
-    "a test",
-    "2026-01-01",
-    encode_worker=PoolProfile({"windows": 1.0}, 5.0, 2.0),
-    pd_worker=PoolProfile({"decodes": 0.01}, 5.0, 2.0),
-)
 SCREENSHOTS = ("key", "light", "dark", "phone")
 
 
 @pytest.fixture(scope="module")
 def shown() -> Path:
     """Where the screenshots are left, to be looked at."""
-    folder = ROOT / "build/ops"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+    return emptied(ROOT / "build/ops")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("ops")
-    profile, keys = folder / "profile.json", folder / "keys.yaml"
-    PROFILE.write(profile)
-    keys.write_text(key_file(CALLER[1]) + key_file(OPERATOR[1], first=False))
-    options = [
-        f"--Frontend.api_keys_file={keys}",
-        "--Planner.replicas=1",
-        f"--Planner.profile={profile}",
-        "--Planner.step_seconds=1",
-        "--Planner.encode={maximum: 2}",
-        "--Common.load_report_seconds=0.5",
-    ]
-    with serving(*options) as running:
+    with serving(*watched(tmp_path_factory.mktemp("ops"))) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def found(server: Server, shown: Path) -> dict[str, Any]:
     """What Chromium found, see tests/chromium/ops.mjs."""
-    return asyncio.run(_looked_at(server, shown))
-
-
-async def _looked_at(server: Server, folder: Path) -> dict[str, Any]:
-    speech = np.tile(recordings.minute(), 8)
-    speaking = asyncio.create_task(_spoken(server, speech))
-    try:
-        return await driven(
-            *("ops.mjs", f"{server.url}/ops", folder),
-            seconds=SECONDS,
-            environment={"KEY": OPERATOR[0]},
-        )
-    finally:
-        speaking.cancel()
-        await asyncio.wait([speaking])
-
-
-async def _spoken(server: Server, samples: np.ndarray) -> None:
-    async for _ in stream_file(server.url, samples, live=True, api_key=CALLER[0]):
-        pass
+    return operations(server, shown)
 
 
 def test_it_opens_with_a_key_for_operations_only(found: dict[str, Any], server: Server) -> None:
@@ -139,10 +89,9 @@ def test_nobody_is_shut_out(found: dict[str, Any]) -> None:
 
 
 def test_it_is_quiet_small_and_by_itself(found: dict[str, Any], server: Server) -> None:
-    # Chromium itself tells of the answer that asked for the key.
-    assert [line for line in found["console"] if "status of 401" not in line] == []
+    assert said_unasked(found) == []
     assert [url for url in found["requests"] if not url.startswith(server.url)] == []
-    assert 0 < found["weight"] < 2 * 150_000  # two pages were opened
+    assert 0 < max(found["weights"]) < 150_000
 
 
 def test_it_looks_as_its_document_shows(found: dict[str, Any], shown: Path) -> None:

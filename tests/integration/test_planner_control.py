@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from auricle.errors import SettingsError, WorkerUnavailable
+from auricle.load.pools import PATH, POOLS
 from auricle.planner.connectors.kubernetes import KubernetesConnector
 from auricle.planner.kubernetes_api import KubernetesApi
 from auricle.planner.leadership.base import Leadership
@@ -94,9 +95,13 @@ class ApiServer:
             # The body has to be of the kind that the header says: the real API looks.
             assert request.headers["content-type"] == "application/json-patch+json"
             (change,) = await request.json()
-            assert (change["op"], change["path"]) == ("replace", "/spec/replicas")
+            assert change["path"] == "/spec/replicas"
+            if change["op"] == "replace" and not self.replicas[name]:
+                return _status(422)  # a scale without replicas has no such field
+            assert change["op"] in ("add", "replace")
             self.replicas[name] = change["value"]
-        return JSONResponse({"spec": {"replicas": self.replicas[name]}, "status": {}})
+        spec = {"replicas": self.replicas[name]} if self.replicas[name] else {}
+        return JSONResponse({"spec": spec, "status": {}})
 
     async def _create(self, request: Request) -> Response:
         lease = await request.json()
@@ -150,10 +155,17 @@ async def test_pools_are_read_and_scaled_through_their_adapters(
     api: tuple[ApiServer, KubernetesApi],
 ) -> None:
     fake, real = api
-    connector = KubernetesConnector(real, "auricle")
-    assert await connector.replicas() == {"encode_worker": 2, "pd_worker": 5}
+    fake.replicas |= {"auricle-alignworker": 0}
+    connector = KubernetesConnector(real, "auricle", [*PATH, POOLS["align_worker"]])
+    counts = await connector.replicas()
+    assert counts == {"encode_worker": 2, "pd_worker": 5, "align_worker": 0}
     await connector.scale("pd_worker", 8)
-    assert fake.replicas == {"auricle-encodeworker": 2, "auricle-pdworker": 8}
+    await connector.scale("align_worker", 1)
+    assert fake.replicas == {
+        "auricle-encodeworker": 2,
+        "auricle-pdworker": 8,
+        "auricle-alignworker": 1,
+    }
 
 
 async def test_an_adapter_that_is_missing_or_a_server_that_fails_is_named(
@@ -161,10 +173,10 @@ async def test_an_adapter_that_is_missing_or_a_server_that_fails_is_named(
 ) -> None:
     fake, real = api
     with pytest.raises(WorkerUnavailable, match="scaling adapter other-encodeworker: 404"):
-        await KubernetesConnector(real, "other").replicas()
+        await KubernetesConnector(real, "other", PATH).replicas()
     fake.down = True
     with pytest.raises(WorkerUnavailable, match="auricle-encodeworker: 500"):
-        await KubernetesConnector(real, "auricle").replicas()
+        await KubernetesConnector(real, "auricle", PATH).replicas()
 
 
 async def test_of_two_planners_on_kubernetes_one_leads(

@@ -30,6 +30,7 @@ class Sampling:
     max_num_logprobs: int | None = None
     allowed_token_ids_mask: torch.Tensor | None = None
     bad_words_token_ids: dict[int, list[list[int]]] = field(default_factory=dict)
+    logprob_token_ids: dict[int, list[int]] | None = None
 
 
 class Vllms(torch.nn.Module):
@@ -62,10 +63,8 @@ def expected(drafts: list[list[int]], rows: list[list[float]]) -> list[list[int]
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(
-    verifier: Any, seed: int
-) -> None:
+def batch(seed: int) -> tuple[list[list[int]], list[list[float]]]:
+    """Drafts of some requests, and the rows of logits that verify them."""
     dice = random.Random(seed)
     drafts = [
         [dice.randrange(VOCABULARY) for _ in range(dice.randrange(seed % 5 + 1))]
@@ -76,10 +75,50 @@ def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(
         for draft in drafts
         for _ in range(len(draft) + 1)
     ]
+    return drafts, rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(
+    verifier: Any, seed: int
+) -> None:
+    drafts, rows = batch(seed)
     verify = verifier.GreedyVerifier(Vllms())
     output = verify(proposed(drafts), None, torch.tensor(rows), Sampling())
     assert output.sampled_token_ids.tolist() == expected(drafts, rows)
     assert output.sampled_token_ids.dtype == torch.int32
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_token_has_the_log_probability_of_its_own_row(verifier: Any, seed: int) -> None:
+    """As vLLM reads them: without the places behind the token that ends a request's part."""
+    from vllm.v1.sample.rejection_sampler import RejectionSampler
+
+    drafts, rows = batch(seed)
+    verify = verifier.GreedyVerifier(Vllms())
+    asked = Sampling(max_num_logprobs=0)
+    output = verify(proposed(drafts), None, torch.tensor(rows), asked)
+    tokens, found = RejectionSampler.parse_output(
+        output.sampled_token_ids, VOCABULARY, logprobs_tensors=output.logprobs_tensors
+    )
+    assert tokens == [[t for t in one if t >= 0] for one in expected(drafts, rows)]
+    assert found is not None
+    scores = torch.tensor(rows).log_softmax(dim=-1)
+    first = 0
+    for number, (draft, own) in enumerate(zip(drafts, tokens, strict=True)):
+        told = found.slice_request(number, len(own))
+        assert told.logprob_token_ids[:, 0].tolist() == own
+        right = [float(scores[first + at, token]) for at, token in enumerate(own)]
+        assert told.logprobs[:, 0].tolist() == pytest.approx(right, abs=1e-6)
+        first += len(draft) + 1
+
+
+def test_nobody_pays_for_log_probabilities_that_nobody_asked_for(
+    verifier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(verifier, "of_best")
+    output = verifier.GreedyVerifier(Vllms())(proposed([[1]]), None, torch.zeros(2, 5), Sampling())
+    assert output.logprobs_tensors is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -98,6 +137,7 @@ def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(
         Sampling(all_greedy=False),
         Sampling(no_penalties=False),
         Sampling(max_num_logprobs=1),
+        Sampling(max_num_logprobs=0, logprob_token_ids={0: [1]}),
         Sampling(allowed_token_ids_mask=torch.ones(1, dtype=torch.bool)),
         Sampling(bad_words_token_ids={0: [[1]]}),
     ],

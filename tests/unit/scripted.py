@@ -24,6 +24,7 @@ from auricle.messages import (
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
+from auricle.processor.words import SessionWords
 from auricle.settings import ProcessorSettings
 from tests.server import ROOT
 
@@ -92,6 +93,8 @@ def session(
     ahead_turns: asyncio.Semaphore | None = None,
     whole: WholeAudio | None = None,
     logprobs: bool = False,
+    grid_words: bool = False,
+    words: SessionWords | None = None,
     context: str = "",
     **settings: object,
 ) -> SessionDriver:
@@ -109,9 +112,13 @@ def session(
         resume=resume or ResumePoint(),
         whole=whole,
         logprobs=logprobs,
+        grid_words=grid_words,
+        words=words is not None,
     )
     return SessionDriver(
-        *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)), ahead_turns=ahead_turns
+        *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)),
+        ahead_turns=ahead_turns,
+        on_segment=None if words is None else words.ended,
     )
 
 

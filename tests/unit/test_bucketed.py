@@ -14,10 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.encode_worker.attention import Attention
-from auricle.encode_worker.bucketed import BucketedEncoder, encoder_for
+from auricle.encode_worker.bucketed import BucketedEncoder
 from auricle.encode_worker.buckets import BlockBucket, Buckets, WindowBucket
 from auricle.encode_worker.canary import warm_up
 from auricle.encode_worker.encoder import Encoder, MelBlock, MelWindow
+from auricle.encode_worker.encoders import encoder_for
 from auricle.encode_worker.graphs import EagerStandIn, Recording
 from auricle.errors import SettingsError
 from auricle.settings import EncodeWorkerSettings

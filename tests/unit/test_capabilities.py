@@ -26,6 +26,8 @@ from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.kserve.asking import SpeechOptions, asked_by
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.config import SessionConfig
+from auricle.frontend.recordings.part_words import PartWords
+from auricle.frontend.recordings.transcriber import Segment
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
 from auricle.frontend.stream import parsing, protocol
@@ -34,7 +36,7 @@ from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import Event, Transcribe
 from auricle.frontend.wyoming.transcript import Transcript
-from auricle.messages import Partial, ResumePoint, Word
+from auricle.messages import Final, Partial, ResumePoint, Word
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
 from tests.unit.kserve import request
@@ -44,7 +46,8 @@ ABILITIES = [field.name for field in dataclasses.fields(Capabilities) if field.m
 RIVA = "nvidia.riva.asr"
 PARTIAL = Partial(0, "ten", "green", 640, "English", ResumePoint())
 TOKEN = {"token": "t", "from_sample": 0}
-SPOKEN = Spoken("a b", 0.0, 1.0, "English", settled=2, is_final=False)
+A, B = Word("a", "a ", 0, 400, 0.9), Word("b", "b", 500, 800, 0.7)
+SPOKEN = Spoken("a b", 0.0, 1.0, "English", settled=2, is_final=False, words=(A, B))
 
 
 def fields_of(kind: type[msgspec.Struct]) -> set[str]:
@@ -85,6 +88,29 @@ def flux(**options: str) -> FluxOptions:
 
 def told_of_a_turn(event: Any) -> object:
     return FluxReplies("sess_1").turn(event, Turn(0, (SPOKEN,), 0.0, 1.0))[0]["event"]
+
+
+def alternative() -> Any:
+    """What `Results` have of a text of one word."""
+    told = Replies("request", "demo").results("a", 0, 1, [A], is_final=True)
+    return told["channel"]["alternatives"][0]
+
+
+def flux_words() -> Any:
+    return FluxReplies("sess_1").turn("Update", Turn(0, (SPOKEN,), 0.0, 1.0))[0]["words"]
+
+
+def riva_final() -> Any:
+    final = Final(0, "a", 0, 1_000, "English", ResumePoint(), words=(A,))
+    data = Results(None, word_offsets=True).final(final)
+    response = message(f"{RIVA}.StreamingRecognizeResponse").FromString(data)
+    return response.results[0].alternatives[0]
+
+
+def riva_recorded() -> Any:
+    segment = Segment("a", 0, 1, "English", words=PartWords((A,)), grid_words=(A,))
+    data = Results(None, word_offsets=True).recording([segment])
+    return message(f"{RIVA}.RecognizeResponse").FromString(data).results[0].alternatives[0]
 
 
 def recognized(**fields: object) -> RecognitionOptions:
@@ -135,6 +161,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "language": lambda word: start(**{word: "en"}).language == "en",
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
         "words": lambda word: start(**{word: True}).words,
+        "confidence": lambda word: word in fields_of(protocol.TimedWord),
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,
     },
@@ -160,17 +187,21 @@ PROOFS: dict[str, dict[str, Proof]] = {
         )[word],
         "language": lambda word: heeded(word, "en"),
         "keywords": lambda word: heeded(word, "Ada"),
+        "words": lambda word: alternative()[word][0]["end"] == 0.4,
+        "confidence": lambda word: alternative()[word] == alternative()["words"][0][word] == 0.9,
         "channels": lambda word: not listened(channels="2", **{word: "true"}).warnings,
     },
     "WS /v2/listen": {
         "partials": lambda word: told_of_a_turn(word) == word,
         "turns": lambda word: told_of_a_turn(word) == word,
         "keywords": lambda word: flux(**{word: "Ada"}).context == "Ada",
+        "confidence": lambda word: flux_words()[0][word] == 0.9,
     },
     "POST /v1/listen": {
         "language": lambda word: parse_recording_options(f"{word}=en").language == "en",
         "keywords": lambda word: parse_recording_options(f"{word}=Ada").context == "Ada",
-        "words": lambda word: deepgram.alternative("a", [Word("a", "a", 0, 1)])[word],
+        "words": lambda word: deepgram.alternative("a", [A])[word],
+        "confidence": lambda word: deepgram.alternative("a", (), 0.8)[word] == 0.8,
         "channels": lambda word: parse_recording_options(f"{word}=true").multichannel,
     },
     "StreamingRecognize": {
@@ -179,10 +210,14 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "turns": lambda word: recognized(**{word: {"stop_history": 700}}).silence_ms == 700,
         "language": lambda word: recognized(**{word: "en-US"}).language == "en",
         "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
+        "words": lambda word: recognized(**{word: True}).word_offsets and riva_final().words,
+        "confidence": lambda word: round(getattr(riva_final(), word), 3) == 0.9,
     },
     "Recognize": {
         "language": lambda word: recognized(**{word: "en-US"}).language == "en",
         "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
+        "words": lambda word: recognized(**{word: True}).word_offsets and riva_recorded().words,
+        "confidence": lambda word: round(getattr(riva_recorded(), word), 3) == 0.9,
     },
     "WS /v3/ws": {
         "partials": lambda word: turn()[word] == "a b",
@@ -190,6 +225,8 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "turns": lambda word: turn()[word] is False,
         "language": lambda word: streamed(**{word: "en"}).language == "en",
         "keywords": lambda word: streamed(**{word: '["Ada"]'}).context == "Ada",
+        "words": lambda word: [w["end"] for w in turn()[word]] == [400, 800],
+        "confidence": lambda word: [w[word] for w in turn()["words"]] == [0.9, 0.7],
     },
     "ModelStreamInfer": {
         "partials": lambda word: not inferred(word, False).partials,

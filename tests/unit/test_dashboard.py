@@ -51,7 +51,9 @@ def exported() -> dict[str, set[str]]:
             continue
         labels = set(getattr(collector, "_labelnames", ()))
         for name in registry._collector_to_names[collector]:
-            names[name] = labels
+            # In the processes of encode workers, which are of two pools.
+            of_pool = {"pool"} if name.startswith("auricle_encode_worker_") else set()
+            names[name] = labels | of_pool
     # The others are what Prometheus' client library tells of any process.
     return {name: labels for name, labels in names.items() if name.startswith("auricle_")}
 

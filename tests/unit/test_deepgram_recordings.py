@@ -65,7 +65,10 @@ async def test_words_have_times_where_there_is_an_aligner(
         16_000,
         32_000,
         "English",
-        words=PartWords((Word("Both", "Both ", 1000, 1400), Word("said", "said.", 1400, 1800))),
+        words=PartWords(
+            (Word("Both", "Both ", 1000, 1400, 0.9), Word("said", "said.", 1400, 1800, 0.7))
+        ),
+        grid_words=(Word("Both", "Both ", 1000, 1500, 0.9), Word("said", "said.", 1500, 2000, 0.7)),
     )
     silent = Segment("hello", 32_000, 48_000, "English", words=PartWords(missing="unavailable"))
 
@@ -84,13 +87,14 @@ async def test_words_have_times_where_there_is_an_aligner(
         "word": "both",
         "start": 1.0,
         "end": 1.4,
-        "confidence": 0.0,
+        "confidence": 0.9,
         "punctuated_word": "Both",
     }
     assert [one["punctuated_word"] for one in told["words"]] == ["Both", "said."]
     assert answer["results"]["utterances"][0]["words"] == told["words"]
     assert "1 segments have no times of words: unavailable" in answer["metadata"]["warnings"]
-    assert [one.words for one in asked] == [True]
+    assert [one["confidence"] for one in answer["results"]["utterances"]] == [0.8, 0.0]
+    assert [(one.words, one.grid_words) for one in asked] == [(True, True)]
 
 
 # ── answers ─────────────────────────────────────────────────────────────────

@@ -56,6 +56,7 @@ class Graph:
     discovery: DiscoveryState = field(default_factory=lambda: DiscoveryState("file", "up"))
     bus: BusState | None = None
     unasked: int = 0
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for number, (name, component) in enumerate(
@@ -91,7 +92,8 @@ class Graph:
     def diagnosis(self) -> Diagnosis:
         answers = tuple(self.answers.values())
         return Diagnosis(
-            "auricle", 0.0, 1.0, answers, self.unasked, (self.probe,), self.discovery, self.bus
+            *("auricle", 0.0, 1.0, answers, self.unasked, (self.probe,), self.discovery, self.bus),
+            beside=self.beside,
         )
 
 
@@ -122,6 +124,28 @@ def test_half_an_align_pool_costs_words_and_no_text() -> None:
     (found,) = findings(graph.diagnosis())
     assert found.what == "No align worker is running."
     assert "Text comes as before" in found.why
+
+
+def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
+    graph = aligned(Graph())
+    graph.without("e1", "f1")
+    assert findings(graph.diagnosis()) == []  # there may be none to be
+    graph.beside = ("align_encode_worker", "align_worker")
+    found = findings(graph.diagnosis())
+    assert [f.what for f in found] == [
+        "No align encode worker is running.",
+        "No align worker is running.",
+    ]
+    assert all(f.wrong for f in found)
+
+
+def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
+    graph = Graph()
+    graph.beside = ("align_encode_worker", "align_worker")
+    said = Description("host-a", 70, 0, VERSIONS, 0, "", False, Parts())
+    graph.answers["p1"] = ProcessAnswer("planner", "p1", 0.01, said)
+    (found,) = findings(graph.diagnosis())
+    assert not found.wrong and "planner has emptied the pool" in found.why
 
 
 def test_aligners_must_agree_with_each_other() -> None:

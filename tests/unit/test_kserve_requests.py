@@ -12,6 +12,7 @@ from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.kserve import answers
 from auricle.frontend.kserve.asking import SpeechOptions, asked_by, unasked
 from auricle.frontend.kserve.tensors import audio_of, pcm_of
+from auricle.frontend.recordings.transcriber import Segment
 from tests.unit.kserve import is_final, request, text_of
 
 pytestmark = pytest.mark.unit
@@ -179,7 +180,13 @@ def test_an_answer_names_any_sequence_that_there_can_be() -> None:
 
 
 def test_the_text_of_a_recording_is_that_of_all_its_segments() -> None:
-    data = answers.whole_text(asked_by(request()), [("ten", 1), ("green", 2)])
+    data = answers.whole_text(
+        asked_by(request()),
+        [
+            Segment("ten", 0, 1, "English"),
+            Segment("green", 1, 2, "English"),
+        ],
+    )
     told = message("inference.ModelInferResponse").FromString(data)
     assert (text_of(told), is_final(told), told.id, told.model_version) == (
         "ten green",

@@ -11,6 +11,7 @@ from auricle.errors import SettingsError
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.lengths import check_lengths, check_own_lengths, longest
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
+from tests.other_models import random_qwen2_audio
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -55,6 +56,13 @@ def test_the_configs_fit(path: Path) -> None:
     sections = load_config(path, [f"--Common.model={DEMO}"])
     names = ("Processor", "PdWorker")
     check_lengths({name: settings_for(name, sections, str(path)) for name in names})
+
+
+def test_a_segment_is_no_longer_than_what_an_encoder_takes_at_once(tmp_path: Path) -> None:
+    random_qwen2_audio(tmp_path)
+    check_lengths(graph(4096, model=tmp_path, max_segment_seconds=30))
+    with pytest.raises(SettingsError, match=r"max_segment_seconds is 31, but .* at most 30 s"):
+        check_lengths(graph(4096, model=tmp_path, max_segment_seconds=31))
 
 
 def test_a_checkpoint_that_cannot_be_read_is_left_to_the_processes(tmp_path: Path) -> None:

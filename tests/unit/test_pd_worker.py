@@ -160,14 +160,14 @@ async def test_kv_is_kept_up_to_the_first_partial_window_and_not_after_a_final()
 
 
 @pytest.mark.parametrize("asked", [False, True])
-async def test_log_probabilities_are_those_of_the_text_and_cost_the_draft(asked: bool) -> None:
+async def test_log_probabilities_are_those_of_the_text_and_leave_the_draft(asked: bool) -> None:
     parts = Parts()
     parts.answer.set()
     drafted = replace(request(final=True), draft=(1, 2), logprobs=asked)
     reply = await worker(parts).decode(drafted)
     assert reply.tokens == (1,)
     assert reply.logprobs == ((-0.5,) if asked else ())
-    assert parts.drafts == [() if asked else (1, 2)]
+    assert parts.drafts == [(1, 2)]
 
 
 async def test_an_engine_is_asked_for_nothing_that_it_does_not_declare() -> None:

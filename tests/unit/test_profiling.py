@@ -9,6 +9,7 @@ import pytest
 from auricle.errors import AuricleError, SettingsError
 from auricle.launcher.config import load_config
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
+from auricle.profiling.align_pool import costs_of
 from auricle.profiling.helpers import parts
 from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.run import processes_together
@@ -137,3 +138,17 @@ def test_speakers_are_divided_between_processes(
     assert [part.count for part in found] == counts
     numbers = [n for part in found for n in range(part.first, part.first + part.count)]
     assert numbers == list(range(speakers))
+
+
+def test_an_align_pool_is_measured_where_there_is_an_aligner() -> None:
+    text = {"EncodeWorker", "PdWorker"}
+    assert processes_together(load_config(None, []), "test").keys() == text
+    with_aligner = load_config(None, ["--Common.align_model=/models/aligner"])
+    found = processes_together(with_aligner, "test")
+    assert found.keys() == text | {"AlignEncodeWorker", "AlignWorker"}
+    assert found["AlignWorker"].processes == 1
+
+
+def test_what_a_second_of_speech_costs_is_the_inverse_of_what_a_worker_carries() -> None:
+    measured = PoolProfile(costs_of(40.0), 0.5, 10.0)
+    assert measured.load({"speech_seconds": 60.0}) == pytest.approx(1.5)

@@ -349,6 +349,14 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
         # Dynamo would take a second component of one type for the first.
         assert "type" not in found[name]
         assert found[name]["scalingAdapter"] == {}
+    role = one(tmp_path / "k8s", "Role")
+    (adapters,) = {
+        tuple(r["resourceNames"])
+        for r in role["rules"]
+        if "nvidia.com" in r["apiGroups"]
+        if "resourceNames" in r
+    }
+    assert adapters[2:] == ("auricle-alignencodeworker", "auricle-alignworker")
     policies = {
         m["metadata"]["name"]: m["spec"]
         for m in manifests(tmp_path / "k8s/base")
@@ -357,6 +365,19 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     readers = policies["auricle-embeddings-align-encode-worker"]["ingress"][0]["from"]
     named = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in readers]
     assert named == ["align-encode-worker", "align-worker"]
+
+    hpa = [
+        m for m in manifests(tmp_path / "k8s/overlays/hpa") if "minReplicas" in m.get("spec", {})
+    ]
+    assert [m["spec"]["minReplicas"] for m in hpa[2:]] == [1, 1]
+    keda = [m for m in manifests(tmp_path / "k8s/overlays/keda") if m["kind"] == "ScaledObject"]
+    assert [m["spec"]["minReplicaCount"] for m in keda[2:]] == [0, 0]
+    # An empty pool has no slots that could fill: it is started by whoever asks.
+    for scaled in keda[2:]:
+        own, asking = [t["metadata"]["query"] for t in scaled["spec"]["triggers"]]
+        assert "slots_share" in own
+        assert 'sessions_asking{asked="words"}' in asking
+    assert 'pool="align_encode_worker"' in keda[2]["spec"]["triggers"][0]["metadata"]["query"]
 
 
 def test_an_aligner_that_no_pod_has_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from auricle.errors import SettingsError, WorkerUnavailable
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
+from auricle.load.pools import PATH
 from auricle.planner.connectors.local import LocalConnector
 from auricle.replicas import MAX_PLANNERS, MAX_POOL_REPLICAS, MAX_REPLICAS
 
@@ -81,7 +82,7 @@ async def test_the_launcher_starts_as_many_as_its_bound(
 
 
 async def test_a_planner_is_told_the_bound_that_it_passed(launcher: httpx.AsyncClient) -> None:
-    connector = LocalConnector()
+    connector = LocalConnector(PATH)
     try:
         with pytest.raises(WorkerUnavailable, match=f"from 0 to {MAX_REPLICAS}"):
             await connector.scale("pd_worker", BILLION)

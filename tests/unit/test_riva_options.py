@@ -65,7 +65,6 @@ def test_what_cannot_be_done_is_refused_by_name(fields: dict[str, Any], said: st
     ("fields", "warning"),
     [
         ({"verbatim_transcripts": True}, "verbatim_transcripts has no effect"),
-        ({"enable_word_time_offsets": True}, "enable_word_time_offsets has no effect"),
         ({"enable_automatic_punctuation": True}, "enable_automatic_punctuation has no effect"),
         (
             {"diarization_config": {"enable_speaker_diarization": True}},

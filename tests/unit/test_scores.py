@@ -27,24 +27,24 @@ def test_a_token_keeps_the_probability_of_the_decode_that_generated_it() -> None
     scores = Scores(Words(), None)
     scores.decoded((), (0, 1, 2), (-0.1, -0.2, -0.3))
     scores.decoded((0, 1), (3, 4), (-0.4, -0.5))  # the third token was another one
-    scores.end_segment(0)
-    assert scores.of(0) == scored((b"a", -0.2), (b"c", -0.4), (b"d", -0.5))
-    assert scores.of(0) == ()
+    assert scores.tokens() == scored((b"a", -0.2), (b"c", -0.4), (b"d", -0.5))
+    assert scores.pieces() == [(1, b"a", -0.2), (2, b"c", -0.4), (3, b"d", -0.5)]
 
 
 def test_the_next_segment_begins_anew() -> None:
     scores = Scores(Words(), None)
     for number in range(2):
         scores.decoded((), (1 + number,), (-0.5 - number,))
-        scores.end_segment(number)
-    assert scores.of(1) == scored((b"b", -1.5))
+    assert scores.tokens() == scored((b"b", -1.5))
 
 
 def test_what_another_processor_committed_has_no_scores() -> None:
     scores = Scores(Words(), None)
     scores.decoded((1, 2), (3,), (-0.5,))
-    scores.end_segment(0)
-    assert scores.of(0) == ()
+    assert scores.tokens() == ()
+    assert scores.pieces() == [(0, b"a", None), (1, b"b", None), (2, b"c", -0.5)]
+    scores.decoded((1, 2, 3), (4,), (-0.6,))
+    assert scores.pieces()[2:] == [(2, b"c", -0.5), (3, b"d", -0.6)]
 
 
 @pytest.mark.parametrize("asked", [False, True])

@@ -91,12 +91,14 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         settings=FrontendSettings(),
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
+        judge=None,
         front_door=SimpleNamespace(leaving=False),
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",
         link=lambda opened, *_, **_named: Link(ends),
         lead=lambda: None,
+        check_turns=lambda wanted, param: None,
         check_words=lambda wanted: None,
     )
     tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")

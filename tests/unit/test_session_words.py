@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import pytest
+from msgspec.structs import replace
 
 from auricle.errors import AuricleError, WorkerUnavailable
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
     Done,
     Failed,
@@ -19,14 +21,14 @@ from auricle.messages import (
     ResumePoint,
     SessionEvent,
     Usage,
+    Word,
     Words,
 )
 from auricle.processor.aligner import Spoken
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.stability import Stability
 from auricle.processor.windows import KeyScheme
 from auricle.processor.words import SessionWords, WordRules
-from tests.unit.scripted import CHECKPOINT, PROMPT, ids
+from tests.unit.scripted import CHECKPOINT
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000
@@ -44,6 +46,10 @@ class Aligner:
         self.gates: dict[str, asyncio.Event] = {}
         self.faults: list[Exception] = []
         self.called = asyncio.Event()
+        self.empty = False
+
+    async def starting(self) -> bool:
+        return self.empty
 
     async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
         self.asked.append(spoken)
@@ -62,9 +68,10 @@ def final(number: int, text: str, language: str = "English") -> Final:
 class Session:
     """Events from a list, each of which may have to be let through."""
 
-    def __init__(self, aligner: Aligner, at_a_time: int = 4) -> None:
+    def __init__(self, aligner: Aligner, at_a_time: int = 4, opened: OpenSession = OPENED) -> None:
+        self.meter = AskedMeter()
         self.words = SessionWords(
-            *(OPENED, WordRules(5.0, at_a_time), aligner, PROMPT, None)  # type: ignore[arg-type]
+            *(opened, WordRules(5.0, at_a_time), aligner, self.meter),  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -84,11 +91,8 @@ class Session:
             return [event async for event in events]
 
 
-def segment(number: int, text: str = "") -> OpenSegment:
-    return OpenSegment(
-        *(number, 0, CHECKPOINT.geometry, KeyScheme("f", "float32", "t")),
-        Stability(ids(text), ids(text), (SECOND // 2,) * len(ids(text))),
-    )
+def segment(number: int) -> OpenSegment:
+    return OpenSegment(number, 0, CHECKPOINT.geometry, KeyScheme("f", "float32", "t"))
 
 
 async def test_each_final_is_followed_by_its_words_and_done_waits_for_them() -> None:
@@ -155,24 +159,27 @@ async def test_only_so_many_segments_wait() -> None:
     assert isinstance(rest[0], Words) and rest[0].source == "aligned"
 
 
+ROUGH = (Word("ten", "ten ", 0, 160, 0.9), Word("green", "green", 220, 500, 0.6))
+
+
 async def test_a_language_that_the_aligner_lacks_has_the_times_of_decodes() -> None:
-    aligner, session = Aligner(), None
-    session = Session(aligner)
-    text = "ten green"
+    aligner = Aligner()
+    told = await Session(aligner).told(replace(final(0, "ten green", "Thai"), words=ROUGH), DONE)
+    rough = Words(0, ROUGH, "commit_grid", "language")
+    assert told == [final(0, "ten green", "Thai"), rough, DONE]
+    assert not aligner.asked
 
-    async def events() -> AsyncGenerator[SessionEvent, None]:
-        session.words.ended(segment(0, f"language Thai<asr_text>{text}"), SECOND)
-        yield final(0, text, "Thai")
-        yield DONE
 
-    told = [event async for event in session.words.among(events())]
-    found = told[1]
-    assert isinstance(found, Words) and not aligner.asked
-    assert (found.source, found.missing) == ("commit_grid", "language")
-    assert [(w.text, w.start_ms, w.end_ms) for w in found.words] == [
-        ("ten ", 0, 166),
-        ("green", 222, 500),
-    ]
+async def test_aligned_words_have_the_confidence_of_the_decode() -> None:
+    told = await Session(Aligner()).told(replace(final(0, "ten green"), words=ROUGH), DONE)
+    aligned = (Word("ten", "ten ", 0, 50, 0.9), Word("green", "green", 100, 150, 0.6))
+    assert told == [final(0, "ten green"), Words(0, aligned, "aligned"), DONE]
+
+
+async def test_rough_words_stay_with_the_final_of_a_session_that_asked_for_them() -> None:
+    session = Session(Aligner(), opened=replace(OPENED, grid_words=True))
+    told = await session.told(replace(final(0, "ten green"), words=ROUGH), DONE)
+    assert told[0] == replace(final(0, "ten green"), words=ROUGH)
 
 
 async def test_text_without_words_and_finals_without_text() -> None:
@@ -219,3 +226,14 @@ async def test_closing_ends_what_is_under_way() -> None:
     await events.aclose()
     left = [task for task in asyncio.all_tasks() if task.get_name() in ("words", "event")]
     assert not left
+
+
+async def test_nobody_waits_for_a_pool_that_is_being_started_but_it_is_asked_for() -> None:
+    aligner = Aligner()
+    aligner.empty = True
+    session = Session(aligner)
+    events = await session.told(final(0, "one"), DONE)
+    assert events[1] == Words(0, missing="starting")
+    assert not aligner.asked
+    (asked,) = session.meter.take().values()
+    assert asked.speech_seconds > 0

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.survey import Survey, room, survey
 from auricle.cli import main
+from tests.aligners import CLASSES, STEP_MS, as_transformers, random_aligner
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -74,3 +75,25 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert "output_dim is 192 but text_config.hidden_size is 100" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_aligner_is_known_as_one(tmp_path: Path) -> None:
+    aligner = random_aligner(tmp_path / "aligner")
+    done = CliRunner().invoke(main, ["models", "check", str(aligner)])
+    assert done.exit_code == 0, done.stderr
+    assert f"{CLASSES} classes of {STEP_MS} ms: segments of at most 32 s" in done.stdout
+    assert "English, Chinese" in done.stdout and "PD process" not in done.stdout
+    as_transformers(aligner)
+    done = CliRunner().invoke(main, ["models", "check", str(aligner), "--json"])
+    assert json.loads(done.stdout)["times"] == {"classes": CLASSES, "step_ms": STEP_MS}
+    assert json.loads(done.stdout)["format"] == "transformers"
+
+
+def test_an_aligner_without_its_classifier_is_refused(tmp_path: Path) -> None:
+    aligner = random_aligner(tmp_path / "aligner")
+    weights = load_file(aligner / "model.safetensors")
+    del weights["thinker.lm_head.weight"]
+    save_file(weights, aligner / "model.safetensors")
+    done = CliRunner().invoke(main, ["models", "check", str(aligner)])
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+    assert "is not an aligner: its weights have no classifier" in done.stderr

@@ -17,6 +17,8 @@ from auricle.errors import (
     WindowsSpoiled,
     WorkerUnavailable,
 )
+from auricle.load.reports import PoolKind, StartingPools
+from auricle.load.starting import Starting
 from auricle.messages import AlignReply, AlignRequest, EncodeReply, EncodeRequest, WindowRef
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.pools import AlignPool, EncodePool
@@ -46,6 +48,9 @@ class Workers:
             raise WorkerUnavailable("nobody is there")
         return [i for i in (1, 2) if i not in avoid] or [1, 2]
 
+    async def listed(self) -> list[int]:
+        return [1, 2] if self.there else []
+
     def suspected(self, _instance: int) -> bool:
         return False
 
@@ -69,10 +74,10 @@ class Workers:
         return AlignReply(self.times)
 
 
-def aligner(workers: Workers) -> WordAligner:
+def aligner(workers: Workers, starting: Starting | None = None) -> WordAligner:
     encode_pool = EncodePool(workers, 60.0, 1)  # type: ignore[arg-type]
     pool = AlignPool(workers, 60.0, 3)  # type: ignore[arg-type]
-    return WordAligner(CHECKPOINT, "float32", encode_pool, pool)
+    return WordAligner(CHECKPOINT, "float32", encode_pool, pool, starting)
 
 
 def spoken() -> Spoken:
@@ -157,3 +162,15 @@ async def test_an_answer_about_other_words_is_not_taken() -> None:
     workers.times = (0, 80)
     with pytest.raises(AuricleError, match="2 times for 2 words"):
         await aligner(workers).times(spoken(), 5.0)
+
+
+@pytest.mark.parametrize("kind", ["align_encode_worker", "align_worker"])
+async def test_a_pool_is_starting_until_its_first_worker_is_there(kind: PoolKind) -> None:
+    workers, starting = Workers(), Starting()
+    workers.there = False
+    made = aligner(workers, starting)
+    assert not await made.starting()  # no planner starts it: it is missing
+    starting.heard(StartingPools(60.0, (kind,)))
+    assert await made.starting()
+    workers.there = True
+    assert not await made.starting()

@@ -22,7 +22,7 @@ from auricle.messages import Final, OpenSession, ResumePoint, SessionReady, Word
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
-WORD = Word("Hello", "Hello.", 1_040, 1_360)
+WORD = Word("Hello", "Hello.", 1_040, 1_360, 0.9)
 RECORDING = ("x.wav", b"RIFF")
 TIMED: dict[str, Any] = {
     "response_format": "verbose_json",
@@ -60,6 +60,7 @@ async def test_the_official_client_gets_words_and_hears_what_is_missing(
         )
     (word,) = told.words
     assert (word.word, word.start, word.end) == ("Hello", 1.04, 1.36)
+    assert word.confidence == 0.9
     assert told.warnings == ["1 segments have no times of words: deadline"]
     assert plain.words is None
     assert [recording.words for recording in asked] == [True, False]
@@ -118,11 +119,22 @@ def test_words_are_told_as_the_client_reads_them() -> None:
     assert json.loads(told) == {
         "type": "words",
         "segment": 3,
-        "words": [{"word": "Hello", "text": "Hello.", "start_ms": 1_040, "end_ms": 1_360}],
+        "words": [
+            {
+                "word": "Hello",
+                "text": "Hello.",
+                "start_ms": 1_040,
+                "end_ms": 1_360,
+                "confidence": 0.9,
+            }
+        ],
         "source": "aligned",
+        "confidence": 0.9,
     }
-    word = ClientWord("Hello", "Hello.", 1_040, 1_360)
-    assert typed(json.loads(told)) == ClientWords(3, (word,), "aligned")
+    word = ClientWord("Hello", "Hello.", 1_040, 1_360, 0.9)
+    assert typed(json.loads(told)) == ClientWords(3, (word,), "aligned", None, 0.9)
+    unknown = Words(3, (Word("Hello", "Hello.", 1_040, 1_360),), "aligned")
+    assert "confidence" not in protocol.encode(protocol.words_reply(unknown))
     missing = protocol.encode(protocol.words_reply(Words(3, (), None, "unavailable")))
     assert json.loads(missing)["missing"] == "unavailable"
     assert typed(json.loads(missing)) == ClientWords(3, (), None, "unavailable")

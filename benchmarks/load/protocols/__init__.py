@@ -13,7 +13,7 @@ class Target:
     """A server: its HTTP address, the model's name there, and the cadence to ask for.
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
-    `key` is the API key, where the server wants one.
+    `key` is the API key, where the server wants one. With `words` their times are asked for (ours).
     """
 
     url: str
@@ -21,6 +21,7 @@ class Target:
     chunk_ms: int = 640
     endpointing: bool = True
     key: str = ""
+    words: bool = False
 
 
 RunSession = Callable[[Target, Record], Awaitable[None]]

@@ -22,6 +22,8 @@ async def run(target: Target, record: Record) -> None:
         "chunk_ms": target.chunk_ms,
         "endpointing": {"enabled": target.endpointing},
     }
+    if target.words:  # the baselines know no such option
+        start["words"] = True
     async with connected(f"{target.url}/v1/audio/stream", target.key) as socket:
 
         async def send() -> None:

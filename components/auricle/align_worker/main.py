@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
 
 import torch
 
@@ -14,8 +12,8 @@ from auricle.align_worker.passes import AlignerPass
 from auricle.align_worker.worker import AlignWorker
 from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.errors import SettingsError
@@ -51,9 +49,7 @@ async def run(settings: AlignWorkerSettings) -> None:
         Aligner, checkpoint, settings.dtype, settings.device, settings.threads
     )
     slab = await _landing_slab(settings, checkpoint, aligner)
-    endpoint = NixlEndpoint(
-        f"align-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions, enter_thread=slab.enter_thread
-    )
+    endpoint = endpoint_over(slab, "align")
     await asyncio.to_thread(endpoint.start)
     report_status("warming up")
     await asyncio.to_thread(aligner.warm_up)

@@ -100,6 +100,28 @@ class IncrementalLogMel:
             raise ValueError("samples must not decrease")
         return frames, max(self._final_max, tail_max)
 
+    def before_silence(self, samples: int, silence: int, further: int) -> tuple[Frames, float]:
+        """Compute the features as if `silence` zeros followed `samples`, and then the end.
+
+        Returns frames of (samples / 160, rounded up) + `further`, and the maximum of those before
+        the end: behind it there are none, and what is returned for them means nothing. `samples`
+        are those received.
+        """
+        self._finish_blocks(samples)
+        count = -(-samples // HOP) + further
+        # As many zeros as these frames reach into, or fewer, where the end is reflected.
+        zeros = min(silence, FFT + further * HOP)
+        own, self._samples = self._samples, np.concatenate([self._samples, np.zeros(zeros)])
+        try:
+            tail = [
+                _blocks_of_frames(self._slices(start, count, samples + zeros))[: count - start]
+                for start in range(len(self._final) * _BLOCK, count, _BLOCK)
+            ]
+        finally:
+            self._samples = own
+        frames = np.concatenate([*self._final, *tail])[:count]
+        return frames, float(frames[: (samples + silence) // HOP].max())
+
     def _finish_blocks(self, samples: int) -> None:
         """Compute the blocks whose last frame no later sample can change."""
         final = max(0, (samples - _HALF) // HOP + 1) // _BLOCK

@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import soundfile
-import soxr
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import check_rate
+from auricle.audio.resampling import stream_resampler
 from auricle.errors import ProtocolError
 
 Int16 = npt.NDArray[np.int16]
@@ -36,11 +36,7 @@ class PcmStream:
         self._odd = b""
         self._table = g711_table(_G711[encoding]) if encoding in _G711 else None
         self.sample_bytes = 2 if self._table is None else 1
-        self._resampler = (
-            None
-            if sample_rate == SAMPLE_RATE
-            else soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32")
-        )
+        self._resampler = None if sample_rate == SAMPLE_RATE else stream_resampler(sample_rate)
 
     def push(self, data: bytes) -> Int16:
         """Convert the samples that `data` completes; the result may be empty."""
@@ -61,8 +57,6 @@ class PcmStream:
 
     def _convert(self, samples: Int16, *, last: bool) -> Int16:
         if self._resampler is not None:
-            # In int16 soxr would add dither, noise that is another one in each stream: the same
-            # audio would give two sessions two texts.
             found = self._resampler.resample_chunk(samples.astype(np.float32), last=last)
             samples = np.clip(np.rint(found), -32768, 32767).astype(np.int16)
         if not self._skip:

@@ -39,27 +39,40 @@ def _default(settings: type[PdWorkerSettings | ProcessorSettings], name: str) ->
 def _show(path: Path, found: Survey, rooms: list[Room]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("checkpoint", f"{path}, {found.format} format, fingerprint {found.fingerprint}")
+    table.add_row("model", found.architecture)
     table.add_row("encoder", _weights(found.encoder))
-    table.add_row("decoder", _weights(found.decoder))
-    table.add_row("languages", ", ".join(found.languages) or "not named: those of Qwen3-ASR")
+    table.add_row("decoder" if found.times is None else "aligner", _weights(found.decoder))
+    whose = found.architecture if found.times is None else "Qwen3-ForcedAligner"
+    table.add_row("languages", ", ".join(found.languages) or f"not named: those of {whose}")
+    if found.times is not None:
+        table.add_row(
+            "times",
+            f"{found.times.classes} classes of {found.times.step_ms:g} ms: segments of at most "
+            f"{found.times.seconds:g} s",
+        )
     table.add_row(
         "window",
         f"{found.window_seconds:g} s = {found.window_embeddings} embeddings, "
         f"{found.window_bytes / 1024:.0f} KiB in a slab",
     )
-    table.add_row(
-        "KV cache",
-        f"{found.kv_bytes_per_token / 1024:.1f} KiB a token, at most {found.max_positions} tokens",
-    )
+    if found.times is None:
+        per_token = found.kv_bytes_per_token / 1024
+        most = f"at most {found.max_positions} tokens"
+        table.add_row("KV cache", f"{per_token:.1f} KiB a token, {most}")
     for one in rooms:
-        table.add_row(
-            f"GPU, {one.gib:g} GiB",
-            f"as PD process: about {one.kv_tokens} tokens of KV, {one.segments} open segments of "
-            f"{one.segment_seconds:g} s; as encode worker: {one.windows} windows"
-            if one.segments
-            else "too small for a PD process",
-        )
+        table.add_row(f"GPU, {one.gib:g} GiB", _holds(found, one))
     Console(soft_wrap=True, highlight=False).print(table)
+
+
+def _holds(found: Survey, one: Room) -> str:
+    if found.times is not None:  # which keeps nothing between two passes
+        return f"as align encode worker: {one.windows} windows"
+    if not one.segments:
+        return "too small for a PD process"
+    return (
+        f"as PD process: about {one.kv_tokens} tokens of KV, {one.segments} open segments of "
+        f"{one.segment_seconds:g} s; as encode worker: {one.windows} windows"
+    )
 
 
 def _weights(part: Part) -> str:

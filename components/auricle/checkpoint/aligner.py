@@ -15,11 +15,14 @@ from typing import Any
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.prompt import load_tokenizer, without_added_tokens
-from auricle.checkpoint.text_weights import text_weights
+from auricle.checkpoint.text_weights import head_shape, text_weights
 from auricle.errors import CheckpointError
 
 _TIMESTAMP = "<timestamp>"
 _STEP_MS = 80.0
+_NO_CLASSIFIER = (
+    "{} is not an aligner: its weights have no classifier (thinker.lm_head.weight or score.weight)"
+)
 
 
 class AlignerPrompt:
@@ -63,6 +66,23 @@ class AlignerPrompt:
         return tuple(self._plain.encode(word, add_special_tokens=False).ids)
 
 
+def is_aligner(checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint says that it gives times, not text."""
+    config = json.loads((checkpoint.path / "config.json").read_text())
+    return config.get("timestamp_token_id") is not None
+
+
+def class_count(checkpoint: Checkpoint) -> int:
+    """Return how many classes of `step_ms` there are, by the weights' headers alone.
+
+    Raises CheckpointError if there is no classifier.
+    """
+    shape = head_shape(checkpoint)
+    if shape is None:
+        raise CheckpointError(_NO_CLASSIFIER.format(checkpoint.path))
+    return shape[0]
+
+
 def classifier_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and classifier, under transformers' module names.
 
@@ -70,10 +90,7 @@ def classifier_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str
     """
     text, head = text_weights(checkpoint)
     if "weight" not in head:
-        raise CheckpointError(
-            f"{checkpoint.path} is not an aligner: its weights have no classifier "
-            "(thinker.lm_head.weight or score.weight)"
-        )
+        raise CheckpointError(_NO_CLASSIFIER.format(checkpoint.path))
     return text, head
 
 

@@ -1,9 +1,4 @@
-"""Reads a checkpoint directory in either of the two published formats.
-
-original       config.json with `thinker_config`, weights `thinker.audio_tower.*`, `thinker.model.*`
-transformers   config.json with `audio_config`/`text_config`, weights `model.audio_tower.*`,
-               `model.multi_modal_projector.*`, `model.language_model.*`
-"""
+"""Reads a checkpoint directory: which architecture it is of, in which of its published formats."""
 
 from __future__ import annotations
 
@@ -11,21 +6,14 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from auricle.checkpoint.geometry import Geometry, read_geometry
+from auricle.checkpoint.architectures import architecture_of
+from auricle.checkpoint.architectures.base import Architecture, Layout
+from auricle.checkpoint.geometry import Geometry
 from auricle.errors import CheckpointError
-
-Format = Literal["original", "transformers"]
-_AUDIO_PREFIX: dict[Format, str] = {
-    "original": "thinker.audio_tower.",
-    "transformers": "model.audio_tower.",
-}
-_PROJECTOR_PREFIX = "model.multi_modal_projector."
-# proj1/proj2 of the original are linear_1/linear_2 of transformers.
-_PROJECTOR_NAMES = {"proj1": "linear_1", "proj2": "linear_2"}
 
 
 @dataclass(frozen=True)
@@ -33,19 +21,26 @@ class Checkpoint:
     """A checked checkpoint; `fingerprint` (32 hex digits) identifies its content, not its path."""
 
     path: Path
-    format: Format
+    architecture: Architecture
+    layout: Layout
     geometry: Geometry
     audio_config: dict[str, Any]
     text_config: dict[str, Any]
     languages: tuple[str, ...]
     fingerprint: str
 
+    @property
+    def format(self) -> str:
+        """The name of its format."""
+        return self.layout.name
+
 
 @dataclass(frozen=True)
 class Config:
-    """What config.json says."""
+    """What config.json says; `languages` are those that it names, maybe none."""
 
-    format: Format
+    architecture: Architecture
+    layout: Layout
     geometry: Geometry
     audio: dict[str, Any]
     text: dict[str, Any]
@@ -58,20 +53,30 @@ def read_config(path: Path) -> Config:
     Raises CheckpointError if it is missing or unreadable, or of another model.
     """
     config = _read_config(path)
-    if "thinker_config" in config:
-        kind: Format = "original"
-        inner = _section(config, "thinker_config", "config.json")
-    elif "audio_config" in config and "text_config" in config:
-        kind, inner = "transformers", config
-    else:
+    file = path / "config.json"
+    architecture = architecture_of(config, file)
+    layout = architecture.layout_of(config)
+    if layout is None:
         raise CheckpointError(
-            f"{path / 'config.json'} is not a Qwen3-ASR config: it has neither `thinker_config` "
-            "(original format) nor `audio_config` and `text_config` (transformers format)"
+            f"{file} is not a {architecture.name} config: it has {_lacking(architecture)}"
         )
-    audio, text = _section(inner, "audio_config", kind), _section(inner, "text_config", kind)
-    geometry = read_geometry(audio, text, inner.get("audio_token_id"))
+    inner = _section(config, layout.section, "config.json") if layout.section else config
+    audio, text = (_section(inner, key, layout.name) for key in ("audio_config", "text_config"))
+    text = {**architecture.text_defaults, **text}
+    geometry = architecture.geometry(audio, text, inner.get(architecture.audio_token_key))
     languages = tuple(config.get("support_languages") or ())
-    return Config(kind, geometry, audio, text, languages)
+    return Config(architecture, layout, geometry, audio, text, languages)
+
+
+def _lacking(architecture: Architecture) -> str:
+    """Say which sections of config.json would tell the format."""
+    wanted = [
+        f"`{one.section}` ({one.name} format)"
+        if one.section
+        else f"`audio_config` and `text_config` ({one.name} format)"
+        for one in architecture.layouts
+    ]
+    return f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
@@ -82,10 +87,11 @@ def open_checkpoint(path: Path) -> Checkpoint:
     """
     config = read_config(path)
     weights = weight_files(path)
-    _check_weights(path, weights, config.format, config.geometry)
+    _check_weights(path, weights, config.layout, config.geometry)
     return Checkpoint(
         path=path,
-        format=config.format,
+        architecture=config.architecture,
+        layout=config.layout,
         geometry=config.geometry,
         audio_config=config.audio,
         text_config=config.text,
@@ -98,25 +104,15 @@ def audio_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any
     """Return the state dicts of encoder and projector, under transformers' module names."""
     encoder: dict[str, Any] = {}
     projector: dict[str, Any] = {}
-    prefix = _AUDIO_PREFIX[checkpoint.format]
+    layout = checkpoint.layout
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                if name.startswith(_PROJECTOR_PREFIX):
-                    projector[name.removeprefix(_PROJECTOR_PREFIX)] = tensors.get_tensor(name)
-                elif name.startswith(prefix):
-                    short = name.removeprefix(prefix)
-                    part, _, rest = short.partition(".")
-                    if part in _PROJECTOR_NAMES:
-                        projector[f"{_PROJECTOR_NAMES[part]}.{rest}"] = tensors.get_tensor(name)
-                    else:
-                        encoder[short] = tensors.get_tensor(name)
+                if (short := layout.in_projector(name)) is not None:
+                    projector[short] = tensors.get_tensor(name)
+                elif (short := layout.in_encoder(name)) is not None:
+                    encoder[short] = tensors.get_tensor(name)
     return encoder, projector
-
-
-def in_encoder(name: str, kind: Format) -> bool:
-    """Whether a tensor is of the audio encoder or its projector, not of the decoder."""
-    return name.startswith((_AUDIO_PREFIX[kind], _PROJECTOR_PREFIX))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -149,16 +145,14 @@ def weight_files(path: Path) -> list[Path]:
     return files
 
 
-def _check_weights(path: Path, files: list[Path], kind: Format, geometry: Geometry) -> None:
+def _check_weights(path: Path, files: list[Path], layout: Layout, geometry: Geometry) -> None:
     """Check the tensors that tell whether config and weights belong together."""
-    text = "thinker.model." if kind == "original" else "model.language_model."
-    audio = _AUDIO_PREFIX[kind]
-    out = f"{audio}proj2.weight" if kind == "original" else f"{_PROJECTOR_PREFIX}linear_2.weight"
+    text = layout.text
     expected = {
-        f"{audio}ln_post.weight": (geometry.encoder_d_model,),
-        out: (geometry.hidden_size, geometry.encoder_d_model),
+        layout.witness: (geometry.encoder_d_model,),
+        layout.out: (geometry.hidden_size, geometry.encoder_d_model),
         f"{text}embed_tokens.weight": (geometry.vocab_size, geometry.hidden_size),
-        f"{text}layers.{geometry.text_layers - 1}.mlp.down_proj.weight": None,
+        f"{text}layers.{geometry.text_layers - 1}.input_layernorm.weight": None,
     }
     found: dict[str, tuple[int, ...]] = {}
     for file in files:
@@ -170,7 +164,9 @@ def _check_weights(path: Path, files: list[Path], kind: Format, geometry: Geomet
             raise CheckpointError(f"{file} is not a readable safetensors file: {error}") from None
     for name, shape in expected.items():
         if name not in found:
-            raise CheckpointError(f"weights in {path} lack `{name}`, which the {kind} format has")
+            raise CheckpointError(
+                f"weights in {path} lack `{name}`, which the {layout.name} format has"
+            )
         if shape is not None and found[name] != shape:
             raise CheckpointError(f"`{name}` has shape {found[name]}, but config.json says {shape}")
 

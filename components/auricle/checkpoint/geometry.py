@@ -29,7 +29,10 @@ class Geometry:
     max_positions: int
 
     def embeddings(self, frames: int) -> int:
-        """Return the number of embeddings of a window of `frames` mel frames."""
+        """Return the number of embeddings of a window of `frames` mel frames.
+
+        Of a whole segment, too, if its features are computed at once.
+        """
         full, rest = divmod(frames, self.block_frames)
         return full * _conv_length(self.block_frames) + _conv_length(rest)
 
@@ -42,6 +45,20 @@ class Geometry:
     def window_samples(self) -> int:
         """Number of 16 kHz samples of a whole window."""
         return self.window_frames * HOP
+
+    @property
+    def lookahead(self) -> int:
+        """Frames that a window's features have beyond those that it is of."""
+        return 0
+
+    @property
+    def own_features(self) -> bool:
+        """Whether each window's features are computed by themselves, as if silence followed."""
+        return False
+
+    def segment_embeddings(self, frames: int) -> int:
+        """Return the number of embeddings of a segment of `frames` times 10 ms."""
+        return self.embeddings(frames)
 
 
 def kv_values_per_token(text: Mapping[str, Any]) -> int:
@@ -58,6 +75,47 @@ def _conv_length(frames: int) -> int:
     return frames
 
 
+class SizeCheck:
+    """Collects what is wrong with a config, to be raised at once."""
+
+    def __init__(self) -> None:
+        self._wrong: list[str] = []
+
+    def number(self, config: Mapping[str, Any], owner: str, key: str) -> int:
+        """Return a size, or 1 if it is none, which is noted."""
+        value = config.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            self._wrong.append(f"{owner}.{key} is {value!r}, expected a positive integer")
+            return 1
+        return value
+
+    def unless(self, right: bool, otherwise: str) -> None:
+        """Note what is wrong."""
+        if not right:
+            self._wrong.append(otherwise)
+
+    def shared(self, audio: Mapping[str, Any], vocab: int, token: Any, key: str) -> None:
+        """Check what all architectures have in common; `key` is that of the audio token."""
+        bins = self.number(audio, "audio_config", "num_mel_bins")
+        d_model = self.number(audio, "audio_config", "d_model")
+        heads = self.number(audio, "audio_config", "encoder_attention_heads")
+        self.unless(
+            isinstance(token, int) and 0 <= token < vocab,
+            f"{key} is {token!r}, expected an id below vocab_size {vocab}",
+        )
+        self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
+        self.unless(
+            d_model % heads == 0,
+            f"audio_config.d_model {d_model} is not divisible by encoder_attention_heads {heads}",
+        )
+
+    def done(self) -> None:
+        """Raise CheckpointError if anything was wrong."""
+        if self._wrong:
+            found = dict.fromkeys(self._wrong)  # once each
+            raise CheckpointError("config.json does not fit: " + "; ".join(found))
+
+
 def read_geometry(
     audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_id: Any
 ) -> Geometry:
@@ -65,51 +123,30 @@ def read_geometry(
 
     Raises CheckpointError, which names each wrong value and the expected one.
     """
-    wrong: list[str] = []
-
-    def number(config: Mapping[str, Any], owner: str, key: str) -> int:
-        value = config.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            wrong.append(f"{owner}.{key} is {value!r}, expected a positive integer")
-            return 1
-        return value
-
-    n_window = number(audio, "audio_config", "n_window")
-    n_window_infer = number(audio, "audio_config", "n_window_infer")
-    mel_bins = number(audio, "audio_config", "num_mel_bins")
-    d_model = number(audio, "audio_config", "d_model")
-    output_dim = number(audio, "audio_config", "output_dim")
-    heads = number(audio, "audio_config", "encoder_attention_heads")
-    hidden = number(text, "text_config", "hidden_size")
-    layers = number(text, "text_config", "num_hidden_layers")
-    vocab = number(text, "text_config", "vocab_size")
-    positions = number(text, "text_config", "max_position_embeddings")
-    if not isinstance(audio_token_id, int) or not 0 <= audio_token_id < vocab:
-        wrong.append(
-            f"audio_token_id is {audio_token_id!r}, expected an id below vocab_size {vocab}"
-        )
-    if mel_bins != BINS:
-        wrong.append(f"audio_config.num_mel_bins is {mel_bins}, expected {BINS}")
-    if n_window_infer % (2 * n_window):
-        wrong.append(
-            f"audio_config.n_window_infer is {n_window_infer}, expected a multiple of "
-            f"2 x n_window = {2 * n_window} mel frames"
-        )
-    if d_model % heads:
-        wrong.append(
-            f"audio_config.d_model {d_model} is not divisible by encoder_attention_heads {heads}"
-        )
-    if output_dim != hidden:
-        wrong.append(
-            f"audio_config.output_dim is {output_dim} but text_config.hidden_size is {hidden}; "
-            "the encoder's embeddings must be as wide as the decoder's"
-        )
-    if wrong:
-        raise CheckpointError("config.json does not fit: " + "; ".join(wrong))
+    check = SizeCheck()
+    n_window = check.number(audio, "audio_config", "n_window")
+    n_window_infer = check.number(audio, "audio_config", "n_window_infer")
+    output_dim = check.number(audio, "audio_config", "output_dim")
+    hidden = check.number(text, "text_config", "hidden_size")
+    layers = check.number(text, "text_config", "num_hidden_layers")
+    vocab = check.number(text, "text_config", "vocab_size")
+    positions = check.number(text, "text_config", "max_position_embeddings")
+    check.shared(audio, vocab, audio_token_id, "audio_token_id")
+    check.unless(
+        n_window_infer % (2 * n_window) == 0,
+        f"audio_config.n_window_infer is {n_window_infer}, expected a multiple of "
+        f"2 x n_window = {2 * n_window} mel frames",
+    )
+    check.unless(
+        output_dim == hidden,
+        f"audio_config.output_dim is {output_dim} but text_config.hidden_size is {hidden}; "
+        "the encoder's embeddings must be as wide as the decoder's",
+    )
+    check.done()
     return Geometry(
         block_frames=2 * n_window,
         window_frames=n_window_infer,
-        encoder_d_model=d_model,
+        encoder_d_model=int(audio["d_model"]),
         hidden_size=hidden,
         text_layers=layers,
         vocab_size=vocab,

@@ -1,7 +1,7 @@
-"""Builds the published prompt and parses the model's answer.
+"""Builds an architecture's published prompt and parses the model's answer.
 
-Prompt: `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>` audio
-`<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
+That of Qwen3-ASR is `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>`
+audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 `language English<asr_text>…<|im_end|>`. A forced language is appended to the prompt.
 """
 
@@ -13,15 +13,13 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import Qwen2Tokenizer
 
+from auricle.checkpoint.architectures.base import Pieces
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.languages import FAMILY, language_name
+from auricle.checkpoint.languages import language_name
 from auricle.errors import BadRequest, CheckpointError
 from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, fault
 
-_TEXT_MARK = "<asr_text>"
-_AUDIO_PAD = "<|audio_pad|>"
-_STOPS = ("<|im_end|>", "<|endoftext|>")
 _NO_LANGUAGE = "None"
 _BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
 
@@ -50,18 +48,20 @@ class PromptFormat:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._tokenizer = load_tokenizer(checkpoint.path)
         self._plain = without_added_tokens(self._tokenizer)
-        self._languages = checkpoint.languages or FAMILY
-        self.stop_tokens = tuple(self._special(token) for token in _STOPS)
-        self.audio_token = self._special(_AUDIO_PAD)
-        self._mark = self._special(_TEXT_MARK)
+        self._languages = checkpoint.languages or checkpoint.architecture.languages
+        template = self._template = checkpoint.architecture.prompt
+        self.stop_tokens = tuple(self._special(token) for token in template.stops)
+        self.audio_token = self._special(template.audio_token)
+        self._mark = None if template.mark is None else self._special(template.mark)
         # There are few templates, and every decode needs them.
         self._ids = lru_cache(maxsize=256)(self._tokenized)
         # All decodes of a segment have the same context.
         self._plain_ids = lru_cache(maxsize=1024)(self._tokenized_plain)
         if self.audio_token != checkpoint.geometry.audio_token_id:
             raise CheckpointError(
-                f"the tokenizer's {_AUDIO_PAD} is {self.audio_token}, but config.json's "
-                f"audio_token_id is {checkpoint.geometry.audio_token_id}"
+                f"the tokenizer's {template.audio_token} is {self.audio_token}, but config.json's "
+                f"{checkpoint.architecture.audio_token_key} is "
+                f"{checkpoint.geometry.audio_token_id}"
             )
 
     def _special(self, token: str) -> int:
@@ -103,27 +103,24 @@ class PromptFormat:
 
         Control tokens in `context` are tokenized as plain text.
         """
-        return (
-            *self._ids("<|im_start|>system\n"),
-            *self._plain_ids(context),
-            *self._ids("<|im_end|>\n<|im_start|>user\n<|audio_start|>"),
-        )
+        if not context:
+            return self._filled(self._template.before)
+        return self._filled(self._template.before_with_context, context=context)
 
     def tail(self, language: str | None) -> tuple[int, ...]:
         """Return the prompt's tokens after the audio, up to where the answer begins."""
-        opened = self._ids("<|audio_end|><|im_end|>\n<|im_start|>assistant\n")
         if language is None:
-            return opened
-        return (*opened, *self._plain_ids(f"language {language}"), self._mark)
+            return self._filled(self._template.after)
+        return self._filled(self._template.after_forced, language=language)
 
     def answer(self, tokens: tuple[int, ...], language: str | None) -> tuple[str, str]:
         """Return language and text of an answer or of a prefix of one.
 
-        `language` is the one forced by the prompt. Without one, both are empty until
-        `<asr_text>` has been generated.
+        `language` is the one forced by the prompt. Without one, both are empty until the mark
+        between them has been generated; without a mark there is no language.
         """
-        if language is not None:
-            return language, self.text(tokens)
+        if language is not None or self._mark is None:
+            return language or "", self.text(tokens)
         if self._mark not in tokens:
             return "", ""
         at = tokens.index(self._mark)
@@ -131,16 +128,22 @@ class PromptFormat:
         return ("" if named == _NO_LANGUAGE else named), self.text(tokens[at + 1 :])
 
     def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the tokens up to and including `<asr_text>`; empty if it was not generated yet."""
-        return tokens[: tokens.index(self._mark) + 1] if self._mark in tokens else ()
+        """Return the tokens up to and including the mark before the text.
+
+        Empty if it was not generated yet, or if answers have none.
+        """
+        if self._mark is None or self._mark not in tokens:
+            return ()
+        return tokens[: tokens.index(self._mark) + 1]
 
     def pieces(self, tokens: tuple[int, ...], language: str | None) -> list[tuple[int, bytes]]:
         """Return the text of an answer token by token: each one's index in `tokens`, and its bytes.
 
         `language` is the one forced by the prompt. Control tokens have no bytes and are left out.
         """
-        first = len(self.opening(tokens)) if language is None else 0
-        if language is None and not first:
+        marked = language is None and self._mark is not None
+        first = len(self.opening(tokens)) if marked else 0
+        if marked and not first:
             return []
         named = ((at, self._plain.id_to_token(t)) for at, t in enumerate(tokens[first:], first))
         return [(at, _bytes_of(name)) for at, name in named if name]
@@ -155,6 +158,13 @@ class PromptFormat:
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:
         """Return False if `tokens` end inside a UTF-8 character."""
         return not self._tokenizer.decode(list(tokens)).endswith(_BROKEN_CHARACTER)
+
+    def _filled(self, pieces: Pieces, **fields: str) -> tuple[int, ...]:
+        ids: list[int] = []
+        for piece in pieces:
+            plain = "{" in piece
+            ids += self._plain_ids(piece.format(**fields)) if plain else self._ids(piece)
+        return tuple(ids)
 
     def _tokenized(self, template: str) -> tuple[int, ...]:
         return tuple(self._tokenizer(template, add_special_tokens=False).input_ids)

@@ -12,7 +12,8 @@ from math import prod
 from safetensors import safe_open
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.checkpoint.files import Checkpoint, in_encoder, weight_files
+from auricle.checkpoint.aligner import AlignerPrompt, class_count, is_aligner
+from auricle.checkpoint.files import Checkpoint, weight_files
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.prompt import PromptFormat
 
@@ -46,13 +47,28 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Times:
+    """What a forced aligner tells: one of `classes` times, `step_ms` apart."""
+
+    classes: int
+    step_ms: float
+
+    @property
+    def seconds(self) -> float:
+        """The longest segment of which it can tell the times."""
+        return self.classes * self.step_ms / 1000
+
+
+@dataclass(frozen=True)
 class Survey:
     """A checkpoint that has passed every check of the loaders.
 
+    `times` is None but for a forced aligner, which writes no text.
     `window_bytes` is what one window of embeddings takes of a slab, `kv_bytes_per_token` what one
     token takes of the KV cache; both in bfloat16.
     """
 
+    architecture: str
     format: str
     fingerprint: str
     encoder: Part
@@ -63,6 +79,7 @@ class Survey:
     window_bytes: int
     kv_bytes_per_token: int
     max_positions: int
+    times: Times | None = None
 
     def segment_tokens(self, seconds: float) -> int:
         """Tokens of a segment's longest decode: audio, prompt and answer."""
@@ -87,10 +104,13 @@ class Room:
 
 def survey(checkpoint: Checkpoint) -> Survey:
     """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
-    PromptFormat(checkpoint)
+    times = _times(checkpoint)
+    if times is None:
+        PromptFormat(checkpoint)
     geometry = checkpoint.geometry
     encoder, decoder = read_parts(checkpoint)
     return Survey(
+        architecture=checkpoint.architecture.name,
         format=checkpoint.format,
         fingerprint=checkpoint.fingerprint,
         encoder=encoder,
@@ -101,7 +121,14 @@ def survey(checkpoint: Checkpoint) -> Survey:
         window_bytes=geometry.window_embeddings * geometry.hidden_size * _SERVED_ITEM_BYTES,
         kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * _SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
+        times=times,
     )
+
+
+def _times(checkpoint: Checkpoint) -> Times | None:
+    if not is_aligner(checkpoint):
+        return None
+    return Times(class_count(checkpoint), AlignerPrompt(checkpoint).step_ms)
 
 
 def room(found: Survey, gib: float, memory_share: float, segment_seconds: float) -> Room:
@@ -121,15 +148,20 @@ def room(found: Survey, gib: float, memory_share: float, segment_seconds: float)
 
 
 def read_parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
-    """Return the weights of the encoder and those of the decoder."""
-    parameters: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    """Return the weights of the encoder and those of the decoder; others are of no use here."""
+    encoder: Counter[str] = Counter()
+    decoder: Counter[str] = Counter()
+    layout = checkpoint.layout
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
                 tensor = tensors.get_slice(name)
-                of = in_encoder(name, checkpoint.format)
-                parameters[of][tensor.get_dtype()] += prod(tensor.get_shape())
-    return _part(parameters[True]), _part(parameters[False])
+                count = Counter({tensor.get_dtype(): prod(tensor.get_shape())})
+                if layout.of_encoder(name):
+                    encoder += count
+                elif layout.of_decoder(name):
+                    decoder += count
+    return _part(encoder), _part(decoder)
 
 
 def _part(parameters: Counter[str]) -> Part:

@@ -11,10 +11,6 @@ from safetensors import safe_open
 from auricle.checkpoint.files import Checkpoint, weight_files
 from auricle.errors import CheckpointError
 
-_TEXT = ("thinker.model.", "model.language_model.")
-# The output layer of a model that writes text, in both formats; `score` classifies.
-_HEADS = ("thinker.lm_head.", "lm_head.", "score.")
-
 
 def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and output layer, under transformers' module names.
@@ -23,14 +19,26 @@ def text_weights(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]
     """
     text: dict[str, Any] = {}
     head: dict[str, Any] = {}
+    layout = checkpoint.layout
     for file in weight_files(checkpoint.path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                for prefixes, found in ((_TEXT, text), (_HEADS, head)):
+                for prefixes, found in (((layout.text,), text), (layout.heads, head)):
                     prefix = next((p for p in prefixes if name.startswith(p)), None)
                     if prefix is not None:
                         found[name.removeprefix(prefix)] = tensors.get_tensor(name)
     return text, head
+
+
+def head_shape(checkpoint: Checkpoint) -> tuple[int, ...] | None:
+    """Return the shape of the output layer's weight, by headers alone; None if there is none."""
+    names = {f"{head}weight" for head in checkpoint.layout.heads}
+    for file in weight_files(checkpoint.path):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
+                if name in names:
+                    return tuple(tensors.get_slice(name).get_shape())
+    return None
 
 
 def end_tokens(path: Path) -> frozenset[int]:

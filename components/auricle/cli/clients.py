@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from auricle.cli.common import Command, api_key, api_key_file, run
+from auricle.cli.common import Command, api_key, api_key_file, ending, run
 
 
 @click.command(
@@ -80,3 +80,28 @@ def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
     from auricle.client.demo import demo as work
 
     run(lambda: work(port, api_key(api_key_file), once=once))
+
+
+@click.command(
+    short_help="Measure what this machine carries, and draw it.",
+    cls=Command,
+    examples=("auricle bench", "auricle bench --url http://127.0.0.1:8080 --out build/here"),
+)
+@click.option("--url", help="of a server that runs; default: one is started, and its chunks traced")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("build/two-minutes"),
+    show_default=True,
+    help="folder for the figures and the plot",
+)
+def bench(url: str | None, out: Path) -> None:
+    """Open more and more live sessions for two minutes, say how many are carried, and draw it.
+
+    The plot has latency against sessions, what is carried, and the steps of a chunk. In the folder
+    of auricle's repository, after `make setup-dev`; `make bench` does the same.
+    """
+    from auricle.client.two_minutes import become_benchmark
+
+    with ending():
+        become_benchmark(url, out)

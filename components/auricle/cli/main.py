@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from auricle import __version__
-from auricle.cli.clients import demo, transcribe
+from auricle.cli.clients import bench, demo, transcribe
 from auricle.cli.common import Group
 from auricle.cli.completion import completion
 from auricle.cli.operating import check_config, doctor, key, models, status
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 for _command in (
-    *(serve, component, transcribe, demo, check_config, status, doctor),
+    *(serve, component, transcribe, demo, bench, check_config, status, doctor),
     *(models, profile, render, key, completion),
 ):
     main.add_command(_command)

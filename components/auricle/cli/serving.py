@@ -17,6 +17,7 @@ from auricle.cli.common import (
     run,
 )
 from auricle.cli.completing import complete_component, complete_graph
+from auricle.errors import SettingsError
 
 _overrides = click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 _graph = click.argument("graph", shell_complete=complete_graph)
@@ -83,10 +84,12 @@ def component(name: str, config: Path | None, only_check: bool, overrides: tuple
     --check prints a line for each thing that was checked.
     """
     from auricle.launcher.component_check import check_component
-    from auricle.settings import SECTIONS
+    from auricle.settings import refuse_unknown
 
-    if name not in SECTIONS:
-        raise click.UsageError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+    try:
+        refuse_unknown(name)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
     with ending():
         if only_check:
             sys.exit(0 if check_component(name, config, overrides) else FAILED)

@@ -83,25 +83,29 @@ class Final(msgspec.Struct, frozen=True, tag="final"):
 
 class Word(msgspec.Struct, frozen=True):
     """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text."""
+    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+    to 1; None where that is not known."""
 
     word: str
     text: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
 
 
 class Words(msgspec.Struct, frozen=True, tag="words"):
     """The words of a segment whose `Final` came before.
 
     `source` is `aligned`, or `commit_grid`, which is as coarse as decodes are apart. `missing` says
-    why there are no aligned times; without a `source` there are no words.
+    why there are no aligned times; without a `source` there are no words. `confidence` is the mean
+    of the words'; None where one is not known.
     """
 
     segment: int
     words: tuple[Word, ...] = ()
     source: str | None = None
     missing: str | None = None
+    confidence: float | None = None
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):

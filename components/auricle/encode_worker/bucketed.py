@@ -16,18 +16,9 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.attention import Attention, Windows, attention_for
 from auricle.encode_worker.buckets import BlockBucket, Buckets, WindowBucket
 from auricle.encode_worker.encoder import TORCH_DTYPES, Encoder, MelBlock, fill_features
-from auricle.encode_worker.graphs import CudaGraphs, Recorder, Recording
+from auricle.encode_worker.graphs import Recorder, Recording
 from auricle.errors import SettingsError
 from auricle.process.device_faults import first_sentence
-from auricle.settings import EncodeWorkerSettings
-
-
-def encoder_for(checkpoint: Checkpoint, settings: EncodeWorkerSettings) -> Encoder:
-    """Return the encoder of an encode worker. Raises CheckpointError."""
-    how = (checkpoint, settings.dtype, settings.device, settings.threads)
-    if settings.cuda_graphs and settings.device.startswith("cuda"):
-        return BucketedEncoder(*how, settings.max_batch_windows, CudaGraphs())
-    return Encoder(*how)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 
 from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
-from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.encode_worker.encoder import AudioEncoder, MelWindow
 from auricle.errors import AuricleError
 
 _SILENCE = -10.0  # its log-mel
@@ -15,7 +15,7 @@ _SILENCE = -10.0  # its log-mel
 _SHORTER = (0.24, 0.48, 0.72)
 
 
-def warm_up(encoder: Encoder, geometry: Geometry, most_windows: int) -> None:
+def warm_up(encoder: AudioEncoder, geometry: Geometry, most_windows: int) -> None:
     """Run what live sessions will run, before the first of them comes (encoder's thread).
 
     On a CPU a window will do. Raises whatever the device raises.
@@ -31,7 +31,7 @@ def warm_up(encoder: Encoder, geometry: Geometry, most_windows: int) -> None:
             encoder.encode([MelWindow(silence, _SILENCE)] * count)
 
 
-def encode_silence(encoder: Encoder, geometry: Geometry) -> None:
+def encode_silence(encoder: AudioEncoder, geometry: Geometry) -> None:
     """Encode one window of silence (encoder's thread). Raises whatever the device raises."""
     silence = np.full((geometry.window_frames, BINS), _SILENCE, np.float32)
     for embeddings in encoder.encode([MelWindow(silence, _SILENCE)]):

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.encode_worker.padding import padded_lengths
 
 _KERNEL = 9  # 3 x 3
+
+
+class PassCost(Protocol):
+    """The FLOPs of what a checkpoint's encoder does."""
+
+    def convs(self, frames: Sequence[int]) -> int:
+        """Return those of one batch of blocks with these mel frames, each by itself."""
+        ...
+
+    def window(self, embeddings: int) -> int:
+        """Return those of a window of that many embeddings, beside its blocks'."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,37 @@ class MelWindow:
     floor: float
 
 
+class AudioEncoder(Protocol):
+    """What an encode worker needs of an encoder. Not thread-safe: call it from one worker thread.
+
+    Both halves raise whatever the device raises.
+    """
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether passes run on a GPU."""
+        ...
+
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one."""
+        ...
+
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+        """Return what of each block does not depend on others, on the encoder's device.
+
+        It is kept for finished blocks.
+        """
+        ...
+
+    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        """Return (length_i, hidden_size) per window, given as what `convolve` made of it."""
+        ...
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Run both halves."""
+        ...
+
+
 class Encoder:
     """The audio encoder of a checkpoint. Not thread-safe: call it from one worker thread.
 
@@ -89,8 +120,8 @@ class Encoder:
         use(self._attention, self._encoder)
         self._projector = Qwen3ASRMultiModalProjector(config)
         weights, projector = audio_weights(checkpoint)
-        _load(self._encoder, weights, "audio encoder")
-        _load(self._projector, projector, "projector")
+        load(self._encoder, weights, "audio encoder")
+        load(self._projector, projector, "projector")
         for module in (self._encoder, self._projector):
             module.to(self._device, self._dtype).eval()
         encoder = self._encoder
@@ -173,15 +204,15 @@ class Encoder:
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
         """Run both halves; returns (length_i, hidden_size) per window."""
-        parts = [
-            [
-                MelBlock(w.frames[at : at + self._block_frames], w.floor)
-                for at in range(0, len(w.frames), self._block_frames)
-            ]
-            for w in windows
-        ]
+        parts = [split(window, self._block_frames) for window in windows]
         outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
         return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
+
+
+def split(window: MelWindow, block_frames: int) -> list[MelBlock]:
+    """Return a window's blocks."""
+    starts = range(0, len(window.frames), block_frames)
+    return [MelBlock(window.frames[at : at + block_frames], window.floor) for at in starts]
 
 
 def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
@@ -191,8 +222,14 @@ def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
         features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
 
 
-def _load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:
-    missing, unexpected = module.load_state_dict(weights, strict=False)
+def load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:
+    """Load weights into a module. Raises CheckpointError if they are not all of it, and no more."""
+    try:
+        missing, unexpected = module.load_state_dict(weights, strict=False)
+    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
+        raise CheckpointError(
+            f"the weights of the {what} have other shapes than its config"
+        ) from None
     if missing or unexpected:
         raise CheckpointError(
             f"the weights of the {what} do not fit its config: missing {sorted(missing)[:3]}, "

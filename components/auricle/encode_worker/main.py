@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-import uuid
 
 import torch
 
 from auricle.checkpoint.files import open_checkpoint
+from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slabs import new_slab
-from auricle.encode_worker.bucketed import encoder_for
 from auricle.encode_worker.canary import warm_up
-from auricle.encode_worker.cost import EncoderCost
+from auricle.encode_worker.encoders import cost_of, encoder_for
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
@@ -54,24 +51,22 @@ async def run(settings: EncodeWorkerSettings) -> None:
     )
     slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
     store = EmbeddingStore(slab, settings.lease_seconds)
-    endpoint = NixlEndpoint(
-        # A restarted process is a new agent, so stale metadata cannot address its memory.
-        f"encode-{os.getpid()}-{uuid.uuid4().hex[:8]}",
-        slab.regions,
+    endpoint = endpoint_over(
+        slab,
+        "encode",
         on_notice=store.release,
         awaiting_notices=lambda: store.open_leases() > 0,
-        enter_thread=slab.enter_thread,
     )
     metadata = await asyncio.to_thread(endpoint.start)
     report_status("warming up")
     await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
-    registry = Registry()
+    registry = Registry(pool=settings.pool)
     tracer = Tracer(settings.component, settings.otlp_endpoint, settings.namespace)
     worker = EncodeWorker(
         settings,
         geometry,
         encoder,
-        EncoderCost.of(checkpoint.audio_config, geometry),
+        cost_of(checkpoint),
         store,
         Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
         EncodeWorkerMetrics(registry.registry, store),
@@ -96,7 +91,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         load = LoadReporter(
             worker.meter,
             ReportedState(
-                kind="encode_worker",
+                kind=settings.pool,
                 instance=runtime.instance(settings.pool, "generate"),
                 slots_total=settings.max_queued_windows,
             ),

@@ -13,7 +13,7 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.canary import check_finite, refuse_unless
-from auricle.encode_worker.encoder import Encoder, MelBlock
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock
 from auricle.encode_worker.store import EmbeddingStore, Reservation
 from auricle.errors import Overloaded
 from auricle.messages import WindowFeatures
@@ -48,7 +48,7 @@ class Passed:
 class EncoderPass:
     """Runs batches of jobs; for the encoder's thread only."""
 
-    def __init__(self, encoder: Encoder, store: EmbeddingStore, geometry: Geometry) -> None:
+    def __init__(self, encoder: AudioEncoder, store: EmbeddingStore, geometry: Geometry) -> None:
         self._encoder = encoder
         self._store = store
         self._geometry = geometry

@@ -15,8 +15,8 @@ from auricle.embeddings.keys import check_keys
 from auricle.encode_worker.canary import encode_silence
 from auricle.encode_worker.checks import check_window
 from auricle.encode_worker.conv_cache import ConvCache
-from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder
+from auricle.encode_worker.cost import PassCost
+from auricle.encode_worker.encoder import AudioEncoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.passes import EncoderPass, Job, Stored
 from auricle.encode_worker.shared import SharedEncodings
@@ -46,8 +46,8 @@ class EncodeWorker:
         self,
         settings: EncodeWorkerSettings,
         geometry: Geometry,
-        encoder: Encoder,
-        cost: EncoderCost,
+        encoder: AudioEncoder,
+        cost: PassCost,
         store: EmbeddingStore,
         identity: Identity,
         metrics: EncodeWorkerMetrics,

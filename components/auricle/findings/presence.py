@@ -46,16 +46,29 @@ def missing(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
 
 
 def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
-    """Whether a half of the align pool is missing; without both there may be none to be."""
+    """Whether a half of the align pool is missing, or both though there is a checkpoint for it.
+
+    Both are a notice where there is a planner, which empties what nobody asks for.
+    """
     there = {answer.component for answer in diagnosis.processes}
-    for component in ALIGNERS:
-        if there & set(ALIGNERS) and component not in {*there, *diagnosis.discovery.unlisted}:
-            yield Finding(
-                f"No {title(component)} is running.",
-                "Text comes as before, but words have no times: their events say `unavailable`.",
-                f"Start one with the same Common.namespace ({diagnosis.namespace}) and the same "
-                "Common.align_model; if one is running, see its log.",
-            )
+    due = set(ALIGNERS) if there & set(ALIGNERS) else set(diagnosis.beside) & set(ALIGNERS)
+    gone = [c for c in ALIGNERS if c in due and c not in {*there, *diagnosis.discovery.unlisted}]
+    if len(gone) == len(ALIGNERS) and "planner" in there:
+        yield Finding(
+            "No align worker and no align encode worker is running.",
+            "If the planner has emptied the pool, the first session that asks for words starts it; "
+            "until then its words are missing.",
+            "Nothing, if nobody asked for words lately; otherwise see the planner's log.",
+            wrong=False,
+        )
+        return
+    for component in gone:
+        yield Finding(
+            f"No {title(component)} is running.",
+            "Text comes as before, but words have no times: their events say `unavailable`.",
+            f"Start one with the same Common.namespace ({diagnosis.namespace}) and the same "
+            "Common.align_model; if one is running, see its log.",
+        )
 
 
 def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:

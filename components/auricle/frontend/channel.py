@@ -11,14 +11,15 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
+from auricle.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.word_times import HeldWords, WordTimes
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
-from auricle.messages import Failed, Final, OpenSession, Partial
+from auricle.messages import Failed, Final, OpenSession, Partial, Words
 from auricle.tasks import LoopTurn, first_failure_or
 
 # A caller who has hung up waits for nothing, so something else must end the wait for the text.
@@ -66,6 +67,7 @@ class Channel:
         context: str = "",
         silence_ms: int | None = None,
         partials: bool = True,
+        words: WordTimes | None = None,
         name: str | None = None,
         call: str | None = None,
         part: str = "",
@@ -75,8 +77,8 @@ class Channel:
 
         Speech ends after `silence_ms`, by default the server's. The processor knows the session
         as `name`, by default the speaker's; on the transcript bus it is `part` of the session
-        `call`, by default of its own. `found` gets what endpointing finds, before the processor
-        gets the speech: its text may come at once.
+        `call`, by default of its own. With `words`, texts have theirs. `found` gets what
+        endpointing finds, before the processor gets the speech: its text may come at once.
         """
         self._frontend = frontend
         self._speaker = speaker
@@ -84,6 +86,8 @@ class Channel:
         self._encoding = encoding
         self._found = found
         name = name or speaker.session
+        aligned = words == "aligned"
+        self._held = HeldWords() if aligned else None
         opened = OpenSession(
             session=name,
             tenant=speaker.client.tenant,
@@ -93,6 +97,8 @@ class Channel:
             partials=partials,
             trace=speaker.trace,
             admission=name,
+            words=aligned,
+            grid_words=words is not None,
         )
         self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
         self._ingest = self._listening(BEGIN, silence_ms)
@@ -167,12 +173,24 @@ class Channel:
 
     async def texts(self) -> AsyncGenerator[Partial | Final, None]:
         """Yield the session's text until all audio has its own. Raises the error it fails with."""
-        async with aclosing(self._link.events()) as events:
-            async for event in events:
-                if isinstance(event, Partial | Final):
-                    yield event
-                elif isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
+        held = self._held
+        failure: AuricleError | None = None
+        try:
+            async with aclosing(self._link.events()) as events:
+                async for event in events:
+                    if isinstance(event, Partial | Final | Words) and held is not None:
+                        for told in held.heard(event):
+                            yield told
+                    elif isinstance(event, Partial | Final):
+                        yield event
+                    elif isinstance(event, Failed):
+                        raise from_code(event.code, event.message)
+        except AuricleError as error:
+            failure = error
+        for told in () if held is None else held.rest():  # what is known is told in any case
+            yield told
+        if failure is not None:
+            raise failure
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
         """Tell what was found, send speech to the processor, and count the audio."""

@@ -58,8 +58,9 @@ class Ports:
 
 
 def _languages(settings: FrontendSettings) -> tuple[str, ...]:
-    """Return the languages of the served model, or those of its family if it is not here."""
+    """Return the languages of the served model, or Qwen3-ASR's if it is not here."""
     try:
-        return read_config(settings.model).languages or FAMILY
+        config = read_config(settings.model)
     except CheckpointError:
         return FAMILY
+    return config.languages or config.architecture.languages

@@ -15,7 +15,6 @@ from typing import Any
 
 import uvloop
 
-from auricle.errors import SettingsError
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
 from auricle.launcher.lengths import check_own_lengths
@@ -24,7 +23,7 @@ from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
 from auricle.process.needs import Need
 from auricle.runtime import network
-from auricle.settings import SECTIONS, CommonSettings
+from auricle.settings import CommonSettings, refuse_unknown
 
 # Of each component a package with the modules `main` and `needs`.
 _PACKAGES = {
@@ -55,8 +54,7 @@ def component_settings(name: str, config: Path | None, overrides: Sequence[str])
 
     Raises SettingsError, also for an unknown component.
     """
-    if name not in SECTIONS:
-        raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+    refuse_unknown(name)
     sections = load_config(config, overrides)
     if (namespace := os.environ.get("DYN_NAMESPACE")) is not None:
         # Dynamo's operator sets a namespace per deployment.

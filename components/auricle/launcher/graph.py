@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.settings import SECTIONS
+from auricle.settings import refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Component:
 
 def component(name: str) -> Component:
     """Declare a component. Raises SettingsError for an unknown name."""
-    if name not in SECTIONS:
-        raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")
+    refuse_unknown(name)
     return Component(name)
 
 

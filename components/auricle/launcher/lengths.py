@@ -21,7 +21,7 @@ _PAIR = ("Processor", "PdWorker")
 
 
 def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
-    """Raise SettingsError if a segment may need more tokens than a PD worker takes.
+    """Raise SettingsError if a segment may have more tokens or audio than the model takes.
 
     A checkpoint that cannot be read is left to the processes, which say what is wrong with it.
     """
@@ -36,6 +36,12 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
         raise SettingsError(
             f"PdWorker.max_model_len is {worker.max_model_len}, but the checkpoint's decoder has "
             f"{geometry.max_positions} positions (max_position_embeddings): lower it to that"
+        )
+    chunk = geometry.window_samples / SAMPLE_RATE
+    if geometry.own_features and processor.max_segment_seconds > chunk:
+        raise SettingsError(
+            f"Common.max_segment_seconds is {processor.max_segment_seconds:g}, but the encoder of "
+            f"this checkpoint takes at most {chunk:g} s at once: lower it to that"
         )
     needed = longest(processor, geometry)
     if needed > worker.max_model_len:
@@ -66,4 +72,4 @@ def longest(settings: ProcessorSettings, geometry: Geometry) -> int:
     # Of each character of the text before, one token: the model's own words have fewer.
     context = settings.context_tokens + settings.context_characters
     text = answer + settings.min_new_tokens + context + _TEMPLATE_TOKENS
-    return geometry.embeddings(frames) + text
+    return geometry.segment_embeddings(frames) + text

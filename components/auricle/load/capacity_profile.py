@@ -13,9 +13,8 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import SettingsError
-from auricle.load.reports import ENCODE_WORK, PD_WORK, WorkerKind
-
-UNITS: Mapping[WorkerKind, tuple[str, ...]] = {"encode_worker": ENCODE_WORK, "pd_worker": PD_WORK}
+from auricle.load.pools import BESIDE, PATH, POOLS
+from auricle.load.reports import PoolKind
 
 
 class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,8 +37,9 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The profiles of both pools, for one checkpoint on one kind of machine.
+    """The profiles of all pools, for one checkpoint on one kind of machine.
 
+    `beside` has those of pools beside the path, by kind, in so far as they were measured.
     `pd_per_encode_worker` says how many PD workers one encode worker feeds, by the seconds of
     segments. The planner sizes each pool by its own load; who places them by hand needs it.
     """
@@ -50,10 +50,15 @@ class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     encode_worker: PoolProfile
     pd_worker: PoolProfile
     pd_per_encode_worker: dict[str, float] = {}
+    beside: dict[str, PoolProfile] = {}
 
-    def pool(self, kind: WorkerKind) -> PoolProfile:
-        """Return the profile of one pool."""
-        found: PoolProfile = getattr(self, kind)
+    def has(self, kind: PoolKind) -> bool:
+        """Return whether a pool was measured, as those on the path always were."""
+        return not POOLS[kind].asked or kind in self.beside
+
+    def pool(self, kind: PoolKind) -> PoolProfile:
+        """Return the profile of a pool that was measured."""
+        found: PoolProfile = self.beside[kind] if POOLS[kind].asked else getattr(self, kind)
         return found
 
     def write(self, path: Path) -> None:
@@ -77,8 +82,13 @@ def read_profile(path: Path | None) -> CapacityProfile:
         raise SettingsError(f"cannot read Planner.profile {path}: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise SettingsError(f"Planner.profile {path}: {error}") from None
-    for kind, units in UNITS.items():
-        _check(path, kind, profile.pool(kind), units)
+    if unknown := sorted(set(profile.beside) - {pool.kind for pool in BESIDE}):
+        raise SettingsError(
+            f"Planner.profile {path}: there is no pool {unknown[0]!r} beside the path; "
+            f"known: {', '.join(pool.kind for pool in BESIDE)}"
+        )
+    for pool in (*PATH, *(one for one in BESIDE if profile.has(one.kind))):
+        _check(path, pool.kind, profile.pool(pool.kind), pool.units)
     return profile
 
 

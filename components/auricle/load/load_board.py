@@ -6,11 +6,14 @@ import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from auricle.load.capacity_profile import CapacityProfile
 from auricle.load.observations import PoolObservation, ServiceObservation
-from auricle.load.reports import STALE_INTERVALS, ProcessorLoad, WorkerKind, WorkerLoad
+from auricle.load.pools import ASKED_WORK, BESIDE, POOLS
+from auricle.load.reports import STALE_INTERVALS, PoolKind, ProcessorLoad, WorkerLoad
 
+T = TypeVar("T")
 # Above this share of refused requests a pool is overloaded, whatever its percentiles are.
 _REFUSED_SHARE = 0.01
 
@@ -26,12 +29,18 @@ class LoadBoard:
         profile: CapacityProfile,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        idle_seconds: float = math.inf,
     ) -> None:
+        """A pool beside the path counts as asked for until `idle_seconds` after the last time."""
         self._profile = profile
         self._seconds = seconds
+        self._idle_seconds = idle_seconds
         self._clock = clock
+        # What was asked before nobody knows.
+        self._asked_at = {pool.asked: clock() for pool in BESIDE}
         self._workers: defaultdict[int, deque[tuple[float, WorkerLoad]]] = defaultdict(deque)
-        self._processors: dict[int, tuple[float, ProcessorLoad]] = {}
+        self._processors: defaultdict[int, deque[tuple[float, ProcessorLoad]]] = defaultdict(deque)
 
     def worker(self, load: WorkerLoad) -> None:
         """Add a worker's report."""
@@ -39,9 +48,24 @@ class LoadBoard:
 
     def processor(self, load: ProcessorLoad) -> None:
         """Add a processor's report."""
-        self._processors[load.instance] = (self._clock(), load)
+        now = self._clock()
+        self._processors[load.instance].append((now, load))
+        for what, asked in load.asked.items():
+            if asked.sessions or asked.speech_seconds:
+                self._asked_at[what] = now
 
-    def pool(self, kind: WorkerKind, replicas: int) -> PoolObservation:
+    def asked(self, kind: PoolKind) -> bool:
+        """Return whether the pool is needed: it is on the path, or was asked for lately."""
+        what = POOLS[kind].asked
+        return not what or self._clock() - self._asked_at[what] <= self._idle_seconds
+
+    def ready(self, kind: PoolKind) -> int:
+        """Return how many workers of a pool report and are not draining."""
+        self._forget()
+        last = (kept[-1][1] for kept in self._workers.values())
+        return sum(load.kind == kind and not load.draining for load in last)
+
+    def pool(self, kind: PoolKind, replicas: int) -> PoolObservation:
         """Return the observation of a pool; `replicas` is the number it is scaled to."""
         self._forget()
         reports = [
@@ -53,22 +77,39 @@ class LoadBoard:
         return PoolObservation(
             at=self._clock(),
             replicas=replicas,
-            ready=sum(not kept[-1].draining for kept in reports),
-            load=sum(self._load(kind, kept) for kept in reports),
+            ready=self.ready(kind),
+            load=self._demand(kind)
+            if POOLS[kind].asked
+            else sum(self._load(kind, kept) for kept in reports),
             response=_response(every),
+            asked=self.asked(kind),
         )
 
     def service(self) -> ServiceObservation:
         """Return the observation of all processors together."""
         self._forget()
-        loads = [load for _, load in self._processors.values()]
+        loads = [kept[-1][1] for kept in self._processors.values()]
         return ServiceObservation(
             active=sum(load.sessions for load in loads),
             speaking=sum(load.speaking for load in loads),
             waiting=sum(load.waiting for load in loads),
         )
 
-    def _load(self, kind: WorkerKind, reports: list[WorkerLoad]) -> float:
+    def _demand(self, kind: PoolKind) -> float:
+        """Return what is asked of a pool beside the path, in workers; it may have none."""
+        what, asked = POOLS[kind].asked, 0.0
+        for kept in self._processors.values():
+            seconds = sum(load.seconds for _, load in kept)
+            spoken = sum(
+                load.asked[what].speech_seconds * load.seconds
+                for _, load in kept
+                if what in load.asked
+            )
+            asked += spoken / seconds
+        (unit,) = ASKED_WORK
+        return self._profile.pool(kind).load({unit: asked})
+
+    def _load(self, kind: PoolKind, reports: list[WorkerLoad]) -> float:
         """Return one worker's mean load over its reports, in workers at their knee."""
         seconds = sum(load.seconds for load in reports)
         costs = self._profile.pool(kind)
@@ -81,11 +122,19 @@ class LoadBoard:
             if now - at > STALE_INTERVALS * last.seconds:
                 del self._workers[instance]
                 continue
-            while kept[0][0] < now - self._seconds and len(kept) > 1:
-                kept.popleft()
-        for instance, (at, load) in list(self._processors.items()):
-            if now - at > STALE_INTERVALS * load.seconds:
+            _cut(kept, now - self._seconds)
+        for instance, said in list(self._processors.items()):
+            at, latest = said[-1]
+            if now - at > STALE_INTERVALS * latest.seconds:
                 del self._processors[instance]
+                continue
+            _cut(said, now - self._seconds)
+
+
+def _cut(kept: deque[tuple[float, T]], before: float) -> None:
+    """Drop what is older, but for the latest."""
+    while kept[0][0] < before and len(kept) > 1:
+        kept.popleft()
 
 
 def _response(reports: Iterable[WorkerLoad]) -> float:

@@ -12,7 +12,8 @@ class PoolObservation:
     `replicas` is the number that the pool is scaled to (running and starting, not draining),
     `ready` the number that report and are not draining. `load` is the work done, in workers at
     the profile's knee. `response` is the response time in seconds: the mean of the workers'
-    95th percentiles, or infinity if the pool refuses requests.
+    95th percentiles, or infinity if the pool refuses requests. A pool beside the path that nobody
+    has `asked` for lately is to be empty; its `load` is what was asked of it.
     """
 
     at: float
@@ -20,6 +21,7 @@ class PoolObservation:
     ready: int
     load: float
     response: float
+    asked: bool = True
 
     @property
     def utilisation(self) -> float:

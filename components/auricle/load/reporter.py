@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from auricle.load.pools import POOLS
 from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import LoadNow
@@ -79,7 +80,7 @@ class LoadGauges:
     """Shows a worker's latest load report as metrics."""
 
     def __init__(self, kind: PoolKind, registry: CollectorRegistry) -> None:
-        new = ComponentMetrics(registry, kind)
+        new = ComponentMetrics(registry, POOLS[kind].metrics_prefix)
         self._busy = new.gauge("busy_share", "share of the time with at least one request")
         self._requests = new.gauge("requests_per_second", "requests answered")
         self._refused = new.gauge("refused_per_second", "requests refused as overloaded")

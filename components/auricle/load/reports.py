@@ -14,9 +14,9 @@ import msgspec
 LOAD_TOPIC = "load"
 # A process that has not reported for this many of its intervals is considered gone.
 STALE_INTERVALS = 3.0
-# The pools that the planner sizes. Encode workers of the aligner report as all encode workers do.
+# The pools that every session needs, and all (load/pools.py has what else is to be known of them).
 WorkerKind = Literal["encode_worker", "pd_worker"]
-PoolKind = WorkerKind | Literal["align_worker"]
+PoolKind = WorkerKind | Literal["align_encode_worker", "align_worker"]
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
@@ -50,12 +50,23 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     failed_per_second: float = 0.0
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What a processor's sessions ask of the pools beside the path, for one thing such as words.
+
+    `sessions` are open and want it; `speech_seconds` is the speech for which they asked for it,
+    per second.
+    """
+
+    sessions: int
+    speech_seconds: float
+
+
 class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
     """The load of one processor over the last `seconds`.
 
     `sessions` are open, `speaking` of them have speech in progress, and `waiting` estimates
     the clients that were refused and will retry. `chunk_seconds` is the 95th percentile of the
-    time from a chunk's audio to its text.
+    time from a chunk's audio to its text. `asked` is by what is asked for, such as `words`.
     """
 
     instance: int
@@ -65,6 +76,17 @@ class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
     waiting: float
     chunk_seconds: float
     draining: bool = False
+    asked: dict[str, Asked] = {}
+
+
+class StartingPools(msgspec.Struct, frozen=True, tag=True):
+    """What a planner publishes every `seconds`: pools that are empty until somebody asks.
+
+    A pool is among `kinds` from when it is empty until its first worker is ready.
+    """
+
+    seconds: float
+    kinds: tuple[PoolKind, ...]
 
 
 LoadReport = WorkerLoad | ProcessorLoad

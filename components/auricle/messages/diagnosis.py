@@ -170,7 +170,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """What one frontend found out about its deployment at `at` (Unix seconds), in `seconds`.
 
     `unasked` processes were in discovery beyond the number that is asked. `bus` is None if there
-    is no transcript bus.
+    is no transcript bus. `beside` are the components beside the path that the settings are for.
     """
 
     namespace: str
@@ -181,3 +181,4 @@ class Diagnosis(msgspec.Struct, frozen=True):
     probes: tuple[ProbeAnswer, ...]
     discovery: DiscoveryState
     bus: BusState | None = None
+    beside: tuple[str, ...] = ()

@@ -86,7 +86,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     `context` is the user's context text; with `language` None the language is detected.
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
     soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
-    `words`, each final with text is followed, sooner or later, by its `Words`.
+    `words`, each final with text is followed, sooner or later, by its `Words`. With `grid_words`
+    partials and finals have words of their own at once, with the times of decodes.
     `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
     traceparent of the parent span, here and in other requests; empty for none. `admission` is the
     name under which the client was admitted; empty for work that is not admitted. With `whole`,
@@ -107,6 +108,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     hasty: bool = False
     logprobs: bool = False
     words: bool = False
+    grid_words: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -183,8 +185,31 @@ class Usage(msgspec.Struct, frozen=True):
     embedding_bytes_read: int = 0
 
 
+# Whether times come from the aligner, or from the decodes at which each word had been heard,
+# which are as far apart as decodes are.
+WordSource = Literal["aligned", "commit_grid"]
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A word of a text, and when it was said, in milliseconds of the session.
+
+    `word` has letters and digits only. `text` is the part of the text that it stands for, with
+    punctuation and white space: joined, they are the text. `confidence`, from 0 to 1, is None if
+    it is not known: see `confidence.py`.
+    """
+
+    word: str
+    text: str
+    start_ms: int
+    end_ms: int
+    confidence: float | None = None
+
+
 class Partial(msgspec.Struct, frozen=True, tag=True):
-    """The text after one decode: `committed` will not change, `partial` may."""
+    """The text after one decode: `committed` will not change, `partial` may.
+
+    `words` are those of both, empty unless asked for.
+    """
 
     segment: int
     committed: str
@@ -192,6 +217,7 @@ class Partial(msgspec.Struct, frozen=True, tag=True):
     audio_ms: int
     language: str
     resume: ResumePoint
+    words: tuple[Word, ...] = ()
 
 
 class ScoredToken(msgspec.Struct, frozen=True):
@@ -205,7 +231,8 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     """The final text of one segment, which starts with the text committed before.
 
     `tokens`, joined, are the text; empty unless asked for, or where another processor has
-    committed a part of it.
+    committed a part of it. `words` have times of `word_source`; empty unless asked for, or where
+    another processor has committed all of the text.
     """
 
     segment: int
@@ -215,24 +242,8 @@ class Final(msgspec.Struct, frozen=True, tag=True):
     language: str
     resume: ResumePoint
     tokens: tuple[ScoredToken, ...] = ()
-
-
-class Word(msgspec.Struct, frozen=True):
-    """A word of a final text, and when it was said, in milliseconds of the session.
-
-    `word` has letters and digits only. `text` is the part of the text that it stands for, with
-    punctuation and white space: joined, they are the text.
-    """
-
-    word: str
-    text: str
-    start_ms: int
-    end_ms: int
-
-
-# Whether times come from the aligner, or from the decodes at which each word had been heard,
-# which are as far apart as decodes are.
-WordSource = Literal["aligned", "commit_grid"]
+    words: tuple[Word, ...] = ()
+    word_source: WordSource = "commit_grid"
 
 
 class Words(msgspec.Struct, frozen=True, tag=True):

@@ -119,8 +119,8 @@ class Engine(Protocol):
         when it no longer reads them. The lowest `priority` runs first. KV is reused within a
         `tenant` only.
 
-        `draft` is a guess of the output and cannot change it; it is empty without `drafts`, and
-        with `logprobs`. KV is kept up to the end of the first `reusable_windows` windows, without
+        `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
+        without `drafts`. KV is kept up to the end of the first `reusable_windows` windows, without
         `limited_reuse` (None) as the engine likes.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not

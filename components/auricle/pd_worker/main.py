@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import uuid
@@ -14,6 +13,7 @@ import numpy as np
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
@@ -58,9 +58,7 @@ async def run(settings: PdWorkerSettings) -> None:
         geometry.hidden_size, ITEM_BYTES[settings.dtype], geometry.window_embeddings
     )
     slab = await _landing_slab(settings, layout, kind.device())
-    endpoint = NixlEndpoint(
-        f"pd-{os.getpid()}-{uuid.uuid4().hex[:8]}", slab.regions, enter_thread=slab.enter_thread
-    )
+    endpoint = endpoint_over(slab, "pd")
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
     engine = kv_directory = None

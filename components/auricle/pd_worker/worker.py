@@ -138,9 +138,7 @@ class PdWorker:
         )
 
     def _draft(self, request: DecodeRequest) -> Sequence[int]:
-        # No engine verifies drafts where log probabilities are asked for.
-        drafted = self._engine.capabilities.drafts and not request.logprobs
-        return request.draft if drafted else ()
+        return request.draft if self._engine.capabilities.drafts else ()
 
     def _reusable(self, request: DecodeRequest) -> int | None:
         if not self._engine.capabilities.limited_reuse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Why = Literal["forecast", "overload", "ebb", "hold", "bounds", "budget"]
+Why = Literal["forecast", "overload", "ebb", "hold", "bounds", "budget", "asked"]
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ class KubernetesApi:
                 self.namespace,
                 _PLURAL,
                 adapter,
-                [{"op": "replace", "path": "/spec/replicas", "value": replicas}],
+                # It replaces, too; with 0 replicas a scale has no such field to replace.
+                [{"op": "add", "path": "/spec/replicas", "value": replicas}],
                 _request_timeout=CALL_SECONDS,
             )
 

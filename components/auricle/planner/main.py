@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import Sequence
 
 from auricle.load.capacity_profile import CapacityProfile, read_profile
 from auricle.load.load_board import LoadBoard
-from auricle.load.reports import LOAD_TOPIC, ProcessorLoad, WorkerKind, WorkerLoad
+from auricle.load.pools import POOLS, SizedPool
+from auricle.load.reports import LOAD_TOPIC, ProcessorLoad, WorkerLoad
 from auricle.messages import AskDecisions
-from auricle.planner.connectors.base import COMPONENTS, Connector
+from auricle.planner.connectors.base import Connector
 from auricle.planner.connectors.dry_run import DryRunConnector
 from auricle.planner.connectors.kubernetes import KubernetesConnector
 from auricle.planner.connectors.local import LocalConnector
@@ -27,6 +30,8 @@ from auricle.process.status import report_status
 from auricle.runtime import Route, Runtime
 from auricle.settings import PlannerSettings
 
+log = logging.getLogger(__name__)
+
 
 async def run(settings: PlannerSettings) -> None:
     """Size the pools until the process is told to stop.
@@ -34,13 +39,14 @@ async def run(settings: PlannerSettings) -> None:
     Raises SettingsError if the profile or a setting is invalid.
     """
     profile = await asyncio.to_thread(read_profile, settings.profile)
-    board = LoadBoard(profile, settings.step_seconds)
-    connector = _connector(settings, board)
+    pools = sized(settings, profile)
+    board = LoadBoard(profile, settings.step_seconds, idle_seconds=settings.idle_seconds)
+    connector = _connector(settings, pools, board)
     leadership = Leadership(_lease(settings))
     registry = Registry()
     cores = os.cpu_count() if settings.connector == "local" else None
     plan = Plan(
-        [_pool_plan(settings, profile, kind, cores) for kind in COMPONENTS],
+        [_pool_plan(settings, profile, pool, cores) for pool in pools],
         settings.gpu_budget,
         cores,
     )
@@ -54,11 +60,14 @@ async def run(settings: PlannerSettings) -> None:
     )
     runtime = Runtime(settings, "decisions", registry.registry)
     runtime.add_metrics(("planner", "decisions"), registry.text)
-    for kind in COMPONENTS:
-        runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, board.worker)
+    for pool in pools:
+        runtime.subscribe(pool.kind, LOAD_TOPIC, WorkerLoad, board.worker)
     runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, board.processor)
     runtime.tasks.start(service.keep_lease(), "lease")
     runtime.tasks.start(service.run(), "planning")
+    every = settings.load_report_seconds
+    runtime.tasks.start(service.wake(every), "waking")
+    runtime.publish("planner", LOAD_TOPIC, lambda: service.starting(every), every)
     report_status(f"planning every {settings.step_seconds:g} s")
     try:
         # Without an endpoint, Dynamo's system server would report this process as unhealthy.
@@ -69,30 +78,56 @@ async def run(settings: PlannerSettings) -> None:
         await connector.close()
 
 
+def sized(settings: PlannerSettings, profile: CapacityProfile) -> list[SizedPool]:
+    """Return the pools to size: those of text, and those beside it that have a checkpoint.
+
+    One that was not measured keeps the size it has, which is logged.
+    """
+    found = []
+    for pool in POOLS.values():
+        if pool.checkpoint and getattr(settings, pool.checkpoint) is None:
+            continue
+        if profile.has(pool.kind):
+            found.append(pool)
+        else:
+            log.warning(
+                "%s keeps its size: %s has no profile of %s, which `auricle profile` makes with "
+                "Common.%s set",
+                pool.component,
+                settings.profile,
+                pool.kind,
+                pool.checkpoint,
+            )
+    return found
+
+
 def _pool_plan(
-    settings: PlannerSettings, profile: CapacityProfile, kind: WorkerKind, cores: int | None
+    settings: PlannerSettings, profile: CapacityProfile, pool: SizedPool, cores: int | None
 ) -> PoolPlan:
-    limits = settings.encode if kind == "encode_worker" else settings.pd
+    limits = pool.limits_of(settings)
     if cores is not None:
         limits = limits.on_one_machine(cores)
-    measured = profile.pool(kind)
+    measured = profile.pool(pool.kind)
     return pool_plan(
         settings,
         limits,
-        kind,
+        pool.kind,
         start_seconds=measured.start_seconds,
         response_limit=measured.response_seconds,
+        asked=pool.asked,
     )
 
 
-def _connector(settings: PlannerSettings, board: LoadBoard) -> Connector:
+def _connector(
+    settings: PlannerSettings, pools: Sequence[SizedPool], board: LoadBoard
+) -> Connector:
     if settings.connector == "kubernetes":
         return KubernetesConnector(
-            KubernetesApi(settings.kubernetes_namespace), settings.deployment
+            KubernetesApi(settings.kubernetes_namespace), settings.deployment, pools
         )
     if settings.connector == "local":
-        return LocalConnector()
-    return DryRunConnector(lambda kind: board.pool(kind, 0).ready)
+        return LocalConnector(pools)
+    return DryRunConnector(pools, board.ready)
 
 
 def _lease(settings: PlannerSettings) -> Lease:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auricle.load.observations import PoolObservation, ServiceObservation
@@ -13,6 +14,8 @@ from auricle.planner.margin import Miss
 from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt, unserved_of
 
 _DAY_SECONDS = 86_400.0
+# Clients are refused for want of text's pools, never for want of those beside the path.
+_NOBODY_REFUSED = ServiceObservation(active=0, speaking=0)
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,15 @@ class PoolPlan:
     """A pool's policy and forecast.
 
     `allowed` is the share of the service's demand that may find no worker, in all pools together.
-    `gpus` is what a replica takes of the GPU budget.
+    `gpus` is what a replica takes of the GPU budget. `asked` is what sessions ask the pool for,
+    empty for a pool that every session needs; pools of one group are needed together.
     """
 
     policy: PoolPolicy
     forecast: ForecastSettings
     allowed: float
     gpus: float = 1.0
+    asked: str = ""
 
 
 @dataclass
@@ -67,19 +72,42 @@ class Plan:
         """Decide one step, by pool; call it every `step_seconds` of the forecasts."""
         workers = sum(seen.replicas for seen in pools.values())
         learning = self._cores is None or workers <= self._cores
-        misses = self._misses(pools, service) if learning else {}
-        wanted = {
-            name: self._decide(self._pools[name], seen, service, misses.get(name), learning)
-            for name, seen in pools.items()
-        }
-        if self._budget is None:
-            return wanted
-        shares = [
-            Share(wanted[name], pool.plan.policy.minimum, pool.plan.gpus)
-            for name, pool in self._pools.items()
-            if name in wanted
-        ]
-        return within_budget(shares, self._budget)
+        wanted: dict[str, Decision] = {}
+        for asked, group in self._groups(pools).items():
+            refused = _NOBODY_REFUSED if asked else service
+            misses = self._misses(group, refused) if learning else {}
+            for name, seen in group.items():
+                miss = misses.get(name)
+                wanted[name] = self._decide(self._pools[name], seen, refused, miss, learning)
+        return wanted if self._budget is None else self._affordable(wanted, self._budget)
+
+    def _groups(
+        self, pools: Mapping[str, PoolObservation]
+    ) -> dict[str, dict[str, PoolObservation]]:
+        """Return the pools that are needed together, those of text ("") first."""
+        groups: defaultdict[str, dict[str, PoolObservation]] = defaultdict(dict)
+        for name, seen in sorted(pools.items(), key=lambda one: self._asked(one[0]) != ""):
+            groups[self._asked(name)][name] = seen
+        return groups
+
+    def _asked(self, name: str) -> str:
+        return self._pools[name].plan.asked
+
+    def _affordable(self, wanted: Mapping[str, Decision], budget: float) -> dict[str, Decision]:
+        """Fit the decisions into the budget: text's pools first, and what they leave is words'."""
+        groups: defaultdict[str, list[Share]] = defaultdict(list)
+        for name, decision in wanted.items():
+            plan = self._pools[name].plan
+            groups[plan.asked].append(Share(decision, plan.policy.minimum, plan.gpus))
+        # A minimum is kept whatever it takes, so it is set aside.
+        left = budget - sum(_least(shares) for asked, shares in groups.items() if asked)
+        found: dict[str, Decision] = {}
+        for asked, shares in groups.items():
+            left += _least(shares) if asked else 0.0
+            given = within_budget(shares, left)
+            found |= given
+            left -= sum(s.gpus * given[s.decision.pool].replicas for s in shares)
+        return found
 
     def knee(self, pool: str) -> float:
         """Return the observed capacity of a worker, as a share of the profile's."""
@@ -99,7 +127,7 @@ class Plan:
     ) -> dict[str, Miss | None]:
         """Return what each pool may learn from the sessions that found no worker.
 
-        Every session needs all pools, so what is missed is what the shortest pool misses, and only
+        `pools` are needed together, so what is missed is what the shortest of them misses, and only
         its margin could have helped. Of the misses allowed, each pool may cause what it is of the
         costs: that is the cheapest division if all demands are equally hard to foresee.
         """
@@ -114,9 +142,11 @@ class Plan:
             plan = self._pools[name].plan
             missed = max(0.0, unserved[name]) if name == shortest else 0.0
             part = costs[name] / sum(costs.values())
-            # A pool at its maximum could not have grown, whatever its margin.
+            # A pool at its maximum could not have grown, whatever its margin, and one that was
+            # empty because nobody asked is no bad forecast.
             bounded = unserved[name] > 0 and seen.replicas >= plan.policy.maximum
-            misses[name] = None if bounded else Miss(missed, plan.allowed * part)
+            empty = seen.ready == 0 and plan.policy.minimum == 0
+            misses[name] = None if bounded or empty else Miss(missed, plan.allowed * part)
         return misses
 
     @staticmethod
@@ -138,3 +168,8 @@ class Plan:
             pool.memory = learnt(pool.plan.policy, pool.memory, seen)
         decision, pool.memory = decide(pool.plan.policy, pool.memory, seen, service, pool.forecast)
         return decision
+
+
+def _least(shares: Iterable[Share]) -> float:
+    """Return the GPUs that the minima of some pools take."""
+    return sum(share.gpus * min(share.minimum, share.decision.replicas) for share in shares)

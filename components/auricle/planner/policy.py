@@ -22,7 +22,8 @@ class PoolPolicy:
     the profile's knee, in seconds. A pool is scaled down only if fewer workers would have
     sufficed for `ebb_seconds`, and no decision is reversed within `settle_seconds`. It is sized
     for the demand `lead_steps` ahead; for a scale-down, the forecast `look_steps` ahead must
-    not need the workers either, because starting them again would take that long.
+    not need the workers either, because starting them again would take that long. With a
+    `minimum` of 0 it is empty while nobody asks for it, and has a worker as soon as somebody does.
     """
 
     name: str
@@ -84,10 +85,14 @@ def decide(
     carried = policy.target * memory.knee.share
     now = demand_of(seen, service)
     soon = forecast.most(policy.lead_steps)
-    needed = _workers(max(soon, now), carried)
+    needed = _workers(max(soon, now), carried) if seen.asked else 0
     detail = (
         f"demand {now:.2f}, in {policy.lead_steps} steps {soon:.2f}, a worker carries {carried:.2f}"
     )
+    if not seen.asked:
+        detail = f"nobody asks for it; {detail}"
+    elif seen.replicas == 0 == policy.minimum:
+        return _begin(policy, memory, seen, needed, detail)
     if seen.replicas > policy.maximum:
         # Somebody else scaled the pool beyond its maximum, so `ebb_seconds` does not apply.
         most = f"{detail}; {policy.maximum} is the most allowed"
@@ -97,12 +102,21 @@ def decide(
         overload = seen.response > policy.response_limit or service.unmet > 1.0
         return _raise(policy, memory, seen, needed, "overload" if overload else "forecast", detail)
     later = forecast.most(policy.look_steps)
-    spare = _workers(max(later, now), carried * (1.0 - policy.hysteresis))
+    spare = _workers(max(later, now), carried * (1.0 - policy.hysteresis)) if seen.asked else 0
     return _lower(policy, memory, seen, spare, detail)
 
 
 def _workers(demand: float, carried: float) -> int:
     return math.ceil(demand / carried - _ROUNDING)
+
+
+def _begin(
+    policy: PoolPolicy, memory: Memory, seen: PoolObservation, needed: int, detail: str
+) -> tuple[Decision, Memory]:
+    """Start an empty pool, however lately it was emptied: somebody waits."""
+    first = min(max(needed, 1), policy.maximum)
+    decision = Decision(policy.name, 0, first, "asked", detail)
+    return decision, replace(memory, raised_at=seen.at, ebbing_since=None)
 
 
 def _raise(
@@ -127,7 +141,7 @@ def _raise(
 def _lower(
     policy: PoolPolicy, memory: Memory, seen: PoolObservation, spare: int, detail: str
 ) -> tuple[Decision, Memory]:
-    spare = max(spare, policy.minimum)
+    spare = max(spare, policy.minimum, int(seen.asked))
     if spare >= seen.replicas:
         if seen.replicas < policy.minimum:
             least = Decision(policy.name, seen.replicas, policy.minimum, "bounds", detail)

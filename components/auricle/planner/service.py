@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from auricle.errors import AuricleError
 from auricle.load.load_board import LoadBoard
 from auricle.load.observations import PoolObservation
-from auricle.load.reports import WorkerKind
+from auricle.load.pools import POOLS
+from auricle.load.reports import PoolKind, StartingPools
 from auricle.messages import AskDecisions, Decisions
 from auricle.planner.connectors.base import Connector
 from auricle.planner.decision import Decision
@@ -35,6 +36,7 @@ class PlannerService:
         step_seconds: float,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """`wall_clock` gives Unix seconds."""
         self._plan = plan
         self._board = board
         self._connector = connector
@@ -44,6 +46,9 @@ class PlannerService:
         self._last: dict[str, Decision] = {}
         self._history = DecisionHistory()
         self._wall_clock = wall_clock
+        # Pools that were seen empty, and have had no ready worker since.
+        self._empty: set[PoolKind] = set()
+        self._at_work = asyncio.Lock()  # no two sizes of a pool are decided at a time
 
     async def decisions(self, _request: AskDecisions) -> Decisions:
         """Return the last decisions for each pool, and whether this planner is the leader."""
@@ -62,10 +67,32 @@ class PlannerService:
             following += self._step_seconds
             await asyncio.sleep(following - loop.time())
             try:
-                await self._step()
+                async with self._at_work:
+                    await self._step()
             except AuricleError as error:
                 # The pools keep their size until the next step.
                 log.warning("no decision in this step: %s", error)
+
+    async def wake(self, every_seconds: float) -> None:
+        """Start an empty pool when somebody first asks for it, between two steps, until cancelled.
+
+        The caller owns this task.
+        """
+        while True:
+            await asyncio.sleep(every_seconds)
+            try:
+                async with self._at_work:
+                    await self._wake()
+            except AuricleError as error:
+                log.warning("an empty pool was not started: %s", error)
+
+    def starting(self, seconds: float) -> StartingPools:
+        """Return the pools without a worker that are, or are to be, started when asked for.
+
+        `seconds` is the interval between two calls.
+        """
+        self._empty = {kind for kind in self._empty if not self._board.ready(kind)}
+        return StartingPools(seconds, tuple(sorted(self._empty)))
 
     async def keep_lease(self) -> None:
         """Renew the lease until cancelled; the caller owns this task."""
@@ -79,9 +106,12 @@ class PlannerService:
 
     async def _step(self) -> None:
         replicas = await self._connector.replicas()
+        self._empty |= {kind for kind, count in replicas.items() if count == 0}
         seen = {kind: self._board.pool(kind, count) for kind, count in replicas.items()}
-        # A pool of which no worker reports cannot be sized.
-        known: dict[str, PoolObservation] = {k: s for k, s in seen.items() if s.ready}
+        # A pool of which no worker reports cannot be sized, unless by what is asked of it.
+        known: dict[str, PoolObservation] = {
+            k: s for k, s in seen.items() if s.ready or POOLS[k].asked
+        }
         decisions = self._plan.decide(known, self._board.service())
         self._show(known, decisions)
         for kind in replicas:
@@ -89,7 +119,15 @@ class PlannerService:
             if decision is not None:
                 await self._do(kind, decision)
 
-    async def _do(self, kind: WorkerKind, decision: Decision) -> None:
+    async def _wake(self) -> None:
+        acts = self._connector.acts and self._leadership.held
+        if not acts or not any(self._board.asked(kind) for kind in self._empty):
+            return
+        for kind, count in (await self._connector.replicas()).items():
+            if count == 0 and self._board.asked(kind):
+                await self._do(kind, Decision(kind, 0, 1, "asked", "the first since it was empty"))
+
+    async def _do(self, kind: PoolKind, decision: Decision) -> None:
         applied = False
         try:
             if not decision.changes:

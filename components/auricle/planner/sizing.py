@@ -22,11 +22,13 @@ def pool_plan(
     *,
     start_seconds: float,
     response_limit: float,
+    asked: str = "",
 ) -> PoolPlan:
     """Derive the plan of one pool.
 
     `start_seconds` is the time from starting a worker until it is ready, `response_limit` the
-    95th percentile response time at the knee, in seconds; both come from the profile.
+    95th percentile response time at the knee, in seconds; both come from the profile. `asked` is
+    what sessions ask the pool for, empty for a pool that every session needs.
     """
     # One step more, because a decision follows its cause by up to a step.
     lead = math.ceil(start_seconds / settings.step_seconds) + 1
@@ -44,4 +46,4 @@ def pool_plan(
         look_steps=lead + settle,
     )
     forecast = ForecastSettings(settings.step_seconds, lead)
-    return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus)
+    return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus, asked)

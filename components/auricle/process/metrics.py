@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -10,9 +10,11 @@ from prometheus_client import (
     Gauge,
     Histogram,
     Info,
+    Metric,
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 from auricle import __version__
 
@@ -20,11 +22,13 @@ from auricle import __version__
 class Registry:
     """Holds the metrics of this process and renders them as Prometheus text.
 
-    Those of any process (CPU, memory, descriptors) and the version are among them.
+    Those of any process (CPU, memory, descriptors) and the version are among them. Where two
+    pools have one kind of worker, `pool` says which of them in the label `pool` of all metrics.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pool: str = "") -> None:
         self.registry = CollectorRegistry()
+        self._told: Collector = _OfPool(self.registry, pool) if pool else self.registry
         ProcessCollector(registry=self.registry)
         Info("auricle_build", "the version that runs", registry=self.registry).info(
             {"version": __version__}
@@ -32,7 +36,20 @@ class Registry:
 
     def text(self) -> str:
         """Return all metrics in Prometheus' text exposition format."""
-        return generate_latest(self.registry).decode()
+        return generate_latest(self._told).decode()
+
+
+class _OfPool(Collector):
+    """The metrics of a registry, with the label `pool`."""
+
+    def __init__(self, registry: CollectorRegistry, pool: str) -> None:
+        self._registry = registry
+        self._pool = {"pool": pool}
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s._replace(labels=s.labels | self._pool) for s in metric.samples]
+            yield metric
 
 
 class ComponentMetrics:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from auricle.alignment.words import aligned_languages
 from auricle.checkpoint.files import Checkpoint
 from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing, WindowsSpoiled
+from auricle.load.starting import Starting
 from auricle.messages import (
     AlignReply,
     AlignRequest,
@@ -41,9 +42,14 @@ class WordAligner:
     """Aligns the segments of all sessions of a processor."""
 
     def __init__(
-        self, checkpoint: Checkpoint, dtype: str, encode_pool: EncodePool, pool: AlignPool
+        self,
+        checkpoint: Checkpoint,
+        dtype: str,
+        encode_pool: EncodePool,
+        pool: AlignPool,
+        starting: Starting | None = None,
     ) -> None:
-        """`checkpoint` is the aligner's, which both pools serve.
+        """`checkpoint` is the aligner's, which both pools serve; `starting` what planners say.
 
         `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
         error is known when time is up.
@@ -53,7 +59,17 @@ class WordAligner:
         self._dtype = dtype
         self._encode_pool = encode_pool
         self._pool = pool
+        self._starting = Starting() if starting is None else starting
         self.languages = frozenset(aligned_languages(checkpoint.languages))
+
+    async def starting(self) -> bool:
+        """Whether a pool was empty and has no worker yet, so that there is nobody to wait for.
+
+        Raises AuricleError if discovery cannot be followed.
+        """
+        if "align_encode_worker" in self._starting and not await self._encode_pool.there():
+            return True
+        return "align_worker" in self._starting and not await self._pool.there()
 
     async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
         """Return begin and end of each word, in milliseconds from the segment's start.
@@ -61,10 +77,7 @@ class WordAligner:
         Retries on other workers. Raises AuricleError: after `seconds` the last one that there
         was, or DeadlineExceeded.
         """
-        keys = KeyScheme(self._fingerprint, self._dtype, spoken.tenant)
-        audio = spoken.audio.encoded_by(self._geometry, keys)
-        windows = await in_thread(audio.windows, spoken.samples)
-        alignment = _Alignment(spoken, windows, self._encode_pool, self._pool)
+        alignment = await self._alignment(spoken)
         try:
             async with asyncio.timeout(seconds):
                 return await alignment.run()
@@ -73,6 +86,20 @@ class WordAligner:
             raise alignment.last or late from None
         finally:
             alignment.close()
+
+    async def encoded(self, spoken: Spoken) -> None:
+        """Only have a segment's audio encoded, in one attempt. Raises AuricleError."""
+        alignment = await self._alignment(spoken)
+        try:
+            await alignment.encoded()
+        finally:
+            alignment.close()
+
+    async def _alignment(self, spoken: Spoken) -> _Alignment:
+        keys = KeyScheme(self._fingerprint, self._dtype, spoken.tenant)
+        audio = spoken.audio.encoded_by(self._geometry, keys)
+        windows = await in_thread(audio.windows, spoken.samples)
+        return _Alignment(spoken, windows, self._encode_pool, self._pool)
 
 
 class _Alignment:
@@ -109,7 +136,7 @@ class _Alignment:
             raise
 
     async def _once(self) -> AlignReply:
-        refs = await self._encoded()
+        refs = await self.encoded()
         spoken = self._spoken
         request = AlignRequest(
             session=spoken.session,
@@ -136,7 +163,8 @@ class _Alignment:
         if reported or not self._spoiled:
             self._encoder.move()
 
-    async def _encoded(self) -> dict[str, WindowRef]:
+    async def encoded(self) -> dict[str, WindowRef]:
+        """Return where each window's embeddings are, by its key."""
         # Once each: keys carry no position, so two windows of digital silence have one key.
         wanted = list({window.key: window for window in self._windows}.values())
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from auricle.audio.features import FeaturePacket
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
@@ -19,7 +17,6 @@ from auricle.messages import (
     Boundary,
     DecodeReply,
     Done,
-    Final,
     OpenSession,
     SessionEvent,
 )
@@ -27,10 +24,10 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
 from auricle.processor.answers import Answers
 from auricle.processor.context_guard import ContextGuard
+from auricle.processor.extras import Extras
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.scores import Scores
 from auricle.processor.session import Session
 from auricle.processor.session_rules import SessionRules
 from auricle.processor.steps import StepLog
@@ -93,7 +90,7 @@ class SessionDriver:
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
         self._answers = Answers(self.session, checkpoint.prompt, language, guard, self._traced)
-        self._scores = Scores(checkpoint.prompt, language) if opened.logprobs else None
+        self._extras = Extras(opened, checkpoint.prompt, language)
         self.background, self.opened_at = opened.background, clock()
         self.usage = UsageMeter(clock=clock)
         self.steps = StepLog(self.usage, clock)
@@ -174,7 +171,7 @@ class SessionDriver:
             while not self.session.over:
                 match self.session.next_action(self._pacing.stride):
                     case Send(event):
-                        yield self._scored(event)
+                        yield self._extras.on(event)
                     case Finish(audio_ms):
                         yield Done(self.usage.report(audio_ms))
                     case AbandonDecode(arrived):
@@ -192,11 +189,6 @@ class SessionDriver:
     def idle(self) -> bool:
         """Whether `events` has nothing to yield before the next input."""
         return self._waiting and self._work is None and not self._changed.is_set()
-
-    def _scored(self, event: SessionEvent) -> SessionEvent:
-        if self._scores is None or not isinstance(event, Final):
-            return event
-        return msgspec.structs.replace(event, tokens=self._scores.of(event.segment))
 
     def _start(self, work: Decode | EncodeAhead) -> None:
         self._work = asyncio.create_task(self._do(work), name="decode")
@@ -255,13 +247,13 @@ class SessionDriver:
                 # It waits for its turn, as each decode makes the batches that live sessions share
                 # longer; its waiting says nothing about load.
                 async with self._ahead_turns:
-                    reply = await self._answers.of(decode, scored=self._scores is not None)
+                    reply = await self._answers.of(decode, scored=self._extras.scored)
             elif final:
-                reply = await self._answers.of(decode, scored=self._scores is not None)
+                reply = await self._answers.of(decode, scored=self._extras.scored)
             else:
                 failures = self.recognizer.failures
                 with self._load.chunk(decode.arrived, decode.due) as chunk:
-                    reply = await self._answers.of(decode, scored=self._scores is not None)
+                    reply = await self._answers.of(decode, scored=self._extras.scored)
                     # The time of a decode repeated after a worker failed does not measure load.
                     chunk.counts = self.recognizer.failures == failures
         except Overloaded:
@@ -272,13 +264,10 @@ class SessionDriver:
             self.session.skipped()
             return
         self._pacing.decoded()
-        if self._scores is not None:
-            committed = self.session.segment.stability.committed
-            self._scores.decoded(committed, reply.tokens, reply.logprobs)
-            if final:
-                self._scores.end_segment(decode.segment)
         segment = self.session.segment
+        committed = segment.stability.committed
         self.session.decoded(reply.tokens)
+        self._extras.decoded(decode, segment, committed, reply)
         if final:
             if self._on_segment is not None:
                 self._on_segment(segment, decode.samples)

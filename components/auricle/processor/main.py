@@ -8,7 +8,8 @@ import numpy as np
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.load.reports import LOAD_TOPIC, WorkerLoad
+from auricle.load.reports import LOAD_TOPIC, StartingPools, WorkerLoad
+from auricle.load.starting import Starting
 from auricle.messages import (
     AdmitSession,
     AskProbe,
@@ -137,7 +138,9 @@ async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner
     )
     runtime.subscribe("align_encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
     runtime.subscribe("align_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
-    return WordAligner(checkpoint, settings.dtype, encode_pool, pool)
+    starting = Starting()
+    runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.heard)
+    return WordAligner(checkpoint, settings.dtype, encode_pool, pool, starting)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

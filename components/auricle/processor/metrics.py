@@ -34,6 +34,9 @@ class ProcessorMetrics:
         self.refused = new.counter("sessions_refused", "sessions refused as overloaded")
         self._partials = new.counter("partials", "partial results sent")
         self._finals = new.counter("finals", "segments finished")
+        self.asking = new.gauge(
+            "sessions_asking", "open sessions that ask for more than text, by what", "asked"
+        )
         self._words = new.counter(
             "segments_with_words", "segments whose words were sent, by source", "source"
         )

@@ -71,6 +71,10 @@ class Pool:
         """Wait until the pool has an instance. Raises DeadlineExceeded after `seconds`."""
         await self._endpoint.wait_for_instances(seconds)
 
+    async def there(self) -> bool:
+        """Whether discovery lists an instance. Raises as `RemoteEndpoint.listed` does."""
+        return bool(await self._endpoint.listed())
+
     async def place(
         self, avoid: frozenset[int] = frozenset(), held: Mapping[int, int] = _NOTHING
     ) -> int:

@@ -105,7 +105,7 @@ class Prober:
 def segment_need(view: CheckpointView, settings: ProcessorSettings) -> SegmentNeed:
     """Return what the longest segment needs of a PD worker, context not included."""
     seconds = settings.max_segment_seconds
-    embeddings = view.geometry.embeddings(int(seconds * SAMPLE_RATE) // HOP)
+    embeddings = view.geometry.segment_embeddings(int(seconds * SAMPLE_RATE) // HOP)
     output = max(int(settings.max_tokens_per_second * seconds), settings.min_new_tokens)
     template = len(view.prompt.head("")) + len(view.prompt.tail(None))
     return SegmentNeed(seconds, template + embeddings + output)

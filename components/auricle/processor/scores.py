@@ -21,31 +21,32 @@ class Scores:
     """Keeps each token's log probability from the decode that generated it.
 
     Committed tokens are not generated again. Those that another processor committed are not
-    known here, and then the segment has no scores.
+    known here.
     """
 
     def __init__(self, prompt: Pieces, language: str | None) -> None:
         """`language` is the one forced by the prompt."""
         self._prompt = prompt
         self._language = language
-        self._logprobs: tuple[float, ...] = ()
+        self._logprobs: tuple[float | None, ...] = ()
         self._tokens: Tokens = ()
-        self._ended: dict[int, tuple[ScoredToken, ...]] = {}
 
     def decoded(self, committed: Tokens, tokens: Tokens, logprobs: tuple[float, ...]) -> None:
-        """Take the result of a decode: `tokens` follow those `committed` before it."""
-        self._logprobs = self._logprobs[: len(committed)] + logprobs
+        """Take the result of a decode: `tokens` follow those `committed` before it.
+
+        A segment's first decode follows none, or those of another processor.
+        """
+        known = self._logprobs[: len(committed)]
+        self._logprobs = known + (None,) * (len(committed) - len(known)) + logprobs
         self._tokens = committed + tokens
 
-    def end_segment(self, number: int) -> None:
-        """The last decode was the last one of segment `number`."""
-        if len(self._logprobs) == len(self._tokens):
-            pieces = self._prompt.pieces(self._tokens, self._language)
-            self._ended[number] = tuple(
-                ScoredToken(data, self._logprobs[at]) for at, data in pieces
-            )
-        self._logprobs = ()
+    def pieces(self) -> list[tuple[int, bytes, float | None]]:
+        """Return the text of the last decode token by token: index, bytes, log probability."""
+        pieces = self._prompt.pieces(self._tokens, self._language)
+        return [(at, data, self._logprobs[at]) for at, data in pieces]
 
-    def of(self, number: int) -> tuple[ScoredToken, ...]:
-        """Return the tokens of segment `number`, which has ended; forgets them."""
-        return self._ended.pop(number, ())
+    def tokens(self) -> tuple[ScoredToken, ...]:
+        """Return the tokens of that text; empty if the log probability of one is not known."""
+        pieces = [(data, logprob) for _, data, logprob in self.pieces()]
+        known = [ScoredToken(data, logprob) for data, logprob in pieces if logprob is not None]
+        return tuple(known) if len(known) == len(pieces) else ()

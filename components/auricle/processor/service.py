@@ -16,6 +16,7 @@ from auricle.errors import (
     UnknownSession,
     WorkerUnavailable,
 )
+from auricle.load.asked_meter import AskedMeter
 from auricle.load.chunk_load import ChunkLoad
 from auricle.load.reports import ProcessorLoad
 from auricle.messages import (
@@ -43,7 +44,7 @@ from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.views import Viewed
-from auricle.processor.words import SessionWords, WordRules
+from auricle.processor.words import ASKED, SessionWords, WordRules
 from auricle.settings import ProcessorSettings
 
 _PUSH_WAIT_SECONDS = 30.0
@@ -76,6 +77,7 @@ class ProcessorService:
         self._sessions: dict[str, SessionDriver] = {}
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
+        self._asked = AskedMeter()
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"
         limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
@@ -89,6 +91,7 @@ class ProcessorService:
         metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
         metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
+        metrics.asking.labels(ASKED).set_function(lambda: self._asked.sessions[ASKED])
 
     def leave(self) -> int:
         """Refuse new sessions, hand over the open ones, and return how many are still open."""
@@ -117,6 +120,7 @@ class ProcessorService:
             waiting=self._admission.waiting,
             chunk_seconds=self._load.seconds,
             draining=draining,
+            asked=self._asked.take(),
         )
 
     async def view(self, request: AskView) -> View:
@@ -183,8 +187,9 @@ class ProcessorService:
             if request.background
             else self._admission.live(request.admission, lambda: driver.speaking)
         )
+        asking = nullcontext() if words is None else self._asked.session(ASKED)
         try:
-            with live:
+            with live, asking:
                 async with aclosing(told) as events:
                     async for event in events:
                         self._admission.look()
@@ -221,10 +226,8 @@ class ProcessorService:
             return None
         if self._aligner is None:
             raise BadRequest(NO_ALIGNER)
-        prompt = self._checkpoint.prompt
         rules = WordRules(self._settings.words_deadline_seconds, self._settings.words_at_a_time)
-        language = prompt.check_language(request.language)
-        return SessionWords(request, rules, self._aligner, prompt, language)
+        return SessionWords(request, rules, self._aligner, self._asked)
 
     def _check_staying(self) -> None:
         if self._leaving:

@@ -28,7 +28,7 @@ class Prompt(Protocol):
         ...
 
     def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the tokens of an answer up to where its text begins; empty if they are missing."""
+        """Return the tokens of an answer up to where its text begins; empty if there are none."""
         ...
 
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:

@@ -21,6 +21,7 @@ from auricle.audio.pcm import Int16
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.keys import CONTENT_BYTES, tenant_mark
 from auricle.errors import ProtocolError
+from auricle.processor.chunks import ChunkedMel
 from auricle.processor.sources import FeatureSource, PcmSource
 
 MIN_SAMPLES = FFT // 2 + 1
@@ -88,6 +89,7 @@ class SegmentAudio:
         self._geometry = geometry
         self._scheme = scheme
         self._source: PcmSource | FeatureSource = PcmSource()
+        self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead)
         self._final_hashes: list[bytes] = []
         self._hashed_samples = 0
 
@@ -120,7 +122,14 @@ class SegmentAudio:
         self._source.push(pcm)
 
     def push_features(self, packet: FeaturePacket) -> None:
-        """Append features from the client. Raises ProtocolError in a segment of samples."""
+        """Append features from the client.
+
+        Raises ProtocolError in a segment of samples, or if the model wants other features.
+        """
+        if self._geometry.own_features:
+            raise ProtocolError(
+                "this server's model takes features of each 30 s by themselves: send samples"
+            )
         if isinstance(self._source, PcmSource):
             if self._source.samples:
                 raise ProtocolError("features within a segment of samples")
@@ -133,11 +142,13 @@ class SegmentAudio:
 
     def windows(self, samples: int) -> tuple[Window, ...]:
         """Return the segment's windows as if it ended after `samples` (at least 201)."""
+        if self._geometry.own_features:
+            return self._whole_chunks(samples)
         if samples < self._hashed_samples:
             self._final_hashes = []
         self._hashed_samples = samples
         frames, maximum = self._source.frames(samples)
-        floor = float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))
+        floor = _floor(maximum)
         hashes = self._block_hashes(frames, samples)
         span, size = self._geometry.window_frames, self._geometry.block_frames
         windows = []
@@ -154,6 +165,35 @@ class SegmentAudio:
                     partial=len(part) < span or not final,
                     embeddings=self._geometry.embeddings(len(part)),
                     blocks=self._blocks(block_hashes, part, floor, last_final=final),
+                )
+            )
+        return tuple(windows)
+
+    def _whole_chunks(self, samples: int) -> tuple[Window, ...]:
+        """Return chunks whose features are computed by themselves, each a window."""
+        self._hashed_samples = samples
+        windows = []
+        for index, chunk in enumerate(self._chunks.until(samples, self._source.pcm)):
+            embeddings = self._geometry.embeddings(len(chunk.frames))
+            if not embeddings:  # the beginning of a chunk, of a few milliseconds
+                continue
+            blocks, hashes = [], []
+            floor = _floor(chunk.maximum)
+            for at in range(0, len(chunk.frames), self._geometry.block_frames):
+                part = chunk.frames[at : at + self._geometry.block_frames]
+                hashes.append(_hash(part))
+                final = len(part) == self._geometry.block_frames
+                final = final and self._all_final(at + len(part), chunk.samples)
+                blocks.append(Block(self._key([hashes[-1]], part, floor), part, final))
+            windows.append(
+                Window(
+                    index=index,
+                    key=self._key(hashes, chunk.frames, floor),
+                    frames=chunk.frames,
+                    floor=floor,
+                    partial=chunk.samples < self._geometry.window_samples,
+                    embeddings=embeddings,
+                    blocks=tuple(blocks),
                 )
             )
         return tuple(windows)
@@ -193,6 +233,11 @@ class SegmentAudio:
             self._final_hashes.append(_hash(frames[end - size : end]))
         rest = range(len(self._final_hashes) * size, len(frames), size)
         return [*self._final_hashes, *(_hash(frames[at : at + size]) for at in rest)]
+
+
+def _floor(maximum: float) -> float:
+    """Return what the values below are raised to."""
+    return float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))
 
 
 def _hash(block: npt.NDArray[np.float32]) -> bytes:

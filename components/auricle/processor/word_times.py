@@ -15,36 +15,53 @@ from auricle.alignment.words import Piece
 from auricle.audio.pcm import milliseconds
 from auricle.messages import Word, Words
 
+_LONGEST_CHARACTER = 4  # bytes
 
-def aligned(segment: int, start: int, split: Sequence[Piece], times_ms: Sequence[int]) -> Words:
+Confidences = Sequence[float | None]
+
+
+def aligned(
+    segment: int,
+    start: int,
+    split: Sequence[Piece],
+    times_ms: Sequence[int],
+    confidences: Confidences,
+) -> Words:
     """Return words with the aligner's times, in milliseconds from the segment's start.
 
     `start` is the session sample at which the segment begins.
     """
     begin = milliseconds(start)
     words = tuple(
-        Word(piece.word, piece.text, begin + times_ms[2 * at], begin + times_ms[2 * at + 1])
-        for at, piece in enumerate(split)
+        Word(
+            word=piece.word,
+            text=piece.text,
+            start_ms=begin + times_ms[2 * at],
+            end_ms=begin + times_ms[2 * at + 1],
+            confidence=confidence,
+        )
+        for at, (piece, confidence) in enumerate(zip(split, confidences, strict=True))
     )
     return Words(segment, words, "aligned")
 
 
 def commit_grid(
-    segment: int,
     start: int,
     samples: int,
     split: Sequence[Piece],
     heard: Sequence[tuple[int, int]],
-    missing: str,
-) -> Words:
+    confidences: Confidences,
+) -> tuple[Word, ...]:
     """Return words with the times of the decodes by which they were there.
 
     `heard` has, token by token, the bytes of the text so far and the sample of the segment by
-    which the token had been said. Without it, or if it is of another text, words are spread over
-    the segment's `samples`.
+    which the token had been said; the last one may end within a character, before which the text
+    ends. If it is of another text, words are spread over the segment's `samples`.
     """
     total = sum(len(piece.text.encode()) for piece in split)
-    known = heard if heard and heard[-1][0] == total else [(total, samples)]
+    known = [(min(size, total), sample) for size, sample in heard]
+    if not heard or not 0 <= heard[-1][0] - total < _LONGEST_CHARACTER:
+        known = [(total, samples)]
     # Of several tokens heard at once, the last: until there, time is shared out.
     until = {min(sample, samples): size for size, sample in known}
     at, when = [0, *until.values()], [0, *until]
@@ -54,12 +71,12 @@ def commit_grid(
 
     words: list[Word] = []
     position = 0
-    for piece in split:
+    for piece, confidence in zip(split, confidences, strict=True):
         spoken = len(piece.text.rstrip().encode())
         begin, end = at_byte(position), at_byte(position + spoken)
-        words.append(Word(piece.word, piece.text, begin, end))
+        words.append(Word(piece.word, piece.text, begin, end, confidence))
         position += len(piece.text.encode())
-    return Words(segment, tuple(words), "commit_grid", missing)
+    return tuple(words)
 
 
 def absent(segment: int, missing: str) -> Words:

@@ -8,23 +8,26 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from itertools import accumulate
+
+from msgspec.structs import replace
 
 from auricle.alignment.words import Piece, pieces
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
+from auricle.load.asked_meter import AskedMeter
 from auricle.messages import Done, Failed, Final, HandedOver, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.word_times import absent, aligned, commit_grid
+from auricle.processor.word_times import absent, aligned
 from auricle.tasks import cancelled
 
 log = logging.getLogger(__name__)
 # Why a segment has no aligned times; otherwise it is the code of the error that was last.
-LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED = (
-    *("language", "overloaded", "no_audio", "handed_over", "session_failed"),
+LANGUAGE, BUSY, NO_AUDIO, MOVED, FAILED, STARTING = (
+    *("language", "overloaded", "no_audio", "handed_over", "session_failed", "starting"),
 )
+ASKED = "words"  # of the pools beside the path
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,13 @@ class SessionWords:
         opened: OpenSession,
         rules: WordRules,
         aligner: WordAligner,
-        prompt: PromptFormat,
-        language: str | None,
+        asked: AskedMeter,
     ) -> None:
-        """`language` is the one forced by the prompt."""
+        """`asked` counts what is asked of the pool."""
+        self._asked = asked
         self._opened = opened
         self._rules = rules
         self._aligner = aligner
-        self._prompt = prompt
-        self._language = language
         self._segments: dict[int, tuple[OpenSegment, int]] = {}  # that ended, until their final
         self._waiting: dict[int, asyncio.Task[None]] = {}
         self._ready: deque[Words] = deque()
@@ -66,6 +67,7 @@ class SessionWords:
     ) -> AsyncGenerator[SessionEvent, None]:
         """Yield the session's events and its words, which never hold up another event.
 
+        Finals must have words with the times of decodes, whose confidence those that follow have.
         Only Done waits, for what is still under way; each segment has a deadline of its own.
         """
         following: asyncio.Task[SessionEvent | None] | None = None
@@ -82,6 +84,7 @@ class SessionWords:
                         return
                     if isinstance(event, Final):
                         self._begin(event)
+                        event = self._plain(event)
                     elif isinstance(event, Done | Failed | HandedOver):
                         async for words in self._rest(event):
                             yield words
@@ -100,6 +103,10 @@ class SessionWords:
     def _look(self, _task: object) -> None:
         self._changed.set()
 
+    def _plain(self, final: Final) -> Final:
+        """Return the final as it is told: its rough words only if they were asked for as well."""
+        return final if self._opened.grid_words or not final.words else replace(final, words=())
+
     def _begin(self, final: Final) -> None:
         """Ask for the words of a final, or say at once why there are none."""
         segment = self._segments.pop(final.segment, None)
@@ -111,7 +118,7 @@ class SessionWords:
         elif segment is None:  # all its text was committed on another processor
             self._tell(absent(final.segment, NO_AUDIO))
         elif final.language and final.language not in self._aligner.languages:
-            self._tell(self._by_grid(final, split, *segment))
+            self._tell(Words(final.segment, final.words, "commit_grid", LANGUAGE))
         elif len(self._waiting) >= self._rules.at_a_time:
             self._tell(absent(final.segment, BUSY))
         else:
@@ -131,9 +138,14 @@ class SessionWords:
             background=self._opened.background,
             trace=self._opened.trace,
         )
+        self._asked.speech(ASKED, samples / SAMPLE_RATE)
         try:
-            times = await self._aligner.times(spoken, self._rules.deadline_seconds)
-            found = aligned(final.segment, segment.start, split, times)
+            if await self._aligner.starting():
+                found = absent(final.segment, STARTING)
+            else:
+                times = await self._aligner.times(spoken, self._rules.deadline_seconds)
+                confidences = [word.confidence for word in final.words] or [None] * len(split)
+                found = aligned(final.segment, segment.start, split, times, confidences)
         except AuricleError as error:
             log.warning("segment %d has no words: %s", final.segment, error)
             found = absent(final.segment, error.code)
@@ -142,17 +154,6 @@ class SessionWords:
             found = absent(final.segment, AuricleError.code)
         del self._waiting[final.segment]
         self._tell(found)
-
-    def _by_grid(
-        self, final: Final, split: tuple[Piece, ...], segment: OpenSegment, samples: int
-    ) -> Words:
-        stability = segment.stability
-        tokens = self._prompt.pieces(stability.tokens, self._language)
-        sizes = accumulate(len(data) for _, data in tokens)
-        heard = [
-            (size, stability.established[at]) for (at, _), size in zip(tokens, sizes, strict=True)
-        ]
-        return commit_grid(final.segment, segment.start, samples, split, heard, LANGUAGE)
 
     async def _rest(self, event: SessionEvent) -> AsyncGenerator[Words, None]:
         """Yield the words that are still to come; only Done waits for them."""

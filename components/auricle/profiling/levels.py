@@ -15,19 +15,19 @@ from auricle.load.reports import WorkerLoad
 
 @dataclass(frozen=True)
 class Level:
-    """A measurement with `speakers` concurrent sessions.
+    """A measurement with `speakers` concurrent sessions, or so many seconds of speech per second.
 
     `work` is per second, by unit; `response_seconds` is the 95th percentile; `refused` tells
     whether any request was refused.
     """
 
-    speakers: int
+    speakers: float
     work: Mapping[str, float]
     response_seconds: float
     refused: bool
 
 
-def level_of(speakers: int, reports: Sequence[WorkerLoad]) -> Level:
+def level_of(speakers: float, reports: Sequence[WorkerLoad]) -> Level:
     """Aggregate one worker's reports. Raises AuricleError if there are none."""
     if not reports:
         raise AuricleError("the worker sent no load report while it was measured")

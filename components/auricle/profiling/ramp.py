@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from auricle.errors import AuricleError
-from auricle.load.reports import LOAD_TOPIC, WorkerKind, WorkerLoad
+from auricle.load.pools import PATH
+from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
 from auricle.profiling.cast import Cast, Part, Stage
 from auricle.profiling.helpers import Helper, parts
 from auricle.profiling.levels import Level, beyond, level_of
@@ -40,9 +41,9 @@ class Ramp:
         self._moved = moved
         self._cast = Cast(runtime, stage)
         self._helpers: list[Helper] = []
-        self._reports: defaultdict[WorkerKind, list[WorkerLoad]] = defaultdict(list)
-        for kind in ("encode_worker", "pd_worker"):
-            runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
+        self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
+        for pool in PATH:
+            runtime.subscribe(pool.kind, LOAD_TOPIC, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to begin a segment or two.
         interval = stage.settings.load_report_seconds
         self._settle_seconds = 3 * interval
@@ -50,8 +51,7 @@ class Ramp:
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
     def _heard(self, load: WorkerLoad) -> None:
-        if load.kind != "align_worker":  # only those that are measured were subscribed to
-            self._reports[load.kind].append(load)
+        self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
         """Wait until all workers can be called. Raises DeadlineExceeded."""
@@ -62,13 +62,13 @@ class Ramp:
         for helper in self._helpers:
             await helper.close()
 
-    async def alone(self, segment_seconds: float) -> dict[WorkerKind, float]:
+    async def alone(self, segment_seconds: float) -> dict[PoolKind, float]:
         """Return each pool's 95th percentile response time with a single speaker, in seconds."""
         await self._level(1, segment_seconds, decoding=True)
         found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
         return {kind: level.response_seconds for kind, level in found.items()}
 
-    async def levels(self, kind: WorkerKind, segment_seconds: float, limit: float) -> list[Level]:
+    async def levels(self, kind: PoolKind, segment_seconds: float, limit: float) -> list[Level]:
         """Measure levels, doubling the speakers until one exceeds `limit` (seconds).
 
         One more level is measured between the last two. Raises AuricleError if no number of
@@ -89,7 +89,7 @@ class Ramp:
         return sorted(levels, key=lambda level: level.speakers)
 
     async def _measured(
-        self, kind: WorkerKind, speakers: int, segment_seconds: float, limit: float
+        self, kind: PoolKind, speakers: int, segment_seconds: float, limit: float
     ) -> Level:
         await self._level(speakers, segment_seconds, decoding=kind == "pd_worker")
         found = level_of(speakers, self._reports[kind])

@@ -18,14 +18,16 @@ from rich.console import Console
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
-from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.errors import BadRequest
 from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
-from auricle.load.capacity_profile import UNITS, CapacityProfile, PoolProfile
-from auricle.load.reports import WorkerKind
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from auricle.load.pools import PATH, POOLS
+from auricle.load.reports import PoolKind
 from auricle.process.gpus import described, visible_gpus
+from auricle.profiling.align_pool import HALVES, AlignRamp, costs_of
 from auricle.profiling.cast import Stage
 from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.progress import Progress, bar, without_request_lines
@@ -35,7 +37,7 @@ from auricle.settings import ProcessorSettings
 
 # Short segments and long ones, whose work has different proportions.
 _SEGMENT_SECONDS = (2.5, 10.0)
-_GRAPH = "graphs.e_pd:Processor"
+_GRAPH, _GRAPH_WITH_ALIGNER = "graphs.e_pd:Processor", "graphs.e_pd_align:Processor"
 _START_SECONDS = 900.0
 
 
@@ -68,20 +70,30 @@ async def profile(
     together = processes_together(sections, source)
     recordings = await asyncio.to_thread(_recordings, settings, audio)
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    path = settings.align_model
+    aligner = None if path is None else await asyncio.to_thread(open_checkpoint, path)
+    graph = _GRAPH if aligner is None else _GRAPH_WITH_ALIGNER
     with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
         found_at = f"--Common.discovery_path={records}"
-        async with _workers(config, [*overrides, found_at], together, console) as supervisor:
+        async with _workers(graph, config, [*overrides, found_at], together, console) as supervisor:
             own = settings.model_copy(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
             with without_request_lines(), bar(console) as moved:
                 stage = Stage(own, checkpoint, recordings)
                 measured = await _measure(stage, together["PdWorker"].processes, console, moved)
-            starts: dict[WorkerKind, float] = {
+                carried = {} if aligner is None else await _measure_align(stage, aligner, console)
+            beside = {
+                kind: PoolProfile(
+                    costs_of(at), limit, round(supervisor.start_seconds(POOLS[kind].component), 1)
+                )
+                for kind, (at, limit) in carried.items()
+            }
+            starts: dict[PoolKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
             }
-    encode, pd = (_profile(kind, measured[kind], starts[kind]) for kind in UNITS)
+    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in PATH)
     profiled = CapacityProfile(
         checkpoint=checkpoint.fingerprint,
         machine=_machine(together["PdWorker"].processes),
@@ -89,14 +101,15 @@ async def profile(
         encode_worker=encode,
         pd_worker=pd,
         pd_per_encode_worker=ratios(encode.streams, pd.streams),
+        beside={str(kind): own for kind, own in beside.items()},
     )
     profiled.write(out)
     console.print(f"profile written to {out}", highlight=False)
 
 
-def _profile(kind: WorkerKind, found: Measured, start_seconds: float) -> PoolProfile:
+def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfile:
     return PoolProfile(
-        costs(found.levels, UNITS[kind]), found.limit, round(start_seconds, 1), found.streams
+        costs(found.levels, POOLS[kind].units), found.limit, round(start_seconds, 1), found.streams
     )
 
 
@@ -117,30 +130,46 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
     """Return what is measured together: a PD worker carries less beside others on its device."""
     encode = settings_for("EncodeWorker", sections, source)
     pd = settings_for("PdWorker", sections, source)
-    return {
+    found = {
         "EncodeWorker": Together(1, encode.gpus),
         "PdWorker": Together(pd.processes_per_device, pd.gpus),
     }
+    if pd.align_model is not None:
+        for kind in HALVES:
+            name = POOLS[kind].component
+            found[name] = Together(1, settings_for(name, sections, source).gpus)
+    return found
+
+
+async def _measure_align(
+    stage: Stage, aligner: Checkpoint, console: Console
+) -> dict[PoolKind, tuple[float, float]]:
+    runtime = Runtime(stage.settings)
+    try:
+        ramp = AlignRamp(runtime, stage, aligner, lambda line: console.print(line, highlight=False))
+        return await ramp.carried()
+    finally:
+        runtime.close()
 
 
 async def _measure(
     stage: Stage, pd_workers: int, console: Console, moved: Callable[[Progress], None]
-) -> dict[WorkerKind, Measured]:
-    workers: dict[WorkerKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
+) -> dict[PoolKind, Measured]:
+    workers: dict[PoolKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
     runtime = Runtime(stage.settings)
     ramp = Ramp(
         runtime,
         stage,
         lambda line: console.print(line, highlight=False),
         moved,
-        ramps=len(UNITS) * len(_SEGMENT_SECONDS),
+        ramps=len(PATH) * len(_SEGMENT_SECONDS),
     )
     try:
         await ramp.ready()
         alone = await ramp.alone(_SEGMENT_SECONDS[-1])
         target = stage.settings.target_chunk_ms / 1000
-        found: dict[WorkerKind, Measured] = {}
-        for kind in UNITS:
+        found: dict[PoolKind, Measured] = {}
+        for kind in (pool.kind for pool in PATH):
             # Divides the target between the pools in proportion to their unloaded times.
             limit = target * alone[kind] / sum(alone.values())
             measured = [await ramp.levels(kind, s, limit) for s in _SEGMENT_SECONDS]
@@ -164,6 +193,7 @@ async def _measure(
 
 @contextlib.asynccontextmanager
 async def _workers(
+    graph: str,
     config: Path | None,
     overrides: Sequence[str],
     together: Mapping[str, Together],
@@ -174,13 +204,14 @@ async def _workers(
     supervisors: list[Supervisor] = []
     alone = [o for component, own in together.items() for o in own.overrides(component)]
     # In the levels where nobody reads embeddings, leases must not fill the slab.
-    alone += ["--EncodeWorker.lease_seconds=1", "--Common.load_report_seconds=1"]
+    leases = [f"--{name}.lease_seconds=1" for name in together if name.endswith("EncodeWorker")]
+    alone += [*leases, "--Common.load_report_seconds=1"]
     alone += ["--Processor.replicas=1"]
     # Beyond their knee workers refuse much and say so: that is what is measured.
     quiet = ["--Common.log_level=ERROR"]
     running = asyncio.create_task(
         serve(
-            _GRAPH,
+            graph,
             config,
             [*quiet, *overrides, *alone],
             console=console,

@@ -7,7 +7,6 @@ import yaml
 from auricle.errors import SettingsError
 from auricle.rendering.names import (
     MODELS_PATH,
-    POOLS,
     SCRATCH_PATH,
     Manifest,
     adapter,
@@ -107,7 +106,7 @@ def planner_rights(target: Target) -> list[Manifest]:
     cluster = target.cluster
     name = f"{cluster.name}-planner"
     meta = metadata(name, cluster.namespace)
-    adapters = [adapter(cluster.name, worker) for worker in POOLS[0]]
+    adapters = [adapter(cluster.name, worker) for worker in target.pools]
     kind = "dynamographdeploymentscalingadapters"
     watching = ["get", "list", "watch"]
     rules = [

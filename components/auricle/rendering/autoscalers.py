@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from auricle.load.reports import WorkerKind
+from collections.abc import Iterator
+
+from auricle.load.pools import POOLS, SizedPool
 from auricle.rendering.names import Manifest, adapter, kebab, metadata
 from auricle.rendering.target import Target
 from auricle.replicas import PoolLimits
 
-_POOLS: dict[str, WorkerKind] = {"EncodeWorker": "encode_worker", "PdWorker": "pd_worker"}
 # The target share of request slots in use: 0.5.
 _SLOTS_SHARE = "500m"
 _SHRINK_SECONDS = 300
@@ -23,13 +24,14 @@ def horizontal_autoscalers(target: Target) -> list[Manifest]:
             "metadata": _meta(target, name),
             "spec": {
                 "scaleTargetRef": _adapter(target, name),
-                "minReplicas": limits.minimum,
+                # None is possible with an alpha feature of Kubernetes only.
+                "minReplicas": max(limits.minimum, 1),
                 "maxReplicas": limits.maximum,
                 "metrics": [
                     {
                         "type": "Pods",
                         "pods": {
-                            "metric": {"name": f"auricle_{kind}_slots_share"},
+                            "metric": {"name": _slots(pool)},
                             "target": {"type": "AverageValue", "averageValue": _SLOTS_SHARE},
                         },
                     }
@@ -37,7 +39,7 @@ def horizontal_autoscalers(target: Target) -> list[Manifest]:
                 "behavior": {"scaleDown": {"stabilizationWindowSeconds": _SHRINK_SECONDS}},
             },
         }
-        for name, kind, limits in _pools(target)
+        for name, pool, limits in _pools(target)
     ]
 
 
@@ -54,24 +56,40 @@ def keda_objects(target: Target) -> list[Manifest]:
                 "minReplicaCount": limits.minimum,
                 "maxReplicaCount": limits.maximum,
                 "cooldownPeriod": _SHRINK_SECONDS,
-                "triggers": [
-                    {
-                        "type": "prometheus",
-                        "metadata": {
-                            "serverAddress": address,
-                            "query": f"sum(auricle_{kind}_slots_share)",
-                            "threshold": "0.5",
-                        },
-                    }
-                ],
+                "triggers": list(_triggers(pool, address)),
             },
         }
-        for name, kind, limits in _pools(target)
+        for name, pool, limits in _pools(target)
     ]
 
 
-def _pools(target: Target) -> list[tuple[str, WorkerKind, PoolLimits]]:
-    return [(name, kind, target.pools[name]) for name, kind in _POOLS.items()]
+def _triggers(pool: SizedPool, address: str) -> Iterator[Manifest]:
+    shared = any(other.metrics == pool.metrics_prefix for other in POOLS.values())
+    of = f'{{pool="{pool.kind}"}}' if shared else ""
+    yield _trigger(address, f"sum({_slots(pool)}{of})", "0.5")
+    if pool.asked:
+        # Whoever asks starts the first worker, and there are no more for it.
+        asking = f'sum(auricle_processor_sessions_asking{{asked="{pool.asked}"}})'
+        yield _trigger(address, f"clamp_max({asking}, 1)", "1")
+
+
+def _trigger(address: str, query: str, threshold: str) -> Manifest:
+    return {
+        "type": "prometheus",
+        "metadata": {"serverAddress": address, "query": query, "threshold": threshold},
+    }
+
+
+def _slots(pool: SizedPool) -> str:
+    return f"auricle_{pool.metrics_prefix}_slots_share"
+
+
+def _pools(target: Target) -> list[tuple[str, SizedPool, PoolLimits]]:
+    return [
+        (pool.component, pool, target.pools[pool.component])
+        for pool in POOLS.values()
+        if pool.component in target.pools
+    ]
 
 
 def _meta(target: Target, name: str) -> Manifest:

@@ -13,6 +13,7 @@ from auricle.errors import CheckpointError, SettingsError
 from auricle.kubernetes_settings import KubernetesSettings
 from auricle.launcher.config import COMMON, kubernetes_settings, load_config, settings_for
 from auricle.launcher.graph import load_graph
+from auricle.load.pools import POOLS
 from auricle.rendering.names import (
     CONFIG_PATH,
     HTTP_PORT,
@@ -50,10 +51,14 @@ class Target:
 
     @property
     def pools(self) -> dict[str, PoolLimits]:
-        """The bounds of each pool; only if the components include a planner."""
+        """The bounds of each pool by component; only if the components include a planner."""
         planner = self.settings["Planner"]
         assert isinstance(planner, PlannerSettings)
-        return {"EncodeWorker": planner.encode, "PdWorker": planner.pd}
+        return {
+            pool.component: pool.limits_of(planner)
+            for pool in POOLS.values()
+            if pool.component in self.settings
+        }
 
     def slab_mib(self, component: str) -> int:
         """Return the size of a worker's slab in MiB, rounded up; 0 for other components."""

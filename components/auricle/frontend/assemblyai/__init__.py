@@ -10,4 +10,6 @@ CAPABILITIES = Capabilities(
     turns="end_of_turn",
     language="language_code",
     keywords="keyterms_prompt",
+    words="words",
+    confidence="confidence",
 )

@@ -120,6 +120,7 @@ class Replies:
             "utterance": utterance,
             "end_of_turn_confidence": confidence,
             "words": words_of(turn),
+            **self._word_times(turn),
             **self._said(),
         }
         if self.options.tells_language and turn.spoken and (ended or utterance):
@@ -133,6 +134,13 @@ class Replies:
         new = finals[self._uttered :]
         self._uttered = 0 if ended else len(finals)
         return " ".join(new)
+
+    def _word_times(self, turn: Turn) -> Reply:
+        """Return what the times of words are, an extension, for who asked for the aligner's."""
+        if self.options.words == "grid":
+            return {}
+        aligned = all(one.aligned for one in turn.spoken)
+        return {"word_times": "aligned" if aligned else "grid"}
 
     def _said(self) -> Reply:
         told, self._warnings = self._warnings, []

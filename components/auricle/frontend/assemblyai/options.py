@@ -18,6 +18,7 @@ from auricle.errors import UnsupportedValue
 from auricle.frontend.assemblyai.silences import MOST_MS, THRESHOLD, TurnSilences
 from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.field_errors import bounded, form_fault
+from auricle.frontend.line.word_times import word_times
 from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import escaped, quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check, query_pairs
@@ -107,6 +108,7 @@ class _Given(TurnSettings):
         Field(max_length=_MOST_TERMS),
     ] = ()
     include_partial_turns: bool = True
+    word_times: str | None = None
     inactivity_timeout: Annotated[int, Field(ge=5, le=3_600)] | None = None
 
 
@@ -173,6 +175,7 @@ def parse_options(query: str, min_silence_ms: int) -> StreamingOptions:
         partials=wanted.include_partial_turns,
         silence_ms=ends.speech_ends_ms,
         warnings=(*wanted.warnings(), *more, *warnings),
+        words=word_times(wanted.word_times),
         turns=TurnSettings(**{name: getattr(wanted, name) for name in TurnSettings.model_fields}),
         ends=ends,
         tells_language=wanted.language_detection,

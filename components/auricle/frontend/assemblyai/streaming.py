@@ -43,7 +43,9 @@ class StreamingProtocol:
 
     def check(self, query: str) -> None:
         """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        self._frontend.check_model(self._options(query).model)
+        options = self._options(query)
+        self._frontend.check_model(options.model)
+        self._frontend.check_words(options.words == "aligned", "word_times")
 
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client

@@ -10,6 +10,8 @@ CAPABILITIES = (
         turns="speech_final",
         language="language",
         keywords="keyterm",
+        words="words",
+        confidence="confidence",
         channels="multichannel",
     ),
     Capabilities(
@@ -18,6 +20,7 @@ CAPABILITIES = (
         partials="Update",
         turns="EndOfTurn",
         keywords="keyterm",
+        confidence="confidence",
     ),
     Capabilities(
         way="POST /v1/listen",
@@ -25,6 +28,7 @@ CAPABILITIES = (
         language="language",
         keywords="keyterm",
         words="words",
+        confidence="confidence",
         channels="multichannel",
     ),
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.languages import language_code
+from auricle.confidence import of_text
 from auricle.frontend.deepgram.messages import alternative, model_info, timestamp
 from auricle.frontend.deepgram.recording_options import RecordingOptions
 from auricle.frontend.recordings.part_words import missing_words
@@ -66,6 +67,7 @@ def _channel(channel: Channel, options: RecordingOptions) -> dict[str, Any]:
             alternative(
                 " ".join(one.text for one in channel.segments),
                 [word for one in channel.segments for word in one.words.words],
+                of_text(word.confidence for one in channel.segments for word in one.grid_words),
             )
         ]
     }
@@ -80,7 +82,7 @@ def _utterance(request: str, channel: int, segment: Segment) -> dict[str, Any]:
     return {
         "start": round(segment.start / SAMPLE_RATE, 3),
         "end": round(segment.end / SAMPLE_RATE, 3),
-        **alternative(segment.text, segment.words.words),
+        **alternative(segment.text, segment.words.words, segment.confidence),
         "channel": channel,
         "id": f"{request}.{channel}.{segment.start}",
     }

@@ -80,7 +80,7 @@ class FluxReplies:
             "audio_window_start": round(turn.begin, 3),
             "audio_window_end": round(turn.end, 3),
             "transcript": turn.text,
-            "words": _words(turn.text),
+            "words": _words(turn),
             "end_of_turn_confidence": confidence,
         }
         return [told if trigger is None else told | {"trigger": trigger}]
@@ -114,9 +114,17 @@ class FluxReplies:
         return next(self._numbers)
 
 
-def _words(text: str) -> list[Reply]:
-    """Return the words of a text. Clients drop a turn without any, and need a confidence."""
-    return [{"word": word, "confidence": 0.0} for word in text.split()]
+def _words(turn: Turn) -> list[Reply]:
+    """Return the words of a turn. Clients drop one without any.
+
+    They need a confidence: it is 0 where that is not known.
+    """
+    found: list[Reply] = []
+    for one in turn.spoken:
+        known = [(word.text.strip(), word.confidence or 0.0) for word in one.words]
+        for word, confidence in known or [(word, 0.0) for word in one.text.split()]:
+            found.append({"word": word, "confidence": confidence})
+    return found
 
 
 def fatal(error: AuricleError, number: int) -> Reply:

@@ -41,7 +41,9 @@ class ListenProtocol:
 
     def check(self, query: str) -> None:
         """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        self._frontend.check_model(self._options(query).model)
+        options = self._options(query)
+        self._frontend.check_model(options.model)
+        self._frontend.check_words(options.words == "aligned", "word_times")
 
     def sessions(self, query: str) -> int:
         """Return how many sessions a query asks for: one for each channel."""

@@ -5,7 +5,7 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from auricle import __version__
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.confidence import of_text
 from auricle.errors import CLOSE_INTERNAL, AuricleError, BadRequest, ProtocolError
 from auricle.frontend.dialects.messages import Reply, decoded
 from auricle.frontend.doors.http_errors import error_headers
@@ -79,12 +80,17 @@ class Replies:
         text: str,
         start: float,
         end: float,
+        words: Sequence[Word] = (),
+        word_times: str | None = None,
         *,
         is_final: bool,
         speech_final: bool = False,
         from_finalize: bool = False,
     ) -> Reply:
-        """Return the transcript of the audio between two times."""
+        """Return the transcript of the audio between two times.
+
+        `word_times`, an extension of Deepgram's, is what the times of its words are.
+        """
         return {
             "type": "Results",
             "channel_index": self._index,
@@ -93,12 +99,13 @@ class Replies:
             "is_final": is_final,
             "speech_final": speech_final,
             "from_finalize": from_finalize,
-            "channel": {"alternatives": [alternative(text)]},
+            "channel": {"alternatives": [alternative(text, words)]},
             "metadata": {
                 "request_id": self.request,
                 "model_info": model_info(self.model),
                 "model_uuid": self.model,
             },
+            **({} if word_times is None else {"word_times": word_times}),
         }
 
     def metadata(
@@ -142,20 +149,25 @@ class Replies:
         return [self.channel, self.channels]
 
 
-def alternative(text: str, words: Iterable[Word] = ()) -> Reply:
-    """Return a transcript, with the words that have times."""
-    # There is no confidence, which clients need as a number.
+def alternative(text: str, words: Sequence[Word] = (), confidence: float | None = None) -> Reply:
+    """Return a transcript, with the words that have times.
+
+    Its confidence is that of its words, or the one that is given. Where none is known it is 0:
+    clients need a number.
+    """
+    if confidence is None:
+        confidence = of_text(word.confidence for word in words)
     timed = [
         {
             "word": word.word.lower(),
             "start": word.start_ms / 1000,
             "end": word.end_ms / 1000,
-            "confidence": 0.0,
+            "confidence": word.confidence or 0.0,
             "punctuated_word": word.text.strip(),
         }
         for word in words
     ]
-    return {"transcript": text, "confidence": 0.0, "words": timed}
+    return {"transcript": text, "confidence": confidence or 0.0, "words": timed}
 
 
 def model_info(model: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
 from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given, whole, wrong
 from auricle.frontend.dialects.options import AudioOptions
+from auricle.frontend.line.word_times import word_times
 from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 
 ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
@@ -15,7 +16,7 @@ _G711_RATE = 8_000
 _HONOURED = (
     *("encoding", "sample_rate", "channels", "multichannel", "model", "language"),
     *("detect_language", "interim_results", "vad_events", "endpointing", "utterance_end_ms"),
-    *("keyterm", "keywords"),
+    *("keyterm", "keywords", "word_times"),
 )
 _REFUSED = {**REFUSED, "callback": "results are sent on the connection"}
 
@@ -49,6 +50,7 @@ def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
         vad_events=given.flag("vad_events"),
         speech_final=speech_final,
         utterance_end_ms=given.number("utterance_end_ms", MIN_SILENCE_MS, MAX_SILENCE_MS),
+        words=word_times(given.one("word_times")),
         warnings=given.all_warnings,
     )
 

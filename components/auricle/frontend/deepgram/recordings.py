@@ -83,6 +83,7 @@ class ListenRecordings:
             channel=number,
             # Its clients expect them without asking.
             words=self._frontend.settings.align_model is not None,
+            grid_words=True,
         )
         segments: list[Segment] = []
         whole = Whole(0.0)

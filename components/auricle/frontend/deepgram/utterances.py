@@ -18,8 +18,9 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.dialects.messages import Reply
+from auricle.frontend.line.word_times import WordTimes
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Final, Partial
+from auricle.messages import Final, Partial, Word
 
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME
@@ -81,7 +82,8 @@ class Utterances:
             return []
         text = event.committed + event.partial
         start = event.resume.segment_start / SAMPLE_RATE
-        return [self._replies.results(text, start, event.audio_ms / 1000, is_final=False)]
+        end = event.audio_ms / 1000
+        return [self._replies.results(text, start, end, event.words, is_final=False)]
 
     def final(self, event: Final) -> list[Reply]:
         """A segment has its final text."""
@@ -114,11 +116,15 @@ class Utterances:
             # Without a final the text was told before, and this one is empty.
             at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
             told = ("", at, at)
+            words: Sequence[Word] = ()
+            times = None
             if final is not None:
                 told = (final.text, final.start_ms / 1000, final.end_ms / 1000)
+                words = final.words
+                times = self._word_times(final)
             replies.append(
                 self._replies.results(
-                    *told, is_final=True, speech_final=ended, from_finalize=finalized
+                    *told, words, times, is_final=True, speech_final=ended, from_finalize=finalized
                 )
             )
         for mark in marks:
@@ -126,6 +132,12 @@ class Utterances:
                 replies.append(self._replies.utterance_end(mark.at))
                 self._words = False
         return replies
+
+    def _word_times(self, final: Final) -> WordTimes | None:
+        """Return what the times of its words are, for who asked for the aligner's."""
+        if self._options.words == "grid":
+            return None
+        return "aligned" if final.word_source == "aligned" else "grid"
 
     def _due(self) -> list[_Mark]:
         due = []

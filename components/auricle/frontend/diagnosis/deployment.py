@@ -8,11 +8,17 @@ from typing import Protocol
 
 import msgspec
 
+from auricle.load.pools import BESIDE
 from auricle.runtime import Runtime
 from auricle.settings import CommonSettings
 
 COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
-ALIGNERS = ("align_encode_worker", "align_worker")  # where there is an aligner
+
+
+def beside(settings: CommonSettings) -> tuple[str, ...]:
+    """Return the components beside the path that there are by these settings."""
+    made = (pool for pool in BESIDE if getattr(settings, pool.checkpoint) is not None)
+    return tuple(pool.kind for pool in made)
 
 
 class Asked(Protocol):
@@ -42,7 +48,7 @@ class Deployment:
     @classmethod
     def of(cls, runtime: Runtime, settings: CommonSettings) -> Deployment:
         """Return the deployment of this process, which may have an align pool."""
-        components = (*COMPONENTS, *ALIGNERS) if settings.align_model else COMPONENTS
+        components = (*COMPONENTS, *beside(settings))
         return cls(
             {component: runtime.asking(component) for component in components},
             runtime.client("processor", "probe"),

@@ -9,7 +9,7 @@ import msgspec
 
 from auricle.errors import RateLimited
 from auricle.frontend.diagnosis.census import census
-from auricle.frontend.diagnosis.deployment import Deployment
+from auricle.frontend.diagnosis.deployment import Deployment, beside
 from auricle.frontend.diagnosis.discovery import discovery_state
 from auricle.frontend.diagnosis.probing import probes, routes
 from auricle.messages import BusState, Description, Diagnosis, DiscoveryState, ProcessAnswer
@@ -76,6 +76,7 @@ class Diagnostician:
             probes=(),
             discovery=discovery,
             bus=self._bus(),
+            beside=beside(self._settings),
         )
 
     async def _diagnose(self) -> Diagnosis:

@@ -74,6 +74,7 @@ class SpokenChannel:
             context=options.context,
             silence_ms=options.silence_ms,
             partials=options.partials,
+            words=options.words,
             name=socket.sessions[number],
             call=socket.session,
             part=str(number) if options.channels > 1 else "",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auricle.frontend.line.word_times import WordTimes
+
 
 @dataclass(frozen=True, kw_only=True)
 class AudioOptions:
     """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence_ms` the server's endpointing applies. `warnings` are sentences on what has no effect.
+    `silence_ms` the server's endpointing applies. `words`: the times that words have.
+    `warnings` are sentences on what has no effect.
     """
 
     encoding: str
@@ -21,4 +24,5 @@ class AudioOptions:
     context: str = ""
     partials: bool = False
     silence_ms: int | None = None
+    words: WordTimes = "grid"
     warnings: tuple[str, ...] = ()

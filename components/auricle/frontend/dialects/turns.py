@@ -16,7 +16,7 @@ from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Final, Partial
+from auricle.messages import Final, Partial, Word
 
 TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
 # How much later than its first sample speech is found.
@@ -27,7 +27,9 @@ _ONSET = 4 * VAD_FRAME
 class Spoken:
     """The text of one segment, which was heard in these seconds.
 
-    Unless it is final, only its first `settled` characters will not change.
+    Unless it is final, only its first `settled` characters will not change. `words` are those of
+    the text with the white space around it, empty where they are not known; `aligned`: their times
+    are the aligner's.
     """
 
     text: str
@@ -36,6 +38,8 @@ class Spoken:
     language: str
     settled: int = 0
     is_final: bool = True
+    words: tuple[Word, ...] = ()
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,12 @@ class Turns:
         self._text_until = event.resume.segment_start
         start, end = event.start_ms / 1000, event.end_ms / 1000
         if event.text:
-            self._finals.append(Spoken(event.text, start, end, event.language))
+            aligned = event.word_source == "aligned"
+            self._finals.append(
+                Spoken(
+                    *(event.text, start, end, event.language), words=event.words, aligned=aligned
+                )
+            )
         told = self._begun(self._finals, start, end) + self._due()
         return told or self._updated(self._finals)  # a change says all that an update says
 
@@ -257,7 +266,11 @@ def _open(event: Partial, start: float) -> Spoken:
     """Return what is known of the open segment, which began at `start` seconds."""
     text = (event.committed + event.partial).strip()
     settled = min(len(text), len(event.committed.lstrip()))
-    return Spoken(text, start, event.audio_ms / 1000, event.language, settled, is_final=False)
+    return Spoken(
+        *(text, start, event.audio_ms / 1000, event.language, settled),
+        is_final=False,
+        words=event.words,
+    )
 
 
 def _samples(milliseconds: int) -> int:

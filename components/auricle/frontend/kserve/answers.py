@@ -10,15 +10,16 @@ from auricle.errors import AuricleError
 from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.kserve.asking import VERSION, Asked
 from auricle.frontend.kserve.tensors import set_outputs
+from auricle.frontend.recordings.transcriber import Segment
 
 PACKAGE = "inference"
 _LARGEST_INT64 = (1 << 63) - 1
 
 
-def whole_text(asked: Asked, segments: Sequence[tuple[str, int]]) -> bytes:
+def whole_text(asked: Asked, segments: Sequence[Segment]) -> bytes:
     """Return the answer to ModelInfer: the texts of the recording's segments."""
     response = _response(asked)
-    set_outputs(response, asked.outputs, " ".join(text for text, _ in segments), is_final=True)
+    set_outputs(response, asked.outputs, " ".join(one.text for one in segments), is_final=True)
     data: bytes = response.SerializeToString()
     return data
 

@@ -8,6 +8,7 @@ import uuid
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 
+from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import UNFORESEEN, AuricleError, Overloaded
 from auricle.frontend.doors.access.gate import Access
@@ -120,7 +121,7 @@ class RecordingCalls:
                 self._frontend.check_model(sent.model)
                 client.check_size(sent.size, self._settings.max_upload_bytes)
                 self._frontend.metrics.bytes("grpc", sent.size)
-                await warn(context, sent.warnings)
+                await warn(context, (*sent.warnings, *self._wordless(sent)))
                 recording = Recording(
                     id=work.name,
                     trace=trace,
@@ -131,6 +132,8 @@ class RecordingCalls:
                     language=sent.language,
                     context=sent.context,
                     endpointing=self._endpointing(sent.silence_ms),
+                    words=sent.words and self._settings.align_model is not None,
+                    grid_words=sent.grid_words,
                 )
                 self._check_room()
                 self._in_work += 1
@@ -162,24 +165,25 @@ class RecordingCalls:
         finally:
             seat.leave()
 
-    async def _segments(
-        self, work: _Work, recording: Recording, client: Client
-    ) -> list[tuple[str, int]]:
-        """Return texts and ends of a recording's segments; the client is charged as it is decoded.
+    async def _segments(self, work: _Work, recording: Recording, client: Client) -> list[Segment]:
+        """Return a recording's segments with text; the client is charged as it is decoded.
 
         What was decoded of a recording that fails is charged too.
         """
-        segments: list[tuple[str, int]] = []
+        segments: list[Segment] = []
         async with aclosing(self._transcriber.transcribe(recording)) as outputs:
             async for output in outputs:
                 if isinstance(output, Heard):
                     client.spend(output.seconds)
                 elif isinstance(output, Segment):
                     work.seconds = output.end / SAMPLE_RATE
-                    segments += [(output.text, output.end)] if output.text else []
+                    segments += [output] if output.text else []
                 else:
                     work.seconds = output.seconds
         return segments
+
+    def _wordless(self, sent: Received) -> tuple[str, ...]:
+        return (NO_ALIGNER,) if sent.words and self._settings.align_model is None else ()
 
     def _endpointing(self, silence_ms: int | None) -> EndpointingOptions | None:
         """Return the call's options, the server's as defaults; None to decode all audio."""

@@ -14,24 +14,28 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from auricle.frontend.recordings.storage import storing
+from auricle.frontend.recordings.transcriber import Segment
 
 
 @dataclass(frozen=True)
 class Received:
     """A recording of `size` bytes; `warnings` are sentences on what has no effect.
 
-    `answer` makes the call's answer of the segments' texts, each with the sample where it ends.
-    Without `silence_ms` the server's endpointing applies.
+    `answer` makes the call's answer of the segments with text. With `grid_words` they have those,
+    with `words` the aligner's as well, where there is one. Without `silence_ms` the server's
+    endpointing applies.
     """
 
     file: IO[bytes]
     size: int
-    answer: Callable[[Sequence[tuple[str, int]]], bytes]
+    answer: Callable[[Sequence[Segment]], bytes]
     model: str | None = None
     language: str | None = None
     context: str = ""
     silence_ms: int | None = None
     warnings: tuple[str, ...] = ()
+    grid_words: bool = False
+    words: bool = False
 
     @property
     def path(self) -> Path:

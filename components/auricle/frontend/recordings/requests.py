@@ -116,6 +116,7 @@ class RecordingRequest:
         channel: int | None = None,
         logprobs: bool = False,
         words: bool = False,
+        grid_words: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -131,6 +132,7 @@ class RecordingRequest:
             channel=channel,
             logprobs=logprobs,
             words=words,
+            grid_words=grid_words,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
+from auricle.confidence import of_text
 from auricle.errors import from_code
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
@@ -28,7 +29,7 @@ from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecor
 from auricle.frontend.recordings.fair_slots import FairSlots
 from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
 from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken, Words
+from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken, Word, Words
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 
@@ -40,7 +41,8 @@ class Recording:
     `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
-    With `logprobs` segments have tokens, with `words` their words.
+    With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
+    the times of decodes.
     """
 
     id: str
@@ -55,11 +57,15 @@ class Recording:
     channel: int | None = None
     logprobs: bool = False
     words: bool = False
+    grid_words: bool = False
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The text of samples [start, end) (16 kHz) of the recording, and what else was asked for."""
+    """The text of samples [start, end) (16 kHz) of the recording, and what else was asked for.
+
+    `grid_words` are for their confidence: a part is decoded once, so their times are shares of it.
+    """
 
     text: str
     start: int
@@ -67,6 +73,12 @@ class Segment:
     language: str
     tokens: tuple[ScoredToken, ...] = ()
     words: PartWords = NO_WORDS
+    grid_words: tuple[Word, ...] = ()
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure the model was of the text; None if that was not asked for."""
+        return of_text(word.confidence for word in self.grid_words)
 
 
 @dataclass(frozen=True)
@@ -202,6 +214,7 @@ class RecordingTranscriber:
             trace=recording.trace,
             logprobs=recording.logprobs,
             words=recording.words,
+            grid_words=recording.grid_words,
         )
         resume = ResumePoint(segment_start=part.start, context=context)
         channel = "" if recording.channel is None else f"{recording.channel}."
@@ -248,4 +261,5 @@ async def _segment(link: ProcessorLink, part: Part) -> Segment:
         language=finals[0].language if finals else "",
         tokens=joined((final.text, final.tokens) for final in finals),
         words=words_of([words[final.segment] for final in finals]) if words else NO_WORDS,
+        grid_words=tuple(word for final in finals for word in final.words),
     )

@@ -11,11 +11,15 @@ CAPABILITIES = (
         turns="endpointing_config",
         language="language_code",
         keywords="speech_contexts",
+        words="enable_word_time_offsets",
+        confidence="confidence",
     ),
     Capabilities(
         way="Recognize",
         page="riva.md",
         language="language_code",
         keywords="speech_contexts",
+        words="enable_word_time_offsets",
+        confidence="confidence",
     ),
 )

@@ -13,6 +13,7 @@ from typing import Any
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.wav import WavHeader
 from auricle.errors import UnsupportedValue
+from auricle.frontend.line.word_times import WordTimes, word_times
 from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check
@@ -29,7 +30,8 @@ _REFUSED = {
     "enable_separate_recognition_per_channel": "make a call for each channel",
 }
 # They ask for what the model does or does not do by itself, or for what it does not know.
-_ADVISORY = ("enable_word_time_offsets", "enable_automatic_punctuation", "verbatim_transcripts")
+_ADVISORY = ("enable_automatic_punctuation", "verbatim_transcripts")
+_WORD_TIMES = "word_times"  # of custom_configuration, for live audio
 _ADVISORY_ENDPOINTING = (
     *("start_history", "start_threshold", "stop_threshold"),
     *("stop_history_eou", "stop_threshold_eou"),
@@ -41,7 +43,8 @@ class RecognitionOptions:
     """`encoding` is one of `audio.pcm.ENCODINGS`, None if the audio says it itself.
 
     `sample_rate` is in Hz, None if it is not stated; 0 `channels` neither. Without `silence_ms`
-    the server's endpointing applies. `warnings` are sentences on what has no effect.
+    the server's endpointing applies. `word_offsets`: final text has words, with the times that
+    `words` says. `warnings` are sentences on what has no effect.
     """
 
     encoding: str | None
@@ -51,6 +54,8 @@ class RecognitionOptions:
     language: str | None = None
     context: str = ""
     silence_ms: int | None = None
+    word_offsets: bool = False
+    words: WordTimes = "grid"
     warnings: tuple[str, ...] = ()
 
 
@@ -60,7 +65,9 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
     for field, instead in _REFUSED.items():
         if getattr(config, field):
             raise UnsupportedValue(f"{field} is not supported: {instead}", field)
-    refuse_names("custom_configuration", config.custom_configuration)
+    custom = dict(config.custom_configuration)
+    words = word_times(custom.pop(_WORD_TIMES, None) if streaming else None)
+    refuse_names("custom_configuration", custom)
     check("model", config.model, MODEL)
     context = _context(config.speech_contexts, warnings)
     silence_ms = _silence(config.endpointing_config, warnings)
@@ -75,6 +82,8 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
         _language(config.language_code),
         context,
         silence_ms,
+        config.enable_word_time_offsets,
+        words,
         tuple(warnings),
     )
 

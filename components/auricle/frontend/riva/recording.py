@@ -28,10 +28,12 @@ def received(data: bytes) -> Received:
     return Received(
         stored(header, audio),
         len(audio),
-        Results(request).recording,
+        Results(request, options.word_offsets).recording,
         options.model,
         options.language,
         options.context,
         options.silence_ms,
         options.warnings,
+        grid_words=True,
+        words=options.word_offsets,
     )

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.confidence import of_text
 from auricle.frontend.doors.rpc.schema import message
-from auricle.messages import Final, Partial
+from auricle.frontend.recordings.transcriber import Segment
+from auricle.messages import Final, Partial, Word
 
 PACKAGE = "nvidia.riva.asr"
 _CHANNEL = 1
@@ -18,9 +20,13 @@ _COMMITTED, _PARTIAL, _FINAL = 0.9, 0.1, 1.0
 
 @dataclass(frozen=True)
 class Results:
-    """Makes the responses of one call; `request` is the client's name for it, None without."""
+    """Makes the responses of one call; `request` is the client's name for it, None without.
+
+    With `word_offsets` final text has words with times.
+    """
 
     request: str | None
+    word_offsets: bool = False
 
     def partial(self, event: Partial) -> bytes | None:
         """Return the text of the open segment; None if there is none.
@@ -36,20 +42,29 @@ class Results:
         """Return a segment's final text; None if there is none."""
         if not event.text:
             return None
-        result = _live(_ended(event.text), _FINAL, event.end_ms / 1000, is_final=True)
+        confidence = of_text(word.confidence for word in event.words)
+        result = _live("", _FINAL, event.end_ms / 1000, is_final=True)
+        result["alternatives"] = [self._alternative(event.text, event.words, confidence)]
         return self._response("StreamingRecognizeResponse", [result])
 
-    def recording(self, segments: Sequence[tuple[str, int]]) -> bytes:
-        """Return the texts of a recording's segments, each with the sample where it ends."""
+    def recording(self, segments: Sequence[Segment]) -> bytes:
+        """Return the texts of a recording's segments."""
         results = [
             {
-                "alternatives": [{"transcript": _ended(text)}],
+                "alternatives": [self._alternative(one.text, one.words.words, one.confidence)],
                 "channel_tag": _CHANNEL,
-                "audio_processed": end / SAMPLE_RATE,
+                "audio_processed": one.end / SAMPLE_RATE,
             }
-            for text, end in segments
+            for one in segments
         ]
         return self._response("RecognizeResponse", results)
+
+    def _alternative(
+        self, text: str, words: Sequence[Word], confidence: float | None
+    ) -> dict[str, Any]:
+        # What is not known stays at 0, as in any message of Protocol Buffers.
+        timed = [_word(word) for word in words] if self.word_offsets else []
+        return {"transcript": _ended(text), "confidence": confidence or 0.0, "words": timed}
 
     def _response(self, kind: str, results: list[dict[str, Any]]) -> bytes:
         response = message(f"{PACKAGE}.{kind}")(results=results)
@@ -57,6 +72,15 @@ class Results:
             response.id.value = self.request
         data: bytes = response.SerializeToString()
         return data
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {
+        "start_time": word.start_ms,
+        "end_time": word.end_ms,
+        "word": word.text.strip(),
+        "confidence": word.confidence or 0.0,
+    }
 
 
 def _ended(text: str) -> str:

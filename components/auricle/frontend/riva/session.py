@@ -48,6 +48,7 @@ class StreamingRecognize:
         leaves."""
         asked = _asked(await self._first(call))
         self._frontend.check_model(asked.options.model)
+        self._frontend.check_words(asked.options.words == "aligned", "custom_configuration")
         await call.warn(asked.options.warnings)
         await _Session(self._frontend, call, asked).run()
 
@@ -70,7 +71,7 @@ class _Session:
         self._door = frontend.front_door
         self._call = call
         self._options = asked.options
-        self._results = Results(asked.request)
+        self._results = Results(asked.request, asked.options.word_offsets)
         self._interim_results = asked.interim_results
         self._left_of_file: int | None = None  # bytes of audio that a WAV file still has
 
@@ -121,6 +122,7 @@ class _Session:
             context=options.context,
             silence_ms=options.silence_ms,
             partials=self._interim_results,
+            words=options.words,
         )
 
     async def _read(self, channel: Channel, first: bytes) -> None:

@@ -11,6 +11,7 @@ CAPABILITIES = Capabilities(
     language="language",
     keywords="context",
     words="words",
+    confidence="confidence",
     resume="resume",
     features="log_mel",
 )

@@ -59,7 +59,8 @@ def schemas() -> dict[str, Schema]:
     """Return the JSON Schema of each message, and of what is in them, by name."""
     _, asked = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
     _, told = msgspec.json.schema_components(_SERVER, ref_template="{name}")
-    omitting = {kind.__name__ for kind in _SERVER if kind.__struct_config__.omit_defaults}
+    parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, protocol.TimedWord)
+    omitting = {kind.__name__ for kind in parts if kind.__struct_config__.omit_defaults}
     found = {_name(name): _refined(_name(name), schema) for name, schema in asked.items()}
     for name, schema in told.items():
         if name not in asked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from auricle.audio.pcm import milliseconds
+from auricle.confidence import of_text
 from auricle.frontend.listening.pieces import (
     Mark,
     SpeechStarted,
@@ -145,15 +146,17 @@ class FinalReply(msgspec.Struct, frozen=True, tag="final", omit_defaults=True):
     resume: Resume | None = None
 
 
-class TimedWord(msgspec.Struct, frozen=True):
+class TimedWord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text.
+    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+    to 1, where that is known.
     """
 
     word: str
     text: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
 
 
 class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
@@ -161,13 +164,14 @@ class WordsReply(msgspec.Struct, frozen=True, tag="words", omit_defaults=True):
 
     `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
     coarse as decodes are apart then. `missing` says why there are no aligned times; without a
-    `source` there are no words.
+    `source` there are no words. `confidence` is the mean of the words', where all are known.
     """
 
     segment: int
     words: tuple[TimedWord, ...]
     source: WordSource | None = None
     missing: str | None = None
+    confidence: float | None = None
     resume: Resume | None = None
 
 
@@ -251,5 +255,8 @@ def mark_reply(event: Mark) -> SpeechMark:
 
 def words_reply(event: Words) -> WordsReply:
     """Return the client's message for a segment's words."""
-    words = tuple(TimedWord(w.word, w.text, w.start_ms, w.end_ms) for w in event.words)
-    return WordsReply(event.segment, words, event.source, event.missing or None)
+    words = tuple(
+        TimedWord(w.word, w.text, w.start_ms, w.end_ms, w.confidence) for w in event.words
+    )
+    confidence = of_text(word.confidence for word in words)
+    return WordsReply(event.segment, words, event.source, event.missing or None, confidence)

@@ -77,7 +77,13 @@ def as_verbose_json(transcript: Transcript, *, words: bool = False) -> dict[str,
 
 def _words(transcript: Transcript) -> list[dict[str, object]]:
     return [
-        {"word": word.word, "start": word.start_ms / 1000, "end": word.end_ms / 1000}
+        {
+            "word": word.word,
+            "start": word.start_ms / 1000,
+            "end": word.end_ms / 1000,
+            # An extension of OpenAI's API.
+            **({} if word.confidence is None else {"confidence": word.confidence}),
+        }
         for segment in transcript.segments
         for word in segment.words.words
     ]

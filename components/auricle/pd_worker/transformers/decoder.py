@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 from transformers.cache_utils import Cache
-from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
-from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.text_weights import text_weights
 from auricle.errors import CheckpointError
 from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
+from auricle.pd_worker.transformers.text_models import as_modules, text_model
 
 _DTYPES = {
     "float32": torch.float32,
@@ -35,10 +34,11 @@ class TextDecoder:
         self._device, self.dtype = torch.device(options.device), _DTYPES[options.dtype]
         if self.dtype is torch.float32:
             torch.backends.cuda.matmul.allow_tf32 = False
-        config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
+        config, build = text_model(checkpoint)
         config._attn_implementation = "sdpa"
         text, head = text_weights(checkpoint)
-        self._model = Qwen3Model(config)
+        text = as_modules(checkpoint, text)
+        self._model = build(config)
         _load(self._model, text)
         # Where it is absent it is tied to the embeddings of the tokens.
         output = head.get("weight")
@@ -58,7 +58,7 @@ class TextDecoder:
             options.slots,
             config.num_key_value_heads,
             options.max_model_len,
-            config.head_dim,
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
             self.dtype,
             self._device,
         )

@@ -52,7 +52,8 @@ class VllmEngine:
         from vllm.v1.engine.async_llm import AsyncLLM
 
         from auricle.pd_worker.vllm.arguments import WORKER, kv_events, of_passes, speculation
-        from auricle.pd_worker.vllm.plugin import ARCHITECTURE
+        from auricle.pd_worker.vllm.hf_config import AsDecoder
+        from auricle.pd_worker.vllm.plugin import DECODERS
         from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import logger_into
 
@@ -64,7 +65,7 @@ class VllmEngine:
         )
         arguments = AsyncEngineArgs(
             model=options.model,
-            hf_overrides={"architectures": [ARCHITECTURE]},
+            hf_overrides=AsDecoder(DECODERS[options.decoder]),
             skip_tokenizer_init=True,
             dtype=options.dtype,
             max_model_len=options.max_model_len,

@@ -1,20 +1,24 @@
-"""Qwen3-ASR's text decoder as a vLLM model whose audio arrives as embeddings.
+"""Text decoders as vLLM models whose audio arrives as embeddings.
 
-It has no audio tower: each audio item of the prompt is one encoder window of
-`audio_num_tokens` embeddings, which the EC connector supplies (`connector.py`). Plain RoPE
-is exact here (positions of audio and text are consecutive), so no M-RoPE is configured.
+Each is vLLM's own decoder with `AudioAsEmbeddings` before it, and reads a checkpoint of any
+architecture with that decoder. It has no audio tower: each audio item of the prompt is one encoder
+window of `audio_num_tokens` embeddings, which the EC connector supplies (`connector.py`). Plain
+RoPE is exact here (positions of audio and text are consecutive), so no M-RoPE is configured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from vllm.config import VllmConfig
 from vllm.model_executor.models.interfaces import MultiModalEmbeddings, SupportsMultiModal
+from vllm.model_executor.models.qwen2 import Qwen2ForCausalLM
 from vllm.model_executor.models.qwen3 import Qwen3ForCausalLM
+from vllm.model_executor.models.qwen3_moe import Qwen3MoeForCausalLM
 from vllm.model_executor.models.utils import AutoWeightsLoader, WeightsMapper, maybe_prefix
 from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalKwargsItems
@@ -27,8 +31,9 @@ from vllm.multimodal.processing import (
     PromptUpdate,
 )
 
-# Embeddings of a window of the published checkpoints; used for vLLM's memory profiling only.
-_PROFILE_TOKENS = 104
+from auricle.checkpoint.architectures import ARCHITECTURES
+from auricle.checkpoint.architectures.base import DecoderKind
+from auricle.checkpoint.files import read_config
 
 
 def text_config(config: Any) -> Any:
@@ -58,7 +63,9 @@ class DecoderInfo(BaseProcessingInfo):
     def get_mm_max_tokens_per_item(
         self, seq_len: int, mm_counts: Mapping[str, int] | None = None
     ) -> Mapping[str, int]:
-        return {"audio": _PROFILE_TOKENS}
+        # vLLM keeps room for one in its encoder cache.
+        geometry = read_config(Path(self.ctx.model_config.model)).geometry
+        return {"audio": geometry.window_embeddings}
 
     def get_data_parser(self) -> MultiModalDataParser:
         return WindowParser(
@@ -107,33 +114,33 @@ class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
         return [PromptReplacement(modality="audio", target=[token], replacement=placeholders)]
 
 
-@MULTIMODAL_REGISTRY.register_processor(
-    DecoderProcessor, info=DecoderInfo, dummy_inputs=DecoderDummyInputs
-)
-class AuricleQwen3ASRDecoder(Qwen3ForCausalLM, SupportsMultiModal):
-    """The text decoder of a Qwen3-ASR checkpoint, in either format."""
+def weights_mapper(decoder: DecoderKind) -> WeightsMapper:
+    """Return where vLLM's decoder has the tensors of all formats with it; audio's are left out."""
+    names: dict[str, str | None] = {}
+    for one in (a for a in ARCHITECTURES if a.decoder == decoder):
+        for layout in one.layouts:
+            names |= dict.fromkeys([*layout.encoder, *layout.projector, *layout.unused])
+            names |= {layout.text: "model.", layout.heads[0]: "lm_head."}
+    return WeightsMapper(orig_to_new_prefix=names)
 
-    hf_to_vllm_mapper = WeightsMapper(
-        orig_to_new_prefix={
-            "thinker.audio_tower.": None,
-            "thinker.model.": "model.",
-            "thinker.lm_head.": "lm_head.",
-            "model.audio_tower.": None,
-            "model.multi_modal_projector.": None,
-            "model.language_model.": "model.",
-        }
-    )
 
-    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
-        config = vllm_config.model_config.hf_config
-        decoder = vllm_config.with_hf_config(text_config(config), ["Qwen3ForCausalLM"])
-        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
+def as_decoder(vllm_config: VllmConfig, decoder: DecoderKind) -> VllmConfig:
+    """Return the configuration of a model's text decoder."""
+    return vllm_config.with_hf_config(text_config(vllm_config.model_config.hf_config), [decoder])
+
+
+class AudioAsEmbeddings:
+    """What is put before vLLM's text decoders."""
+
+    hf_to_vllm_mapper: ClassVar[WeightsMapper]
+    model: Any
 
     @classmethod
     def get_placeholder_str(cls, modality: str, i: int) -> str | None:
         return "<|audio_pad|>"
 
     def get_language_model(self) -> nn.Module:
+        assert isinstance(self, nn.Module)
         return self
 
     def embed_multimodal(self, **kwargs: object) -> MultiModalEmbeddings:
@@ -162,3 +169,41 @@ class AuricleQwen3ASRDecoder(Qwen3ForCausalLM, SupportsMultiModal):
             weights, mapper=self.hf_to_vllm_mapper
         )
         return loaded
+
+
+_registered = MULTIMODAL_REGISTRY.register_processor(
+    DecoderProcessor, info=DecoderInfo, dummy_inputs=DecoderDummyInputs
+)
+
+
+@_registered
+class AuricleQwen3Decoder(AudioAsEmbeddings, Qwen3ForCausalLM, SupportsMultiModal):
+    """The dense text decoder of Qwen3, as in Qwen3-ASR."""
+
+    hf_to_vllm_mapper = weights_mapper("Qwen3ForCausalLM")
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        decoder = as_decoder(vllm_config, "Qwen3ForCausalLM")
+        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
+
+
+@_registered
+class AuricleQwen3MoeDecoder(AudioAsEmbeddings, Qwen3MoeForCausalLM, SupportsMultiModal):
+    """Qwen3's decoder with a mixture of experts, as in the thinker of Qwen3-Omni."""
+
+    hf_to_vllm_mapper = weights_mapper("Qwen3MoeForCausalLM")
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        decoder = as_decoder(vllm_config, "Qwen3MoeForCausalLM")
+        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
+
+
+@_registered
+class AuricleQwen2Decoder(AudioAsEmbeddings, Qwen2ForCausalLM, SupportsMultiModal):
+    """Qwen2's decoder, as in Qwen2-Audio."""
+
+    hf_to_vllm_mapper = weights_mapper("Qwen2ForCausalLM")
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        decoder = as_decoder(vllm_config, "Qwen2ForCausalLM")
+        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auricle.checkpoint.architectures.base import DecoderKind
 from auricle.device_settings import CompilationMode, CudaGraphMode
 
 
@@ -32,7 +33,8 @@ class EngineOptions:
     `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
     overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
     With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
-    publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`.
+    publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`. `decoder` is
+    the architecture's text decoder.
     """
 
     model: str
@@ -50,3 +52,4 @@ class EngineOptions:
     enable_prefix_caching: bool = True
     kv_events: str = ""
     passes: Passes = Passes()
+    decoder: DecoderKind = "Qwen3ForCausalLM"

@@ -8,23 +8,31 @@ import signal
 import threading
 from multiprocessing.process import BaseProcess
 
+from auricle.checkpoint.architectures.base import DecoderKind
 from auricle.pd_worker.vllm.last_words import listen
 from auricle.process.heap import trim_heap
 
-ARCHITECTURE = "AuricleQwen3ASRDecoder"
-_MODEL = "auricle.pd_worker.vllm.model:AuricleQwen3ASRDecoder"
+# Our class for each text decoder: the name under which vLLM knows it, and where it is.
+DECODERS: dict[DecoderKind, str] = {
+    "Qwen3ForCausalLM": "AuricleQwen3Decoder",
+    "Qwen3MoeForCausalLM": "AuricleQwen3MoeDecoder",
+    "Qwen2ForCausalLM": "AuricleQwen2Decoder",
+}
+_MODELS = "auricle.pd_worker.vllm.model"
 
 
 def register() -> None:
-    """Register our decoder class with vLLM, which imports it when a model is loaded."""
+    """Register our decoder classes with vLLM, which imports one when a model is loaded."""
     from vllm import ModelRegistry
 
     if (parent := multiprocessing.parent_process()) is not None:
         _end_with(parent)
         listen()
         trim_heap()
-    if ARCHITECTURE not in ModelRegistry.get_supported_archs():
-        ModelRegistry.register_model(ARCHITECTURE, _MODEL)
+    known = ModelRegistry.get_supported_archs()
+    for name in DECODERS.values():
+        if name not in known:
+            ModelRegistry.register_model(name, f"{_MODELS}:{name}")
 
 
 def _end_with(parent: BaseProcess) -> None:

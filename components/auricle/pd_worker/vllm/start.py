@@ -140,4 +140,5 @@ def engine_options(
         kv_blocks=settings.kv_blocks,
         kv_events=kv_events,
         passes=passes_on(device, settings),
+        decoder=checkpoint.architecture.decoder,
     )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from auricle.load.reports import WorkerKind
-
-COMPONENTS: Mapping[WorkerKind, str] = {"encode_worker": "EncodeWorker", "pd_worker": "PdWorker"}
+from auricle.load.reports import PoolKind
 
 
 class Connector(Protocol):
@@ -18,14 +16,14 @@ class Connector(Protocol):
 
     acts: ClassVar[bool]
 
-    async def replicas(self) -> Mapping[WorkerKind, int]:
+    async def replicas(self) -> Mapping[PoolKind, int]:
         """Return each pool's replicas: starting ones count, draining ones do not.
 
-        Raises WorkerUnavailable.
+        A pool beside the path is left out if there is none. Raises WorkerUnavailable.
         """
         ...
 
-    async def scale(self, pool: WorkerKind, replicas: int) -> None:
+    async def scale(self, pool: PoolKind, replicas: int) -> None:
         """Request so many replicas, without waiting until they have started or drained.
 
         Raises WorkerUnavailable.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from auricle.load.reports import WorkerKind
-from auricle.planner.connectors.base import COMPONENTS
+from auricle.load.pools import SizedPool
+from auricle.load.reports import PoolKind
 
 
 class DryRunConnector:
@@ -14,15 +14,16 @@ class DryRunConnector:
 
     acts: ClassVar[bool] = False
 
-    def __init__(self, ready: Callable[[WorkerKind], int]) -> None:
+    def __init__(self, pools: Sequence[SizedPool], ready: Callable[[PoolKind], int]) -> None:
         """`ready` returns the number of a pool's workers that report."""
+        self._pools = pools
         self._ready = ready
 
-    async def replicas(self) -> Mapping[WorkerKind, int]:
+    async def replicas(self) -> Mapping[PoolKind, int]:
         """Return the number of workers that report, by pool."""
-        return {kind: self._ready(kind) for kind in COMPONENTS}
+        return {pool.kind: self._ready(pool.kind) for pool in self._pools}
 
-    async def scale(self, pool: WorkerKind, replicas: int) -> None:
+    async def scale(self, pool: PoolKind, replicas: int) -> None:
         """Do nothing."""
 
     async def close(self) -> None:

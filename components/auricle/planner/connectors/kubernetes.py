@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from auricle.load.reports import WorkerKind
-from auricle.planner.connectors.base import COMPONENTS
+from auricle.errors import WorkerUnavailable
+from auricle.load.pools import POOLS, SizedPool
+from auricle.load.reports import PoolKind
 from auricle.planner.kubernetes_api import KubernetesApi
+
+log = logging.getLogger(__name__)
 
 
 class KubernetesConnector:
@@ -19,15 +23,28 @@ class KubernetesConnector:
 
     acts: ClassVar[bool] = True
 
-    def __init__(self, api: KubernetesApi, deployment: str) -> None:
+    def __init__(self, api: KubernetesApi, deployment: str, pools: Sequence[SizedPool]) -> None:
         self._api = api
+        self._pools = pools
         self._deployment = deployment
 
-    async def replicas(self) -> Mapping[WorkerKind, int]:
-        """Return the replicas that each adapter requests. Raises WorkerUnavailable."""
-        return {kind: await self._api.replicas(self._adapter(kind)) for kind in COMPONENTS}
+    async def replicas(self) -> Mapping[PoolKind, int]:
+        """Return the replicas that each adapter requests.
 
-    async def scale(self, pool: WorkerKind, replicas: int) -> None:
+        A pool beside the path whose adapter cannot be read keeps its size, and does not keep the
+        others from being sized. Raises WorkerUnavailable.
+        """
+        found: dict[PoolKind, int] = {}
+        for pool in self._pools:
+            try:
+                found[pool.kind] = await self._api.replicas(self._adapter(pool.kind))
+            except WorkerUnavailable as error:
+                if not pool.asked:
+                    raise
+                log.warning("%s is not sized: %s", pool.component, error)
+        return found
+
+    async def scale(self, pool: PoolKind, replicas: int) -> None:
         """Set the replicas that an adapter requests. Raises WorkerUnavailable."""
         await self._api.scale(self._adapter(pool), replicas)
 
@@ -35,5 +52,5 @@ class KubernetesConnector:
         """Close the connection to the API server."""
         await self._api.close()
 
-    def _adapter(self, kind: WorkerKind) -> str:
-        return f"{self._deployment}-{COMPONENTS[kind].lower()}"
+    def _adapter(self, kind: PoolKind) -> str:
+        return f"{self._deployment}-{POOLS[kind].component.lower()}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import httpx
 
 from auricle.errors import SettingsError, WorkerUnavailable
-from auricle.load.reports import WorkerKind
-from auricle.planner.connectors.base import COMPONENTS
+from auricle.load.pools import POOLS, SizedPool
+from auricle.load.reports import PoolKind
 
 # The launcher sets this variable in the processes it starts (launcher/control.py).
 _SOCKET_VARIABLE = "AURICLE_LAUNCHER"
@@ -22,7 +22,7 @@ class LocalConnector:
 
     acts: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, pools: Sequence[SizedPool]) -> None:
         """Raises SettingsError if no launcher started this process."""
         socket = os.environ.get(_SOCKET_VARIABLE)
         if not socket:
@@ -30,23 +30,28 @@ class LocalConnector:
                 "Planner.connector is 'local', but this process was not started by "
                 "`auricle serve`; elsewhere use 'kubernetes' or 'dry-run'"
             )
+        self._pools = pools
         self._client = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=socket),
             base_url="http://launcher",
             timeout=_SECONDS,
         )
 
-    async def replicas(self) -> Mapping[WorkerKind, int]:
+    async def replicas(self) -> Mapping[PoolKind, int]:
         """Return the launcher's count of each pool. Raises WorkerUnavailable."""
         counts = await self._ask("GET", "/components")
-        return {kind: int(counts[name]["replicas"]) for kind, name in COMPONENTS.items()}
+        return {
+            pool.kind: int(counts[pool.component]["replicas"])
+            for pool in self._pools
+            if pool.component in counts or not pool.asked
+        }
 
-    async def scale(self, pool: WorkerKind, replicas: int) -> None:
+    async def scale(self, pool: PoolKind, replicas: int) -> None:
         """Have the launcher start or drain processes.
 
         Raises WorkerUnavailable on an error, such as a number out of bounds, or after 5 s.
         """
-        path = f"/components/{COMPONENTS[pool]}/replicas"
+        path = f"/components/{POOLS[pool].component}/replicas"
         await self._ask("PUT", path, {"replicas": replicas})
 
     async def close(self) -> None:

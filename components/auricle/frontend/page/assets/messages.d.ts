@@ -160,13 +160,15 @@ export interface StartMessage {
 
 /**
  * A word and when it was said. `word` has letters and digits only; the `text` of all words of
- * a segment, joined, is the segment's text.
+ * a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
+ * to 1, where that is known.
  */
 export interface TimedWord {
   word: string;
   text: string;
   start_ms: number;
   end_ms: number;
+  confidence?: number;
 }
 
 /**
@@ -213,7 +215,7 @@ export interface Usage {
  *
  * `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
  * coarse as decodes are apart then. `missing` says why there are no aligned times; without a
- * `source` there are no words.
+ * `source` there are no words. `confidence` is the mean of the words', where all are known.
  */
 export interface WordsEvent {
   type: "words";
@@ -221,6 +223,7 @@ export interface WordsEvent {
   words: readonly TimedWord[];
   source?: "aligned" | "commit_grid";
   missing?: string;
+  confidence?: number;
   resume?: Resume;
 }
 

@@ -22,7 +22,12 @@ export const rate = (value) => (value && value < 0.1 ? "<0.1" : value.toFixed(1)
 /** @param {number} number @param {string} thing */
 export const many = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
-const POOLS = new Map([["encode_worker", "Encode workers"], ["pd_worker", "PD workers"]]);
+const POOLS = new Map([
+  ["encode_worker", "Encode workers"],
+  ["pd_worker", "PD workers"],
+  ["align_encode_worker", "Align encode workers"],
+  ["align_worker", "Align workers"],
+]);
 const WHY = new Map([
   ["forecast", "for the demand that is forecast"],
   ["overload", "as the pool is overloaded"],
@@ -30,6 +35,7 @@ const WHY = new Map([
   ["hold", "as it suffices"],
   ["bounds", "because of the configured bounds"],
   ["budget", "because of the GPU budget"],
+  ["asked", "as somebody asks for it"],
 ]);
 /** @param {import("./operations").PastDecision} decision */
 export function decided({ pool, was, replicas, why, applied }) {

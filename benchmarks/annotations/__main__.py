@@ -1,0 +1,117 @@
+"""What is told beside the text, measured on the real graph: words, confidence, speakers, turns.
+
+    python -m benchmarks.annotations --out FILE [--quick | --smoke] [--only PART] [--aligner PATH]
+
+Without `--aligner`, and if there is no models/demo-aligner, an aligner with random weights takes
+its place: what does not depend on the times being right is measured all the same, and parts that do
+are left out by name. Figures already in FILE of other parts are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.annotations.capacity import capacity
+from benchmarks.annotations.delays import delays
+from benchmarks.annotations.faults import faults
+from benchmarks.annotations.graph import Asked, LeftOut
+from benchmarks.annotations.words import equality, word_errors
+from benchmarks.prepared import ROOT
+from benchmarks.streaming.environment import environment
+from tests.aligners import random_aligner
+
+_TRAINED = ROOT / "models/demo-aligner"
+
+
+def _own(module: str, function: str) -> Callable[[Asked], dict[str, Any]]:
+    """Return a part that needs no aligner, of a module with a graph and data of its own."""
+
+    def part(asked: Asked) -> dict[str, Any]:
+        try:
+            found = importlib.import_module(f"benchmarks.annotations.{module}")
+        except ModuleNotFoundError as error:
+            raise LeftOut(f"no module {error.name}") from None
+        figures: dict[str, Any] = getattr(found, function)(quick=asked.size != "full")
+        return figures
+
+    return part
+
+
+# Each returns figures by name.
+PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
+    "word_errors": word_errors,
+    "equality": equality,
+    "delays": delays,
+    "faults": faults,
+    "capacity": capacity,
+    "confidence": _own("confidence", "confidence"),
+    "turns": _own("turns", "turn_figures"),
+}
+
+
+def measured(
+    asked: Asked, parts: Mapping[str, Callable[[Asked], dict[str, Any]]]
+) -> tuple[dict[str, float], dict[str, Any], dict[str, str]]:
+    """Return figures, what else parts told (by part), and why parts were left out."""
+    figures: dict[str, float] = {}
+    details: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for name, part in parts.items():
+        print(f"measuring {name}", file=sys.stderr, flush=True)
+        try:
+            found = part(asked)
+        except LeftOut as why:
+            left_out[name] = str(why)
+            continue
+        figures |= {key: value for key, value in found.items() if isinstance(value, int | float)}
+        if rest := {key: value for key, value in found.items() if key not in figures}:
+            details[name] = rest
+    return figures, details, left_out
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true")
+    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
+    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
+    parser.add_argument("--aligner", type=Path, help="checkpoint; default: models/demo-aligner")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    chosen = {name: part for name, part in PARTS.items() if name in (arguments.only or PARTS)}
+    with tempfile.TemporaryDirectory() as directory:
+        aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
+        size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
+        path = aligner or random_aligner(Path(directory) / "aligner")
+        figures, details, left_out = measured(Asked(path, aligner is not None, size), chosen)
+    kept = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    result = {
+        "figures": kept.get("figures", {}) | figures,
+        "details": kept.get("details", {}) | details,
+        "left_out": {n: w for n, w in kept.get("left_out", {}).items() if n not in chosen}
+        | left_out,
+        "aligner": "random weights" if aligner is None else str(aligner),
+        "environment": environment(),
+    }
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    for name, value in figures.items():
+        print(f"{name:46} {value:.4g}")
+    for name, why in left_out.items():
+        print(f"{name} is left out: {why}")
+
+
+if __name__ == "__main__":
+    main()

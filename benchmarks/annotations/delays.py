@@ -1,0 +1,85 @@
+"""Whether text comes later for the words that follow it, and how much later these come."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from auricle.audio.pcm import Int16
+from auricle.client import Final, Words
+from benchmarks.annotations.graph import Asked, Told, told
+
+# About half of what two cores carry with the demo model (`capacity_without_words`).
+_AT_ONCE = 4
+_SPREAD_SECONDS = 0.7
+_SECONDS = 8.0
+
+
+def delays(asked: Asked) -> dict[str, float]:
+    """Speak in real time with and without words, in turns on one graph."""
+    rounds = asked.of(12, 4)
+    with asked.serving() as server:
+        asyncio.run(_round(server.url, asked.speech(_AT_ONCE, 3.0, seed=99), words=True))
+        stops: dict[bool, list[float]] = {True: [], False: []}
+        after: list[float] = []
+        missing = segments = 0
+        for number in range(rounds):
+            said = asked.speech(_AT_ONCE, _SECONDS, seed=number)
+            for wanted in (True, False) if number % 2 else (False, True):
+                for events, stopped in asyncio.run(_round(server.url, said, words=wanted)):
+                    stops[wanted].append(_last_final(events) - stopped)
+                    if wanted:
+                        waits, without = _waits(events)
+                        after += waits
+                        missing += without
+                        segments += len(waits) + without
+    return {
+        "final_delay_ratio": statistics.median(stops[True]) / statistics.median(stops[False]),
+        "final_delay_ms_with_words": 1000 * statistics.median(stops[True]),
+        "final_delay_ms_without": 1000 * statistics.median(stops[False]),
+        "words_delay_p95_ms": 1000 * float(np.percentile(after, 95)) if after else float("nan"),
+        "words_missing_share": missing / max(1, segments),
+    }
+
+
+async def _round(url: str, said: Sequence[Int16], *, words: bool) -> list[tuple[list[Told], float]]:
+    """Return each session's events, and when its audio had ended."""
+
+    async def one(place: int, pcm: Int16) -> tuple[list[Told], float]:
+        await asyncio.sleep(place * _SPREAD_SECONDS)  # as people, not all at once
+        loop, seconds = asyncio.get_running_loop(), len(pcm) / 16_000
+        stopped = [0.0]
+
+        def sent(audio_seconds: float) -> None:
+            if audio_seconds >= seconds - 1e-3 and not stopped[0]:
+                stopped[0] = loop.time()
+
+        events = await told(url, pcm, live=True, words=words, on_sent=sent)
+        return events, stopped[0]
+
+    return await asyncio.gather(*(one(at, pcm) for at, pcm in enumerate(said)))
+
+
+def _last_final(events: Sequence[Told]) -> float:
+    return max(one.at for one in events if isinstance(one.event, Final))
+
+
+def _waits(events: Sequence[Told]) -> tuple[list[float], int]:
+    """Return the seconds from each final to its words, and how many have no aligned ones."""
+    final = dict(_finals(events))
+    found = [one for one in events if isinstance(one.event, Words)]
+    there = [
+        one.at - final[one.event.segment]
+        for one in found
+        if isinstance(one.event, Words) and one.event.source == "aligned"
+    ]
+    return there, len(found) - len(there)
+
+
+def _finals(events: Sequence[Told]) -> Iterator[tuple[int, float]]:
+    for one in events:
+        if isinstance(one.event, Final):
+            yield one.event.segment, one.at

@@ -1,0 +1,69 @@
+"""Each worker of the align pool killed in mid-session: text as before, words late or missing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from auricle.audio.pcm import Int16
+from auricle.client import Client, Final, Words
+from benchmarks.annotations.graph import Asked, Told, finals, told, words
+from tests.server import Server, eventually
+
+_KILLED = {"align_worker": "AlignWorker", "align_encode_worker": "AlignEncodeWorker"}
+_SECONDS, _BACK_SECONDS = 40.0, 120.0
+
+
+def faults(asked: Asked) -> dict[str, float]:
+    """Kill each in turn after the first final of a session; every other one is as it was."""
+    found: dict[str, float] = {}
+    with asked.serving("--Common.pause_after_seconds=4") as server:
+        for name, component in _KILLED.items():
+            same = wrong = missing = count = 0
+            for number in range(asked.of(6, 2)):
+                (pcm,) = asked.speech(1, _SECONDS, seed=number)
+                usual, hurt = asyncio.run(_both(server, component, pcm))
+                same += list(finals(usual).values()) == list(finals(hurt).values())
+                right, told_wrong, absent = _compared(words(usual), words(hurt))
+                wrong, missing = wrong + told_wrong, missing + absent
+                count += right + told_wrong + absent
+            found |= {
+                f"text_identical_{name}": same / asked.of(6, 2),
+                f"words_wrong_{name}": float(wrong),
+                f"words_missing_share_{name}": missing / max(1, count),
+            }
+    return found
+
+
+async def _both(server: Server, component: str, pcm: Int16) -> tuple[list[Told], list[Told]]:
+    usual = await told(server.url, pcm, partials=False)
+    hurt: list[Told] = []
+    killed = False
+    async for event in Client(server.url).stream(pcm, words=True, partials=False):
+        hurt.append(Told(0.0, event))
+        if isinstance(event, Final) and not killed:
+            server.component(component).send_signal(signal.SIGKILL)
+            killed = True
+    await eventually(lambda: _is_back(server, component), _BACK_SECONDS)
+    return usual, hurt
+
+
+def _is_back(server: Server, component: str) -> bool:
+    try:
+        return server.component(component).is_running()
+    except LookupError:
+        return False
+
+
+def _compared(usual: dict[int, Words], hurt: dict[int, Words]) -> tuple[int, int, int]:
+    """Count segments whose words are as usual, wrong, and missing and said to be so."""
+    right = wrong = missing = 0
+    for segment, before in usual.items():
+        now = hurt.get(segment)
+        if now == before:
+            right += 1
+        elif now is not None and now.missing and now.source is None:
+            missing += 1
+        else:  # other ones, or no word about it
+            wrong += 1
+    return right, wrong, missing

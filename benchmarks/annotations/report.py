@@ -1,0 +1,58 @@
+"""The benchmark's JSON as its section of RESULTS.md.
+
+python -m benchmarks.annotations.report build/annotations.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import generated
+
+KNOWN = {
+    "word_error_ms_median_training": ("word boundaries, training voices: median error, ms", "≤ 40"),
+    "word_error_ms_p95_training": ("95th percentile, ms", "≤ 120"),
+    "word_error_ms_median_unseen": ("unseen voices: median error, ms", "≤ 60"),
+    "word_error_ms_p95_unseen": ("95th percentile, ms", "≤ 200"),
+    "judge_difference_ms_median": ("from pocketsphinx's alignment: median, ms", "≤ 100"),
+    "align_equals_transformers": ("share of boundaries that transformers gives, too", "1"),
+    "final_delay_ratio": ("stop to final with words ÷ without", "≤ 1.02"),
+    "words_delay_p95_ms": ("95th percentile from a final to its words, ms", "≤ 400"),
+    "words_missing_share": ("segments of these without aligned words", "0"),
+    "capacity_without_words": ("live sessions, none with words", ""),
+    "capacity_with_words": ("live sessions, all with words", ""),
+    "capacity_words_ratio": ("the latter ÷ the former", "≥ 0.8"),
+    "text_identical_align_worker": ("an align worker killed: sessions with the same text", "1"),
+    "words_wrong_align_worker": ("segments with other words than usual, or none said", "0"),
+    "words_missing_share_align_worker": ("segments whose words are said to be missing", ""),
+    "text_identical_align_encode_worker": ("the same with an align encode worker", "1"),
+    "words_wrong_align_encode_worker": ("segments with other words than usual, or none said", "0"),
+    "words_missing_share_align_encode_worker": ("segments said to be missing", ""),
+    "confidence_ece": ("expected calibration error of words' confidence", ""),
+}
+
+
+def section(result: dict[str, Any], command: str) -> Iterator[str]:
+    """Return lines of Markdown."""
+    rest = ", definitions in [METRICS.md](METRICS.md#annotations)"
+    yield from generated.heading("Annotations", result["environment"], command, rest)
+    yield f"Aligner: {result['aligner']}."
+    yield ""
+    yield from generated.figures(KNOWN, result["figures"])
+    for part, why in result["left_out"].items():
+        yield f"`{part}` was left out: {why}."
+        yield ""
+
+
+def main() -> None:
+    """See the module."""
+    command = "python -m benchmarks.annotations --out build/annotations.json"
+    arguments = generated.parser(__doc__, command).parse_args()
+    generated.publish(
+        "annotations", arguments.result, lambda result: section(result, arguments.command)
+    )
+
+
+if __name__ == "__main__":
+    main()

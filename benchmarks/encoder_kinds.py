@@ -1,0 +1,77 @@
+"""What a chunk of live audio costs the encoder of each kind of model, at its published sizes.
+
+    python -m benchmarks.encoder_kinds
+
+Arithmetic, of matrix products: no checkpoint is needed. A segment is decoded every 640 ms; finished
+windows are encoded once, finished seconds convolved once, and chunks of 30 s again each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auricle.checkpoint.geometry import Geometry
+from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
+from auricle.encode_worker.cost import EncoderCost, PassCost
+from auricle.encode_worker.whole_chunks import WholeChunkCost
+
+_GRID_FRAMES = 64
+_SEGMENT_SECONDS = (15, 30)
+_WINDOW, _BLOCK, _CHANNELS, _CHUNK = 800, 100, 480, 3000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Sizes of an encoder; `hidden` is the decoder's width."""
+
+    name: str
+    width: int
+    layers: int
+    ffn: int
+    hidden: int
+    whole_chunks: bool = False
+
+
+KINDS = (
+    Kind("Qwen3-ASR-0.6B", 896, 18, 3584, 1024),
+    Kind("Qwen3-ASR-1.7B", 1024, 24, 4096, 2048),
+    Kind("Qwen3-Omni-30B-A3B", 1280, 32, 5120, 2048),
+    Kind("Qwen2-Audio-7B", 1280, 32, 5120, 4096, whole_chunks=True),
+)
+
+
+def gflops_a_chunk(kind: Kind, seconds: int) -> float:
+    """Return the mean over the decodes of a segment."""
+    ends = range(_GRID_FRAMES, seconds * 100 + 1, _GRID_FRAMES)
+    return sum(_decode(kind, end) for end in ends) / len(ends) / 1e9
+
+
+def _decode(kind: Kind, frames: int) -> int:
+    """Return the FLOPs of what is encoded when a segment has so many frames."""
+    geometry, cost = _sizes(kind)
+    if kind.whole_chunks:
+        return cost.window((frames % _CHUNK or _CHUNK) // 4)
+    window = cost.window(geometry.embeddings(frames % _WINDOW or _WINDOW))
+    return window + cost.convs([frames % _BLOCK or _BLOCK])
+
+
+def _sizes(kind: Kind) -> tuple[Geometry, PassCost]:
+    shared = (kind.width, kind.hidden, 1, 1, 0, 1)
+    if kind.whole_chunks:
+        cost: PassCost = WholeChunkCost(kind.width, kind.layers, kind.ffn, kind.hidden)
+        return WholeChunks(_BLOCK, _CHUNK + LOOKAHEAD, *shared), cost
+    cost = EncoderCost(kind.width, kind.layers, kind.ffn, _CHANNELS, kind.hidden, _BLOCK)
+    return Geometry(_BLOCK, _WINDOW, *shared), cost
+
+
+def main() -> None:
+    """Print a table."""
+    lengths = " | ".join(f"segments of {seconds} s" for seconds in _SEGMENT_SECONDS)
+    print(f"| GFLOP a chunk of 640 ms | {lengths} |")
+    for kind in KINDS:
+        found = " | ".join(f"{gflops_a_chunk(kind, seconds):.0f}" for seconds in _SEGMENT_SECONDS)
+        print(f"| {kind.name} | {found} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The parts of an `Architecture`: all that the rest of auricle asks about a kind of model.
+
+Values only: nothing here reads a file, and torch is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from auricle.checkpoint.geometry import Geometry
+
+# How audio becomes embeddings; `encode_worker/encoders.py` has a module for each.
+EncoderKind = Literal["windowed", "whole_chunks"]
+# The text decoder, by the name of its class in vLLM and transformers.
+DecoderKind = Literal["Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One of the formats in which checkpoints of an architecture are published.
+
+    `section` is the part of config.json with `audio_config` and `text_config`; empty if they are
+    at the top. `encoder` and `projector` map beginnings of the weights' names to those in the
+    modules; the first that fits counts, the projector's before the encoder's. `text` and `heads`
+    begin the names of the text model's and of the output layer's, `unused` those of what has no
+    part in recognition. `witness` is a tensor as wide as the encoder, `out` one that is as high as
+    an embedding is wide: their shapes tell whether config and weights belong together.
+    """
+
+    name: str
+    section: str
+    encoder: Mapping[str, str]
+    projector: Mapping[str, str]
+    text: str
+    heads: tuple[str, ...]
+    witness: str
+    out: str
+    unused: tuple[str, ...] = ()
+
+    def in_projector(self, name: str) -> str | None:
+        """Return a tensor's name in the projector; None if it is not of it."""
+        return _renamed(name, self.projector)
+
+    def in_encoder(self, name: str) -> str | None:
+        """Return a tensor's name in the encoder; None if it is not of it."""
+        return None if self.in_projector(name) is not None else _renamed(name, self.encoder)
+
+    def of_encoder(self, name: str) -> bool:
+        """Whether a tensor is of the encoder or its projector."""
+        return name.startswith((*self.encoder, *self.projector))
+
+    def of_decoder(self, name: str) -> bool:
+        """Whether a tensor is of the text model or its output layer."""
+        return name.startswith((self.text, *self.heads)) and not self.of_encoder(name)
+
+
+# Parts of a prompt. Control tokens are written out, except in a part with a `{field}`: what is
+# put there may be a client's, so all of that part is tokenized as plain text.
+Pieces = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """The published prompt, and the form of the answer.
+
+    `before` is what precedes the audio, in `before_with_context` with a `{context}`; `after`
+    follows it, in `after_forced` with a `{language}` that the client has named.
+
+    With a `mark`, an answer is `language X`, the mark, and the text; `after_forced` ends with the
+    same for a language that is known. Without one, an answer is text from its first token on and
+    says of what language only where that was forced.
+    """
+
+    before: Pieces
+    before_with_context: Pieces
+    after: Pieces
+    after_forced: Pieces
+    audio_token: str
+    stops: tuple[str, ...]
+    mark: str | None = None
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A kind of model.
+
+    `classes` and `model_types` are what config.json calls it. `geometry(audio, text, token)` reads
+    the sizes from `audio_config` and `text_config`, to which `text_defaults` are added, and from
+    the id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
+    CheckpointError naming all that does not fit. `languages` are those of a checkpoint that does
+    not name its own, in the model's own spelling.
+    """
+
+    name: str
+    classes: frozenset[str]
+    model_types: frozenset[str]
+    layouts: tuple[Layout, ...]
+    geometry: Callable[[Mapping[str, Any], Mapping[str, Any], Any], Geometry]
+    encoder: EncoderKind
+    decoder: DecoderKind
+    prompt: PromptTemplate
+    languages: tuple[str, ...]
+    audio_token_key: str = "audio_token_id"
+    text_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def layout_of(self, config: Mapping[str, Any]) -> Layout | None:
+        """Return the layout whose sections a config.json has; None if it has those of none."""
+        for one in self.layouts:
+            if one.section and one.section in config:
+                return one
+            if not one.section and "audio_config" in config and "text_config" in config:
+                return one
+        return None
+
+
+def _renamed(name: str, beginnings: Mapping[str, str]) -> str | None:
+    for old, new in beginnings.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return None

@@ -1,0 +1,72 @@
+"""What a session's events have besides their text, where it was asked for. No I/O."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from msgspec.structs import replace
+
+from auricle.alignment.words import pieces
+from auricle.confidence import of_words
+from auricle.messages import DecodeReply, Final, OpenSession, Partial, SessionEvent, Word
+from auricle.processor.actions import Decode
+from auricle.processor.open_segment import OpenSegment
+from auricle.processor.scores import Pieces, Scores
+from auricle.processor.word_times import commit_grid
+
+
+class Extras:
+    """Adds tokens and words to the events of one session.
+
+    An event is told before the next decode begins, so the last decode is always the one that it
+    is of; or there was none, because another processor has committed all of the text.
+    """
+
+    def __init__(self, opened: OpenSession, prompt: Pieces, language: str | None) -> None:
+        """`language` is the one forced by the prompt."""
+        self._tokens, self._partials = opened.logprobs, opened.grid_words
+        # Words that are aligned have their confidence from here.
+        self._finals = opened.grid_words or opened.words
+        self._scores = Scores(prompt, language)
+        self._last: tuple[OpenSegment, int] | None = None  # and how many samples were decoded
+
+    @property
+    def scored(self) -> bool:
+        """Whether decodes are to give log probabilities."""
+        return self._tokens or self._finals
+
+    def decoded(
+        self, decode: Decode, segment: OpenSegment, committed: tuple[int, ...], reply: DecodeReply
+    ) -> None:
+        """A decode of `segment` has ended, in which `committed` had been committed before."""
+        if self.scored:
+            self._scores.decoded(committed, reply.tokens, reply.logprobs)
+            self._last = segment, decode.samples
+
+    def on(self, event: SessionEvent) -> SessionEvent:
+        """Return the event with what was asked for."""
+        if not isinstance(event, Partial | Final) or self._last is None:
+            return event
+        segment, samples = self._last
+        if segment.number != event.segment:
+            return event
+        if isinstance(event, Partial):
+            if not self._partials:
+                return event
+            text = event.committed + event.partial
+            return replace(event, words=self._words(text, segment, samples))
+        tokens = self._scores.tokens() if self._tokens else ()
+        words = self._words(event.text, segment, samples) if self._finals else ()
+        return replace(event, tokens=tokens, words=words)
+
+    def _words(self, text: str, segment: OpenSegment, samples: int) -> tuple[Word, ...]:
+        split = pieces(text)
+        if not split:
+            return ()
+        tokens = self._scores.pieces()
+        scored = [(data, logprob) for _, data, logprob in tokens]
+        established = segment.stability.established
+        ends = accumulate(len(data) for data, _ in scored)
+        heard = [(end, established[at]) for (at, _, _), end in zip(tokens, ends, strict=True)]
+        confidence = of_words([piece.text for piece in split], scored)
+        return commit_grid(segment.start, samples, split, heard, confidence)

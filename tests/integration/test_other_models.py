@@ -1,0 +1,74 @@
+"""Other models than Qwen3-ASR in vLLM: audio in parts gives the stock model's tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.encode_worker.encoders import encoder_for
+from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.vllm.engine import VllmEngine
+from auricle.pd_worker.vllm.options import EngineOptions
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.settings import EncodeWorkerSettings
+from tests import recordings
+from tests.engines import Bench, encoded, landing_slab
+from tests.other_models import MOST_TOKENS, Stock, random_omni, random_qwen2_audio
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+GRID = 10_240
+CPU = EncodeWorkerSettings(dtype="float32", threads=1)
+# Of a segment that grows over the end of a window.
+OFFSETS = (5 * GRID, 12 * GRID, 13 * GRID, 20 * GRID + 77)
+
+
+@pytest.mark.parametrize("make", [random_omni, random_qwen2_audio])
+async def test_a_growing_segment_gets_the_stock_models_tokens(
+    tmp_path: Path, make: Callable[[Path], Stock]
+) -> None:
+    stock = make(tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    slab = landing_slab(checkpoint, "host")
+    prompt = PromptFormat(checkpoint)
+    options = EngineOptions(
+        model=str(tmp_path), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
+        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, draft_tokens=8,
+        decoder=checkpoint.architecture.decoder,
+    )  # fmt: skip
+    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
+    slab.unlink()
+    try:
+        pcm = to_int16(recordings.samples("market"))
+        audio = SegmentAudio(
+            checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "test")
+        )
+        audio.push(pcm)
+        encoder = encoder_for(checkpoint, CPU)
+        placed: dict[str, PlacedWindow] = {}
+        bench = Bench(engine, prompt, {})
+        draft: tuple[int, ...] = ()
+        for samples in OFFSETS:
+            found = encoded(encoder, audio, samples)
+            for key, payload in found:
+                if key not in placed:
+                    slab.write(len(placed), key, 1, payload)
+                    length = payload.nbytes // slab.layout.row_bytes
+                    placed[key] = PlacedWindow(key, len(placed), 1, length)
+            bench.windows["market"] = tuple(placed[key] for key, _ in found)
+            finished = len(found) - 1
+            answer = await bench.decode(
+                "market", draft, max_tokens=MOST_TOKENS, reusable_windows=finished
+            )
+            expected = stock.tokens(to_float(pcm[:samples]), prompt.head(""), prompt.tail(None))
+            assert list(answer.tokens) == expected, samples
+            draft = answer.tokens[:-1]
+        if checkpoint.architecture.encoder == "windowed":
+            assert answer.cached_tokens > 0
+    finally:
+        await engine.close()

@@ -1,0 +1,216 @@
+"""Other models than Qwen3-ASR: audio in parts gives what the stock model makes of the whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from auricle.audio.pcm import Int16, to_float, to_int16
+from auricle.checkpoint.architectures import ARCHITECTURES
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoint.survey import survey
+from auricle.encode_worker.encoder import AudioEncoder, Encoder, MelWindow
+from auricle.encode_worker.encoders import encoder_for
+from auricle.errors import CheckpointError
+from auricle.pd_worker.transformers import text_models
+from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.options import TransformersOptions
+from auricle.pd_worker.vllm.plugin import DECODERS
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.settings import EncodeWorkerSettings
+from tests import recordings
+from tests.other_models import MOST_TOKENS, Stock, random_omni, random_qwen2_audio
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+GRID = 10_240
+CPU = EncodeWorkerSettings(dtype="float32", threads=1)
+KINDS = {"Qwen3-Omni": random_omni, "Qwen2-Audio": random_qwen2_audio}
+PROMPTS = {
+    "Qwen3-Omni": (
+        "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|>Transcribe the audio into text."
+        "<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    "Qwen2-Audio": (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nAudio 1: "
+        "<|audio_bos|><|AUDIO|><|audio_eos|>\nWrite down what is said, word for word, and nothing "
+        "else.<|im_end|>\n<|im_start|>assistant\n"
+    ),
+}
+
+
+@dataclass
+class Model:
+    """A random checkpoint, as auricle reads it and as transformers has it."""
+
+    checkpoint: Checkpoint
+    stock: Stock
+    encoder: AudioEncoder
+    decoder: TextDecoder
+    prompt: PromptFormat
+
+    def answer(
+        self, embeddings: torch.Tensor, head: tuple[int, ...], tail: tuple[int, ...]
+    ) -> list[int]:
+        """Greedy tokens, the one that ends them included."""
+        decoder = self.decoder
+        around = [decoder.embedded([ids]) for ids in (head, tail)]
+        rows, cache = torch.cat([around[0], embeddings, around[1]]), decoder.kv.slot(0, 0)
+        found: list[int] = []
+        while len(found) < MOST_TOKENS and not set(found) & set(self.prompt.stop_tokens):
+            found.append(int(decoder.step(rows, cache).argmax()))
+            rows = decoder.embedded([found[-1:]])
+        return found
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    path = tmp_path_factory.mktemp("model")
+    stock = KINDS[request.param](path)
+    checkpoint = open_checkpoint(path)
+    assert checkpoint.architecture.name == request.param
+    options = TransformersOptions("float32", "cpu", 1, 1024, 1, 1)
+    return Model(
+        checkpoint,
+        stock,
+        encoder_for(checkpoint, CPU),
+        TextDecoder(checkpoint, options),
+        PromptFormat(checkpoint),
+    )
+
+
+def clips() -> Iterator[Int16]:
+    """Parts of the bundled recordings, of 1 to 20 s."""
+    random = np.random.default_rng(11)
+    while True:
+        for name in recordings.NAMES:
+            pcm = to_int16(recordings.samples(name))
+            length = min(len(pcm), int(random.uniform(1, 20) * recordings.SAMPLE_RATE))
+            start = int(random.integers(0, len(pcm) - length + 1))
+            yield pcm[start : start + length]
+
+
+def segment(model: Model, pcm: Int16) -> SegmentAudio:
+    audio = SegmentAudio(
+        model.checkpoint.geometry, KeyScheme(model.checkpoint.fingerprint, "float32", "test")
+    )
+    audio.push(pcm)
+    return audio
+
+
+class Encoded:
+    """The embeddings of a growing segment; those of finished windows are made once."""
+
+    def __init__(self, model: Model, pcm: Int16) -> None:
+        self._encoder = model.encoder
+        self._audio = segment(model, pcm)
+        self._finished: dict[str, torch.Tensor] = {}
+        self.again: list[int] = []  # frames of the windows that were encoded, in order
+
+    def until(self, samples: int) -> torch.Tensor:
+        parts = []
+        for window in self._audio.windows(samples):
+            found = self._finished.get(window.key)
+            if found is None:
+                (found,) = self._encoder.encode([MelWindow(window.frames, window.floor)])
+                self.again.append(len(window.frames))
+                assert len(found) == window.embeddings
+            if not window.partial:
+                self._finished[window.key] = found
+            parts.append(found)
+        return torch.cat(parts)
+
+
+def test_a_segment_encoded_as_it_grows_is_what_the_stock_model_makes_of_the_whole(
+    model: Model,
+) -> None:
+    for pcm in islice(clips(), 3):
+        encoded = Encoded(model, pcm)
+        for samples in (*range(GRID, len(pcm), GRID), len(pcm)):
+            expected = model.stock.embeddings(to_float(pcm[:samples]))
+            torch.testing.assert_close(encoded.until(samples), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("context", "language"), [("", None), ("peter hat", "English")])
+def test_answers_are_those_of_the_stock_model(
+    model: Model, context: str, language: str | None
+) -> None:
+    head, tail = model.prompt.head(context), model.prompt.tail(language)
+    answers = set()
+    for pcm in islice(clips(), 4):
+        found = model.answer(Encoded(model, pcm).until(len(pcm)), head, tail)
+        assert found == model.stock.tokens(to_float(pcm), head, tail)
+        answers.add(tuple(found))
+    assert len(answers) > 1  # else the audio would not matter
+
+
+def test_the_prompt_is_the_published_one(model: Model) -> None:
+    shown = model.prompt._tokenizer.decode
+    head, tail = model.prompt.head(""), model.prompt.tail(None)
+    assert (
+        shown([*head, model.prompt.audio_token, *tail])
+        == PROMPTS[model.checkpoint.architecture.name]
+    )
+    assert "English" in shown(list(model.prompt.tail("English")))
+    assert "peter hat" in shown(list(model.prompt.head("peter hat")))
+
+
+def test_an_answer_is_all_text(model: Model) -> None:
+    ids = tuple(model.prompt._tokenizer("the dog").input_ids)
+    assert model.prompt.answer(ids, None) == ("", "the dog")
+    assert model.prompt.answer(ids, "English") == ("English", "the dog")
+    assert model.prompt.opening(ids) == ()
+    assert b"".join(data for _, data in model.prompt.pieces(ids, None)) == b"the dog"
+
+
+@pytest.mark.parametrize("lacking", ["experts.3.up_proj", "audio_tower.layers.1.fc1"])
+def test_weights_that_are_missing_are_named(tmp_path: Path, lacking: str) -> None:
+    random_omni(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if lacking not in name}
+    save_file(kept, tmp_path / "model.safetensors")
+    checkpoint = open_checkpoint(tmp_path)
+    with pytest.raises(CheckpointError, match=lacking.rpartition("audio_tower.")[2]):
+        TextDecoder(checkpoint, TransformersOptions("float32", "cpu", 1, 64, 1, 1))
+        Encoder(checkpoint, "float32", "cpu", threads=1)
+
+
+def test_a_survey_counts_what_recognition_needs(model: Model) -> None:
+    found = survey(model.checkpoint)
+    everything = load_file(model.checkpoint.path / "model.safetensors")
+    unused = model.checkpoint.layout.unused
+    assert found.architecture == model.checkpoint.architecture.name
+    assert found.encoder.parameters + found.decoder.parameters == sum(
+        tensor.numel() for name, tensor in everything.items() if not name.startswith(unused)
+    )
+
+
+def test_every_model_is_tested_described_and_has_a_decoder_in_both_engines() -> None:
+    page = (ROOT / "docs/adding_a_model.md").read_text()
+    assert {one.name for one in ARCHITECTURES} == {"Qwen3-ASR", *KINDS} == {"Qwen3-ASR", *PROMPTS}
+    for one in ARCHITECTURES:
+        assert f"| {one.name} |" in page
+        assert one.decoder in DECODERS
+        assert one.decoder in text_models._MODELS
+
+
+def test_a_name_is_that_of_one_model_only() -> None:
+    for kind in ("classes", "model_types"):
+        names = [name for one in ARCHITECTURES for name in getattr(one, kind)]
+        assert len(names) == len(set(names))
+
+
+def test_sections_that_are_missing_are_named(tmp_path: Path) -> None:
+    for one in ARCHITECTURES:
+        (tmp_path / "config.json").write_text(json.dumps({"architectures": sorted(one.classes)}))
+        with pytest.raises(CheckpointError, match=f"is not a {one.name} config: it has"):
+            open_checkpoint(tmp_path)
