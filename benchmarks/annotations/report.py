@@ -30,6 +30,8 @@ KNOWN = {
     "words_wrong_align_encode_worker": ("segments with other words than usual, or none said", "0"),
     "words_missing_share_align_encode_worker": ("segments said to be missing", ""),
     "confidence_ece": ("expected calibration error of words' confidence", ""),
+    "turn_false_cut_ratio": ("false cuts ÷ silence's of the same delay, people", ""),
+    "turn_false_cut_ratio_synthetic": ("the same, espeak-ng", ""),
 }
 
 

@@ -8,8 +8,8 @@ words where these are known. A turn that ends in that pause is a false cut. The 
 end of the utterance to the moment at which its end is found. Silence is as long as the turn model's
 mean delay, so that both are equally fast; voice activity is the same.
 
-`--speech` has recordings of people, such as Debian's `asterisk-core-sounds-en-wav`. Without it
-there is synthetic speech only (espeak-ng). Minutes on one core.
+`--speech` has recordings of people, by default those of Debian's `asterisk-core-sounds-en-wav` if
+it is installed; else there is synthetic speech only (espeak-ng). Minutes on one core.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, quantiles
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,8 @@ from models.training.espeak import Espeak
 from models.training.sentences import SentenceMaker
 from models.training.voices import UNSEEN_VOICES
 
+# Of Debian's package asterisk-core-sounds-en-wav.
+PEOPLE = Path("/usr/share/asterisk/sounds/en_US_f_Allison")
 MODEL = Path("models/smart-turn/smart-turn-v3.2-cpu.onnx")
 _SHORTEST, _LONGEST = 2.2, 8.0  # seconds of an utterance
 _PAUSES = (0.3, 2.0)
@@ -179,7 +182,7 @@ def table(turns: Sequence[Case], listener: Listener) -> list[Row]:
     return rows
 
 
-def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> dict[str, object]:
+def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> dict[str, Any]:
     """Return `turn_false_cut_ratio` (turn model ÷ silence, medium eagerness) and the table."""
     turns = list(cases(spoken, listener))
     rows = table(turns, listener)
@@ -191,14 +194,25 @@ def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> 
     }
 
 
-def turn_figures(speech: Path | None = None, *, quick: bool = False) -> dict[str, object]:
-    """Return the figures of both kinds of speech; of people only with a folder of theirs."""
+def turn_figures(speech: Path | None = None, *, quick: bool = False) -> dict[str, Any]:
+    """Return the ratios by their names, and the tables of both kinds of speech.
+
+    People are those of the folder `speech`, or else of Debian's package if it is installed.
+    """
+    if speech is None and PEOPLE.is_dir():
+        speech = PEOPLE
     listener, count = Listener(), 40 if quick else 160
-    found: dict[str, object] = {"synthetic": measured(synthetic(count), listener)}
+    heard = measured(synthetic(count), listener)
+    figures: dict[str, Any] = {"synthetic": heard}
+    if (ratio := heard["turn_false_cut_ratio"]) is not None:
+        figures["turn_false_cut_ratio_synthetic"] = ratio
     if speech is not None:
         spoken = list(people(speech))
-        found["people"] = measured(spoken[:: max(1, len(spoken) // count)], listener)
-    return found
+        heard = measured(spoken[:: max(1, len(spoken) // count)], listener)
+        figures["people"] = heard
+        if (ratio := heard["turn_false_cut_ratio"]) is not None:
+            figures["turn_false_cut_ratio"] = ratio
+    return figures
 
 
 def main() -> None:

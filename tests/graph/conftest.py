@@ -17,8 +17,11 @@ def wyoming_port() -> int:
 
 @pytest.fixture(scope="package")
 def server(wyoming_port: int) -> Iterator[Server]:
-    """The default graph with the bundled model."""
-    with serving(f"--Frontend.wyoming_port={wyoming_port}") as running:
+    """The default graph with the bundled models."""
+    with serving(
+        f"--Frontend.wyoming_port={wyoming_port}",
+        "--Frontend.turn_model=models/smart-turn/smart-turn-v3.2-cpu.onnx",
+    ) as running:
         yield running
 
 
