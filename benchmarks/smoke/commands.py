@@ -127,6 +127,7 @@ SHORT = (
             "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),
+    Short("benchmarks.tuning --out {out}", 60, ("python -m benchmarks.tuning",)),
     Short(
         "benchmarks.ways.lengths --recordings 1",
         300,
