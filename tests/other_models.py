@@ -282,5 +282,7 @@ def _randomise(model: Any, seed: int) -> None:
     with torch.no_grad():
         for name, value in model.named_parameters():
             if value.dim() > 1 and "embed_positions" not in name:
-                scale = 0.7 * value[0].numel() ** -0.5 if "embed_tokens" not in name else 0.5
+                # Experts are stacked; a convolution's inputs are all but its first dimension.
+                inputs = value.shape[-1] if ".experts." in name else value[0].numel()
+                scale = 0.5 if "embed_tokens" in name else 0.7 * inputs**-0.5
                 value.copy_(torch.randn(value.shape, generator=noise) * scale)
