@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from auricle.checkpoint.files import open_checkpoint
 from models.training.align.decode import word_times
@@ -348,6 +348,8 @@ def test_a_training_goes_on_where_it_was(corpus: Corpus, tmp_path: Path) -> None
     heard = trainer.train_step(maker, 31.0)
     between = weights()
     assert "edges" in heard and "bins" not in heard
+    kept = load_file(DEMO / "model.safetensors")["thinker.audio_tower.conv2d1.weight"].float()
+    assert torch.equal(trainer.model.core.model.audio_tower.conv2d1.weight, kept)
     assert not torch.equal(before[0], between[0]), "the encoder learns"
     assert torch.equal(before[1], between[1]) and torch.equal(before[2], between[2])
     trainer.spent = 30.5 * 60  # its time is over

@@ -63,6 +63,7 @@ class Trainer:
         self.model = Aligner(self.config, attention="eager")
         self.model.begin_from(start / "model.safetensors")
         self._share_words(stamp)
+        self._keep_convolutions()
         thinker = self.config["thinker_config"]
         classes = {word: at + 1 for at, word in enumerate(vocabulary())}
         hidden = thinker["text_config"]["hidden_size"]
@@ -86,9 +87,16 @@ class Trainer:
                 weight[bare[0]] = weight[spaced[0]]
             weight[stamp] = weight[self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
 
+    def _keep_convolutions(self) -> None:
+        """They stay the recogniser's: to learn them costs a third of an encoder's step."""
+        tower = self.model.core.model.audio_tower
+        for convolution in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
+            convolution.requires_grad_(False)
+
     def _learned(self) -> list[torch.nn.Parameter]:
         parts = (self.model, self._losses, self._hearing)
-        return [parameter for part in parts for parameter in part.parameters()]
+        every = (parameter for part in parts for parameter in part.parameters())
+        return [parameter for parameter in every if parameter.requires_grad]
 
     @property
     def over(self) -> bool:
