@@ -1,7 +1,7 @@
 """Clips with their embeddings, for a text model that learns while the encoder stays as it is.
 
-Making a clip and encoding it costs about as much as a step of the text model, so that a clip is
-used some times before it is thrown away.
+Making a clip and encoding it costs about half as much as a step of the text model, so that a clip
+is used some times before it is thrown away.
 """
 
 from __future__ import annotations
