@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from auricle.checkpoint.files import open_checkpoint
 from models.training.align.decode import word_times
 from models.training.align.evaluate import Figures, between, differences, write_card
-from models.training.align.examples import ClipMaker, Spoken
+from models.training.align.examples import Clip, ClipMaker, Spoken
 from models.training.align.export import export
 from models.training.align.geometry import BINS, TEXT_LAYERS, aligner_config
+from models.training.align.hearing import Hearing
+from models.training.align.labels import UNKNOWN, frame_labels, stamp_labels
 from models.training.align.lessons import Lessons
 from models.training.align.losses import BIN_WIDTH, LISTENED
 from models.training.align.model import Aligner
 from models.training.align.prompts import TIMESTAMP, prompt_ids
 from models.training.align.reference import AlignerReference
+from models.training.align.shelf import Heard, Shelf
 from models.training.align.targets import bin_of, frame_of, frame_seconds, prompt_times, soft_bins
 from models.training.align.trainer import Trainer
 from models.training.corpus import SAMPLE_RATE, Corpus, synthesise
@@ -35,7 +39,7 @@ pytestmark = pytest.mark.unit
 DEMO = Path(__file__).parents[2] / "models" / "demo"
 TEXTS = [
     "the cat is in the garden",
-    "there are two red birds",
+    "there are two red",
     "my phone number is four two nine",
     "hello peter",
     "call anna in thirty minutes",
@@ -258,23 +262,109 @@ def test_lessons_are_about_what_the_whole_model_computes(checkpoint: Path) -> No
     assert model.core.model.language_model.layers[0].mlp.up_proj.weight.grad is not None
 
 
+def _clip(*said: tuple[str, float | None, float | None]) -> Clip:
+    words = tuple(Spoken(word, Span(start, end)) for word, start, end in said)
+    return Clip(np.zeros(2 * SAMPLE_RATE, np.float32), words, words)
+
+
+def test_an_embedding_is_labelled_with_the_word_that_is_said_there() -> None:
+    """13 embeddings a second, each of 80 ms: "a" takes two, then there is a pause of two."""
+    clip = _clip(("a", 0.08, 0.24), ("b", 0.4, 0.56))
+    labels = frame_labels(clip, 9, {"a": 1, "b": 2})
+    assert labels.word.tolist() == [0, 1, 1, 0, 0, 2, 2, 0, 0]
+    assert labels.before.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert labels.begun.tolist() == [0, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert labels.since[1:3].tolist() == pytest.approx([0.04, 0.12])
+    assert labels.left[1:3].tolist() == pytest.approx([0.12, 0.04])
+
+
+def test_nothing_is_asked_where_one_of_two_words_is_said_and_none_knows_which() -> None:
+    clip = _clip(("there", 0.08, None), ("are", None, 0.4), ("a", 0.4, 0.48))
+    labels = frame_labels(clip, 7, {"a": 1, "there": 2, "are": 3})
+    assert labels.word.tolist() == [0, *[UNKNOWN] * 4, 1, 0]
+    assert labels.before.tolist() == [0, 0, 0, 0, 0, 3, 1]
+
+
+def test_both_stamps_of_a_word_are_labelled_alike() -> None:
+    labels = stamp_labels(_clip(("b", 0.0, 0.1), ("a", 0.1, 0.2)), {"a": 1, "b": 2})
+    assert labels.word.tolist() == [2, 2, 1, 1]
+    assert labels.before.tolist() == [0, 0, 2, 2]
+    assert labels.begun.tolist() == [1, 1, 2, 2]
+
+
+def test_hearing_is_learned_from_embeddings_that_tell_the_words() -> None:
+    """Losses fall to nothing where every word has embeddings of its own, whatever is unknown."""
+    torch.manual_seed(0)
+    clip = _clip(("a", 0.08, 0.24), ("b", 0.4, 0.56), ("a", 0.56, None), ("b", None, 0.8))
+    hearing = Hearing(16, {"a": 1, "b": 2})
+    audio = torch.randn(11, 16)
+    optimizer = torch.optim.Adam(hearing.parameters(), lr=0.05)
+    for _ in range(150):
+        losses = hearing([clip], [11], audio)
+        optimizer.zero_grad()
+        losses["sum"].backward()
+        optimizer.step()
+    assert losses["right"] == 1.0
+    assert losses["word"] < 0.05 and losses["before"] < 0.05 and losses["edges"] < 0.1
+
+
+def test_a_shelf_gives_clips_of_similar_length_and_makes_new_ones_in_between() -> None:
+    dice = random.Random(5)
+    made: list[Heard] = []
+
+    def make(longest: float) -> list[Heard]:
+        length = int(13 * math.exp(dice.uniform(math.log(1.5), math.log(longest))))
+        made.extend(Heard(_clip(), torch.zeros(length, 4)) for _ in range(4))
+        return made[-4:]
+
+    shelf = Shelf(make, dice, reuse=4)
+    for _ in range(100):  # until there is something to choose from
+        shelf.take(30.0, 60.0, 13)
+    before = len(made)
+    taken = [shelf.take(20.0, 60.0, 13) for _ in range(40)]
+    assert len(made) - before == 40  # one time in four, four at a time
+    for some in taken:
+        lengths = [len(heard.audio) / 13 for heard in some]
+        assert max(lengths) < 3 * min(lengths)
+        assert len({id(heard) for heard in some}) == len(some)
+
+
 def test_a_training_goes_on_where_it_was(corpus: Corpus, tmp_path: Path) -> None:
-    """A step with speech, a lesson, and a second training that resumes from the first."""
+    """The encoder hears, the text model has a lesson and reads; another resumes from there."""
     write_tokenizer(tmp_path, special=(*SPECIAL_TOKENS, TIMESTAMP))
-    trainer = Trainer(tmp_path, DEMO, minutes=1.0)
+    trainer = Trainer(tmp_path, DEMO, minutes=60.0, hearing=30.0)
     maker = ClipMaker(corpus, seed=0)
-    trainer.begin_lessons(maker)
-    before = trainer.model.core.score.weight.detach().clone()
-    speech = trainer.train_step(iter([[maker.clip(3.0), maker.clip(5.0)]]))
-    lesson = trainer.train_step(iter([]))
-    assert {"bins", "look", "sound", "time"} <= speech.keys()
-    assert "bins" not in lesson and "time" in lesson
-    assert all(math.isfinite(loss) for loss in (*speech.values(), *lesson.values()))
-    assert not torch.equal(before, trainer.model.core.score.weight)
+
+    def weights() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        core = trainer.model.core
+        parts = (
+            core.model.multi_modal_projector.linear_2,
+            core.model.language_model.norm,
+            core.score,
+        )
+        return tuple(part.weight.detach().clone() for part in parts)
+
+    before = weights()
+    heard = trainer.train_step(maker, 31.0)
+    between = weights()
+    assert "edges" in heard and "bins" not in heard
+    kept = load_file(DEMO / "model.safetensors")["thinker.audio_tower.conv2d1.weight"].float()
+    assert torch.equal(trainer.model.core.model.audio_tower.conv2d1.weight, kept)
+    assert not torch.equal(before[0], between[0]), "the encoder learns"
+    assert torch.equal(before[1], between[1]) and torch.equal(before[2], between[2])
+    trainer.spent = 30.5 * 60  # its time is over
+    steps = [trainer.train_step(maker, 8.0) for _ in range(3)]
+    after = weights()
+    assert torch.equal(between[0], after[0]), "the encoder stays as it is"
+    assert not torch.equal(between[2], after[2])
+    assert sum("bins" in losses for losses in steps) == 2
+    lesson = next(losses for losses in steps if "bins" not in losses)
+    assert "look" not in lesson and "time" in lesson
+    assert all(math.isfinite(loss) for some in (heard, *steps) for loss in some.values())
     trainer.save()
-    again = Trainer(tmp_path, DEMO, minutes=1.0)
+    again = Trainer(tmp_path, DEMO, minutes=60.0, hearing=30.0)
     again.resume()
-    assert (again.step, again.taught, again.spent) == (2, 1, trainer.spent)
+    assert (again.step, again.heard, again.taught, again.spent) == (4, 1, 1, trainer.spent)
     assert torch.equal(again.model.core.score.weight, trainer.model.core.score.weight)
     export(tmp_path, tmp_path / "exported")
     card = tmp_path / "exported" / "README.md"

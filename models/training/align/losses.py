@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from models.training.align.examples import Clip
+from models.training.align.labels import UNKNOWN, frame_labels, stamp_labels
 from models.training.align.model import Aligner, Pass
 from models.training.align.targets import (
     frame_of,
@@ -37,8 +38,7 @@ _WEIGHTS = {
     "word": 0.3,
     "before": 0.3,
     "count": 0.15,
-    "look": 0.15,
-    "sound": 0.3,
+    "look": 0.3,
 }
 
 
@@ -62,7 +62,6 @@ class Losses(nn.Module):
         self.word = nn.Linear(hidden, len(classes) + 1)
         self.before = nn.Linear(hidden, len(classes) + 1)
         self.count = nn.Linear(hidden, _COUNTED)
-        self.sound = nn.Linear(hidden, len(classes) + 1)
 
     def forward(self, model: Aligner, batch: Batch, found: Pass) -> dict[str, torch.Tensor]:
         """Each loss by its name, and their weighted `sum`."""
@@ -86,7 +85,8 @@ class Losses(nn.Module):
         stamps = batch.ids == model.timestamp
         audio, seconds = _audio(batch, hidden)
         parts = {"time": self._time(audio, seconds)}
-        parts |= self._described(hidden[stamps], [self._stamp_labels(c) for c in batch.clips])
+        labels = [stamp_labels(clip, self._classes) for clip in batch.clips]
+        parts |= self._described(hidden[stamps], labels)
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
         return parts
 
@@ -94,20 +94,15 @@ class Losses(nn.Module):
         """Time at the audio embeddings; word, the one before and count there and at the stamps.
 
         Audio and text are asked by the same heads, so that they come to describe a word alike.
-        The word is asked of the encoder itself, too (`sound`).
         """
         hidden = found.layers[LISTENED]
-        sound, _ = _audio(batch, found.layers[0])
-        plain = functional.layer_norm(sound, sound.shape[-1:])
         audio, seconds = _audio(batch, hidden)
-        labels = [
-            self._frame_labels(clip, length)
+        labels: list[tuple[torch.Tensor, ...]] = [
+            frame_labels(clip, length, self._classes)[:3]
             for clip, length in zip(batch.clips, batch.audio_lengths, strict=True)
         ]
-        said = torch.cat([word for word, _, _ in labels])
-        labels += [self._stamp_labels(clip) for clip in batch.clips]
+        labels += [stamp_labels(clip, self._classes) for clip in batch.clips]
         return {
-            "sound": functional.cross_entropy(self.sound(plain).float(), said),
             "time": self._time(audio, seconds),
             **self._described(torch.cat([audio, hidden[stamps]]), labels),
         }
@@ -124,35 +119,10 @@ class Losses(nn.Module):
         word, before, count = (torch.cat(some) for some in zip(*labels, strict=True))
         counted = soft_frames(count.clamp(max=_COUNTED - 1), _COUNTED, _COUNT_WIDTH)
         return {
-            "word": functional.cross_entropy(self.word(plain).float(), word),
+            "word": functional.cross_entropy(self.word(plain).float(), word, ignore_index=UNKNOWN),
             "before": functional.cross_entropy(self.before(plain).float(), before),
             "count": _soft(self.count(plain), counted),
         }
-
-    def _stamp_labels(self, clip: Clip) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What `_frame_labels` says, for the two stamps of each word."""
-        word = torch.tensor([self._classes[spoken.word] for spoken in clip.words])
-        before = torch.cat([torch.zeros(1, dtype=torch.long), word[:-1]])
-        begun = torch.arange(1.0, len(word) + 1)
-        return word.repeat_interleave(2), before.repeat_interleave(2), begun.repeat_interleave(2)
-
-    def _frame_labels(
-        self, clip: Clip, length: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Per embedding: the class of the word being said (0: none), that of the last that
-        was over before it, and how many have begun."""
-        word = torch.zeros(length, dtype=torch.long)
-        before = torch.zeros(length, dtype=torch.long)
-        begun = torch.zeros(length)
-        for spoken in clip.said:
-            start, end = spoken.span
-            first = frame_of(end - 0.1 if start is None and end is not None else start or 0.0)
-            begun[max(min(first, length - 1), 0) :] += 1
-            if start is not None and end is not None:
-                word[frame_of(start) : frame_of(end)] = self._classes[spoken.word]
-            if end is not None:
-                before[frame_of(end) :] = self._classes[spoken.word]
-        return word, before, begun
 
 
 def _audio(batch: Batch, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

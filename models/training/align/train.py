@@ -3,18 +3,18 @@
     python -m models.training.align.train --work build/aligner --minutes 60 --processes 2
 
 It begins with the demo recogniser's encoder and text layers, which know the words, and learns
-when they are said. Minutes are those of a process's work, so a busy machine takes longer and not
-less care; they are kept with the checkpoint, and the schedule (learning rate, longest clip) goes
-on where it was. While the file named by --pause exists it waits.
+when they are said: first the encoder alone (`hearing`), then the text model alone. Minutes are
+those of a process's work, so a busy machine takes longer and not less care; they are kept with the
+checkpoint, and the schedule (learning rate, longest clip) goes on where it was. While the file
+named by --pause exists it waits.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import distributed, multiprocessing
 
-from models.training.align.examples import Clip, ClipMaker, batches
+from models.training.align.examples import ClipMaker
 from models.training.align.model import Aligner
 from models.training.align.probe import probe
 from models.training.align.prompts import TIMESTAMP
@@ -43,6 +43,7 @@ class Run:
     start: Path
     corpus: Path
     minutes: float
+    hearing: float
     batch_seconds: float
     processes: int
     pause: Path | None
@@ -59,21 +60,19 @@ def _process(rank: int, run: Run) -> None:
         world_size=run.processes,
         timeout=_LONGEST_PAUSE,
     )
-    trainer = Trainer(run.work, run.start, run.minutes, seed=rank)
+    trainer = Trainer(run.work, run.start, run.minutes, run.hearing, seed=rank)
     trainer.resume()
     seed = trainer.step * run.processes + rank
     maker = ClipMaker(Corpus(run.corpus, "train", loaded=True), seed=seed)
-    trainer.begin_lessons(maker)
-    clips = _clips(trainer, maker, run.batch_seconds / run.processes)
     judged = probe(run.corpus, trainer.tokenizer) if rank == 0 else None
     sums: dict[str, list[float]] = defaultdict(list)
-    while trainer.done < 1.0:
+    while not trainer.over:
         if run.pause and run.pause.exists():
             _wait(trainer, run.pause, save=rank == 0)
-        losses = trainer.train_step(clips)
+        losses = trainer.train_step(maker, run.batch_seconds / run.processes)
+        kind = "hear-" if "edges" in losses else "" if "bins" in losses else "lesson-"
         for name, loss in losses.items():
-            shown = name if "bins" in losses else f"lesson-{name}"
-            sums[shown].append(loss)
+            sums[kind + name].append(loss)
         if judged is not None:
             _tell(trainer, sums, judged)
     if judged is not None:
@@ -97,15 +96,8 @@ def _tell(trainer: Trainer, sums: dict[str, list[float]], judged: Callable[[Alig
         sums.clear()
     if trainer.step % _SAVE_EVERY == 0:
         trainer.save()
-    if trainer.step % _PROBE_EVERY == 0:
+    if not trainer.hears and trainer.step % _PROBE_EVERY == 0:
         print(f"{trainer.step} errors (ms) {judged(trainer.model)}", flush=True)
-
-
-def _clips(trainer: Trainer, maker: ClipMaker, seconds: float) -> Iterator[list[Clip]]:
-    dice = random.Random(maker.seed)
-    while True:
-        if clips := batches(maker, dice, trainer.longest(), seconds):
-            yield clips
 
 
 def main() -> None:
@@ -114,6 +106,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, default=Path("models/demo"))
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--hearing", type=float, default=25.0, help="minutes, the encoder's")
     parser.add_argument("--batch-seconds", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--pause", type=Path, help="wait while this file exists")

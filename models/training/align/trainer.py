@@ -6,7 +6,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -16,35 +16,44 @@ from torch import distributed
 from torch.nn import functional
 from transformers import AutoTokenizer
 
-from models.training.align.examples import Clip, ClipMaker
+from models.training.align.examples import Clip, ClipMaker, batches
 from models.training.align.geometry import aligner_config
+from models.training.align.hearing import Hearing
 from models.training.align.lessons import Lessons
 from models.training.align.losses import Batch, Losses
 from models.training.align.model import Aligner
 from models.training.align.prompts import TIMESTAMP, prompt_ids
+from models.training.align.shelf import Heard, Shelf
 from models.training.corpus import SAMPLE_RATE
 from models.training.model import LogMel, audio_length
 from models.training.prompts import Tokenizer
 from models.training.sentences import vocabulary
 
-_PEAK_RATE, _ENCODER_SHARE = 1.0e-3, 1.0
+_PEAK_RATE = 1.0e-3
 _WARM_UP_STEPS = 100
-# Share of the minutes before the encoder is trained too, and the curriculum's longest clips (s).
-_ENCODER_WAITS = 0.05
+# The longest clips (s) until this share of the text model's minutes.
 _CURRICULUM = ((0.06, 5.0), (0.12, 9.0), (0.2, 16.0))
 _LONGEST = 31.0
 _ANY_LENGTH = 0.2  # of the batches, from the beginning
-# So many lessons, and how often a step with speech comes between them.
-_LESSONS, _LESSONS_BETWEEN, _LESSON_SECONDS = 900, 2, 70.0
+# So many lessons, one in so many steps, and their seconds.
+_LESSONS, _LESSON_EVERY, _LESSON_SECONDS = 900, 3, 70.0
+# How often a clip is used once the encoder stays as it is.
+_REUSE = 4
 _WINDOW = 8 * SAMPLE_RATE
+_EMBEDDINGS_A_SECOND = 13
 
 
 class Trainer:
-    """Owns the model, the optimiser and the position in the schedule."""
+    """Owns the model, the optimiser and the position in the schedule.
 
-    def __init__(self, work: Path, start: Path, minutes: float, seed: int = 0) -> None:
+    The encoder learns alone for the first `hearing` of the `minutes`, then the text model.
+    """
+
+    def __init__(
+        self, work: Path, start: Path, minutes: float, hearing: float, seed: int = 0
+    ) -> None:
         torch.manual_seed(0)
-        self._work, self._budget = work, minutes * 60
+        self._work, self._budget, self._hears_until = work, minutes * 60, hearing * 60
         self.tokenizer: Tokenizer = AutoTokenizer.from_pretrained(work)
         stamp = self.tokenizer.convert_tokens_to_ids(TIMESTAMP)
         demo = json.loads((start / "config.json").read_text())
@@ -54,17 +63,20 @@ class Trainer:
         self.model = Aligner(self.config, attention="eager")
         self.model.begin_from(start / "model.safetensors")
         self._share_words(stamp)
+        self._keep_convolutions()
         thinker = self.config["thinker_config"]
         classes = {word: at + 1 for at, word in enumerate(vocabulary())}
         hidden = thinker["text_config"]["hidden_size"]
         self._losses = Losses(hidden, thinker["classify_num"], classes)
+        self._hearing = Hearing(hidden, classes)
         self._optimizer = torch.optim.AdamW(
-            self._groups(), weight_decay=0.01, betas=(0.9, 0.98), fused=True
+            self._learned(), lr=_PEAK_RATE, weight_decay=0.01, betas=(0.9, 0.98), fused=True
         )
         self._mel = LogMel()
         self._dice = random.Random(seed)
         self._lessons: Lessons | None = None
-        self.step, self.taught, self.spent = 0, 0, 0.0
+        self._shelf: Shelf | None = None
+        self.step, self.heard, self.taught, self.spent = 0, 0, 0, 0.0
 
     def _share_words(self, stamp: int) -> None:
         """Words come without a space before them here, which the recogniser hardly knows."""
@@ -75,26 +87,32 @@ class Trainer:
                 weight[bare[0]] = weight[spaced[0]]
             weight[stamp] = weight[self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
 
-    def _groups(self) -> list[dict[str, object]]:
-        encoder = [
-            p
-            for part in (
-                self.model.core.model.audio_tower,
-                self.model.core.model.multi_modal_projector,
-            )
-            for p in part.parameters()
-        ]
-        known = {id(p) for p in encoder}
-        rest = [p for p in self.model.parameters() if id(p) not in known]
-        return [
-            {"params": encoder, "share": _ENCODER_SHARE},
-            {"params": [*rest, *self._losses.parameters()], "share": 1.0},
-        ]
+    def _keep_convolutions(self) -> None:
+        """They stay the recogniser's: to learn them costs a third of an encoder's step."""
+        tower = self.model.core.model.audio_tower
+        for convolution in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
+            convolution.requires_grad_(False)
+
+    def _learned(self) -> list[torch.nn.Parameter]:
+        parts = (self.model, self._losses, self._hearing)
+        every = (parameter for part in parts for parameter in part.parameters())
+        return [parameter for parameter in every if parameter.requires_grad]
+
+    @property
+    def over(self) -> bool:
+        return self.spent >= self._budget
+
+    @property
+    def hears(self) -> bool:
+        """Whether it is the encoder that learns."""
+        return self.spent < self._hears_until
 
     @property
     def done(self) -> float:
-        """Share of the training's minutes that are spent."""
-        return min(1.0, self.spent / self._budget)
+        """Share that is spent of the minutes of what is being learned."""
+        if self.hears:
+            return self.spent / self._hears_until
+        return min(1.0, (self.spent - self._hears_until) / (self._budget - self._hears_until))
 
     def resume(self) -> None:
         path = self._work / "checkpoint.pt"
@@ -102,16 +120,19 @@ class Trainer:
             state = torch.load(path, weights_only=True)
             self.model.load_state_dict(state["model"])
             self._losses.load_state_dict(state["losses"])
+            self._hearing.load_state_dict(state["hearing"])
             self._optimizer.load_state_dict(state["optimizer"])
-            self.step, self.taught = state["step"], state["taught"]
+            self.step, self.heard, self.taught = state["step"], state["heard"], state["taught"]
             self.spent = state["spent"]
 
     def save(self) -> None:
         state = {
             "model": self.model.state_dict(),
             "losses": self._losses.state_dict(),
+            "hearing": self._hearing.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "step": self.step,
+            "heard": self.heard,
             "taught": self.taught,
             "spent": self.spent,
         }
@@ -125,19 +146,17 @@ class Trainer:
         return next((longest for until, longest in _CURRICULUM if self.done < until), _LONGEST)
 
     def _rate(self) -> float:
-        warm = min(1.0, (self.step + 1) / _WARM_UP_STEPS)
-        return _PEAK_RATE * warm * max(0.01, 0.5 * (1 + math.cos(math.pi * self.done)))
+        since = self.heard if self.hears else self.step - self.heard
+        warm = min(1.0, (since + 1) / _WARM_UP_STEPS)
+        return _PEAK_RATE * warm * max(0.02, 0.5 * (1 + math.cos(math.pi * self.done)))
 
-    def train_step(self, made: Iterator[list[Clip]]) -> dict[str, float]:
-        """One optimiser step with the next clips, or a lesson; returns the losses by name."""
+    def train_step(self, maker: ClipMaker, seconds: float) -> dict[str, float]:
+        """One optimiser step with about `seconds` of speech, or a lesson; the losses by name."""
         started = time.process_time()
         for group in self._optimizer.param_groups:
-            group["lr"] = self._rate() * group["share"]
+            group["lr"] = self._rate()
         with torch.autocast("cpu", torch.bfloat16):
-            if self.taught < _LESSONS and self.step % _LESSONS_BETWEEN:
-                losses = self._lesson()
-            else:
-                losses = self._speech(next(made))
+            losses = self._hear(maker, seconds) if self.hears else self._read(maker, seconds)
         self._optimizer.zero_grad(set_to_none=True)
         losses["sum"].backward()
         self._share_gradients(time.process_time() - started)
@@ -146,33 +165,65 @@ class Trainer:
         self.step += 1
         return {name: loss.item() for name, loss in losses.items()}
 
-    def _speech(self, clips: list[Clip]) -> dict[str, torch.Tensor]:
+    def _hear(self, maker: ClipMaker, seconds: float) -> dict[str, torch.Tensor]:
+        """The encoder's step: its windows know nothing of each other, so clips are long."""
+        self.heard += 1
+        clips = [maker.clip(_LONGEST) for _ in range(max(1, round(seconds / _LONGEST)))]
         mels = [self._mask(self._mel(torch.from_numpy(clip.samples))) for clip in clips]
-        with torch.set_grad_enabled(self.done >= _ENCODER_WAITS):
-            audio = self.model.embed_audio(mels)
-        batch = self.batch(clips, [audio_length(mel.shape[1]) for mel in mels])
+        lengths = [audio_length(mel.shape[1]) for mel in mels]
+        return cast(
+            dict[str, torch.Tensor], self._hearing(clips, lengths, self.model.embed_audio(mels))
+        )
+
+    def _read(self, maker: ClipMaker, seconds: float) -> dict[str, torch.Tensor]:
+        """The text model's step: the encoder stays as it is."""
+        if self._lessons is None or self._shelf is None:
+            self._begin_reading(maker, seconds)
+        assert self._lessons is not None and self._shelf is not None
+        if self.taught < _LESSONS and self.step % _LESSON_EVERY == 0:
+            return self._lesson(self._lessons)
+        some = self._shelf.take(self.longest(), seconds, _EMBEDDINGS_A_SECOND)
+        batch = self.batch([heard.clip for heard in some], [len(heard.audio) for heard in some])
+        audio = torch.cat([heard.audio for heard in some])
         found = self.model(audio, batch.ids, batch.mask, seen=True)
         return cast(dict[str, torch.Tensor], self._losses(self.model, batch, found))
 
-    def _lesson(self) -> dict[str, torch.Tensor]:
+    def _heard(self, clips: list[Clip]) -> list[Heard]:
+        mels = [self._mel(torch.from_numpy(clip.samples)) for clip in clips]
+        lengths = [audio_length(mel.shape[1]) for mel in mels]
+        with torch.no_grad():
+            audio = self.model.embed_audio(mels).split(lengths)
+        nothing = np.zeros(0, np.float32)
+        return [
+            Heard(replace(clip, samples=nothing), some.bfloat16())
+            for clip, some in zip(clips, audio, strict=True)
+        ]
+
+    def _lesson(self, lessons: Lessons) -> dict[str, torch.Tensor]:
         self.taught += 1
-        assert self._lessons is not None, "begin_lessons comes first"
-        clips, audio = self._lessons.make(_LESSON_SECONDS)
+        clips, audio = lessons.make(_LESSON_SECONDS)
         batch = self.batch(clips, [len(a) for a in audio])
-        hidden = self._lessons.hidden(torch.cat(audio), batch.ids, batch.mask)
+        hidden = lessons.hidden(torch.cat(audio), batch.ids, batch.mask)
         return self._losses.lesson(self.model, batch, hidden)
 
-    def begin_lessons(self, maker: ClipMaker) -> None:
+    def _begin_reading(self, maker: ClipMaker, seconds: float) -> None:
         """Encode the speech that all lessons are made of; its windows are whole."""
         samples = np.concatenate([maker.clip(_LONGEST).samples for _ in range(6)])
-        with torch.inference_mode():
+        with torch.no_grad():
             mel = self._mel(torch.from_numpy(samples[: len(samples) // _WINDOW * _WINDOW]))
             audio = self.model.embed_audio([mel])
-        self._lessons = Lessons(self.model, audio.clone(), maker.seed)
+        self._lessons = Lessons(self.model, audio, maker.seed)
+
+        def make(longest: float) -> list[Heard]:
+            while not (clips := batches(maker, self._dice, longest, seconds)):
+                pass
+            return self._heard(clips)
+
+        self._shelf = Shelf(make, self._dice, _REUSE)
 
     def _share_gradients(self, seconds: float) -> None:
         """The mean of all processes' gradients, and of the time that the step took them."""
-        have = [p for g in self._optimizer.param_groups for p in g["params"] if p.grad is not None]
+        have = [parameter for parameter in self._learned() if parameter.grad is not None]
         flat = torch.cat([*(p.grad.flatten() for p in have), torch.tensor([seconds])])
         if distributed.is_initialized():
             distributed.all_reduce(flat)

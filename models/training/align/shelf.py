@@ -1,0 +1,57 @@
+"""Clips with their embeddings, for a text model that learns while the encoder stays as it is.
+
+Making a clip and encoding it costs about half as much as a step of the text model, so that a clip
+is used some times before it is thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from models.training.align.examples import Clip
+
+_KEPT = 4000
+_MOST = 24  # clips at once
+# Clips of a batch are chosen from this part of the shelf, the nearest in length.
+_ALIKE = 8
+_SHORTEST = 1.5
+
+
+@dataclass(frozen=True)
+class Heard:
+    """`audio` is (embeddings, hidden); the clip's samples are not kept."""
+
+    clip: Clip
+    audio: torch.Tensor
+
+
+class Shelf:
+    """`make` gives new clips of up to so many seconds; one batch in `reuse` is of new ones."""
+
+    def __init__(
+        self, make: Callable[[float], Sequence[Heard]], dice: random.Random, reuse: int
+    ) -> None:
+        self._make, self._dice, self._reuse = make, dice, reuse
+        self._kept: deque[Heard] = deque(maxlen=_KEPT)
+        self._asked = 0
+
+    def take(self, longest: float, seconds: float, rate: float) -> list[Heard]:
+        """Clips of similar length up to `longest` s, together about `seconds`.
+
+        `rate` is how many embeddings a second has.
+        """
+        self._asked += 1
+        if self._asked % self._reuse == 1 or len(self._kept) < _MOST * self._reuse:
+            fresh = list(self._make(longest))
+            self._kept.extend(fresh)
+            return fresh
+        target = math.exp(self._dice.uniform(math.log(_SHORTEST), math.log(longest))) * rate
+        count = max(1, min(_MOST, round(seconds * rate / target)))
+        near = sorted(self._kept, key=lambda heard: abs(math.log(len(heard.audio) / target)))
+        return self._dice.sample(near[: count + len(near) // _ALIKE], count)
