@@ -82,9 +82,8 @@ from auricle.messages.sessions import (
     Withdrawn,
     Word,
     Words,
-    WordSource,
 )
-from auricle.messages.speakers import DividedBy, Speakers, SpokenPart
+from auricle.messages.speakers import Speakers, SpokenPart
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
     AskView,
@@ -94,6 +93,7 @@ from auricle.messages.views import (
     SessionSteps,
     View,
 )
+from auricle.messages.word_source import WordSource
 
 __all__ = [
     "ADMISSION_SECONDS",
@@ -124,7 +124,6 @@ __all__ = [
     "DiarizeReply",
     "DiarizeRequest",
     "DiscoveryState",
-    "DividedBy",
     "Done",
     "EncodeReply",
     "EncodeRequest",

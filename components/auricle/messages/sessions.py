@@ -8,6 +8,7 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 from auricle.messages.speakers import Speakers
+from auricle.messages.word_source import WordSource
 
 # Bounds of the audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
@@ -188,11 +189,6 @@ class Usage(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     decode_steps: int = 0
     embedding_bytes_read: int = 0
-
-
-# Whether times come from the aligner, or from the decodes at which each word had been heard,
-# which are as far apart as decodes are.
-WordSource = Literal["aligned", "commit_grid"]
 
 
 class Word(msgspec.Struct, frozen=True):

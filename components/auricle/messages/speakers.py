@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-# The times of words by which a text was divided among speakers: the aligner's, or those of the
-# decodes at which each word had been heard.
-DividedBy = Literal["aligned", "commit_grid"]
+from auricle.messages.word_source import WordSource
 
 
 class SpokenPart(msgspec.Struct, frozen=True):
@@ -32,6 +28,6 @@ class Speakers(msgspec.Struct, frozen=True, tag=True):
 
     segment: int
     parts: tuple[SpokenPart, ...] = ()
-    source: DividedBy | None = None
+    source: WordSource | None = None
     missing: str = ""
     state: bytes = b""

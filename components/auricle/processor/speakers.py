@@ -23,7 +23,6 @@ from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
     DiarizeReply,
     DiarizeRequest,
-    DividedBy,
     Final,
     HandedOver,
     OpenSession,
@@ -31,6 +30,7 @@ from auricle.messages import (
     SessionEvent,
     Speakers,
     Words,
+    WordSource,
 )
 from auricle.processor.diarizer import Diarizer
 from auricle.processor.late_events import Last, LateEvents
@@ -179,7 +179,7 @@ class SessionSpeakers:
             said = self._by_grid(final, ended)
         aligned = bool(words) and waiting is not None and waiting.result().source == "aligned"
         parts = spoken_parts(reply.turns, start, said, final.text)
-        source: DividedBy = "aligned" if aligned else "commit_grid"
+        source: WordSource = "aligned" if aligned else "commit_grid"
         return Speakers(final.segment, parts, source, state=self._state)
 
     def _by_grid(self, final: Final, ended: _Ended) -> list[Said]:

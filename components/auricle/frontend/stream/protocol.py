@@ -18,7 +18,7 @@ from auricle.frontend.listening.pieces import (
     TurnPaused,
     TurnResumed,
 )
-from auricle.messages import DividedBy, Final, Partial, Speakers, Usage, Words, WordSource
+from auricle.messages import Final, Partial, Speakers, Usage, Words, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
 LOG_MEL = "log_mel"
@@ -196,7 +196,7 @@ class SpeakersReply(msgspec.Struct, frozen=True, tag="speakers", omit_defaults=T
 
     segment: int
     parts: tuple[SpeakerPart, ...]
-    source: DividedBy | None = None
+    source: WordSource | None = None
     missing: str | None = None
     resume: Resume | None = None
 
