@@ -96,22 +96,37 @@ def main() -> None:
         aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
         size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
         path = aligner or random_aligner(Path(directory) / "aligner")
-        figures, details, left_out = measured(Asked(path, aligner is not None, size), chosen)
-    kept = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+        asked = Asked(path, aligner is not None, size)
+        told = "random weights" if aligner is None else str(aligner)
+        for name, part in chosen.items():  # what was measured is kept if the next one fails
+            figures, details, left_out = measured(asked, {name: part})
+            _add(arguments.out, told, name, figures, details, left_out)
+
+
+def _add(
+    out: Path,
+    aligner: str,
+    name: str,
+    figures: dict[str, float],
+    details: dict[str, Any],
+    left_out: dict[str, str],
+) -> None:
+    """Add one part to the result, and print it."""
+    kept = json.loads(out.read_text()) if out.exists() else {}
+    before = {part: why for part, why in kept.get("left_out", {}).items() if part != name}
     result = {
         "figures": kept.get("figures", {}) | figures,
         "details": kept.get("details", {}) | details,
-        "left_out": {n: w for n, w in kept.get("left_out", {}).items() if n not in chosen}
-        | left_out,
-        "aligner": "random weights" if aligner is None else str(aligner),
+        "left_out": before | left_out,
+        "aligner": aligner,
         "environment": environment(),
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in figures.items():
-        print(f"{name:46} {value:.4g}")
-    for name, why in left_out.items():
-        print(f"{name} is left out: {why}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+    for figure, value in figures.items():
+        print(f"{figure:46} {value:.4g}", flush=True)
+    for part, why in left_out.items():
+        print(f"{part} is left out: {why}", flush=True)
 
 
 if __name__ == "__main__":
