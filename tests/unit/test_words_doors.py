@@ -155,11 +155,11 @@ def test_words_that_were_lost_with_a_processor_are_said_to_be() -> None:
     for event in (final(0), final(1, ""), final(2), Words(0, (WORD,), "aligned")):
         assert subject.heard(event)
     subject.lost()
-    assert subject.lost_words() == [Words(2, (), None, "processor_lost")]
-    assert subject.lost_words() == []
+    assert subject.lost_late() == [Words(2, (), None, "processor_lost")]
+    assert subject.lost_late() == []
 
 
 def test_nothing_is_lost_of_words_that_nobody_asked_for() -> None:
     subject = line(words=False)
     subject.heard(final(0))
-    assert subject.lost_words() == []
+    assert subject.lost_late() == []
