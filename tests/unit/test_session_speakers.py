@@ -51,6 +51,10 @@ class Diarizer:
         self.gates: dict[int, asyncio.Event] = {}
         self.faults: list[Exception | None] = []
         self.called = asyncio.Event()
+        self.empty = False
+
+    async def starting(self) -> bool:
+        return self.empty
 
     async def speakers(self, request: DiarizeRequest, seconds: float) -> DiarizeReply:
         self.asked.append(request)
@@ -230,3 +234,11 @@ async def test_closing_ends_what_is_under_way() -> None:
     await events.aclose()
     left = [t for t in asyncio.all_tasks() if t.get_name() in ("speakers", "event")]
     assert not left
+
+
+async def test_nobody_waits_for_a_pool_that_is_being_started() -> None:
+    diarizer = Diarizer()
+    diarizer.empty = True
+    (told,) = speakers(await Session(diarizer).told(final(0), DONE))
+    assert told.missing == "starting"
+    assert not diarizer.asked

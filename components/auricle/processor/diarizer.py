@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from auricle.errors import AuricleError, DeadlineExceeded
+from auricle.load.starting import Starting
 from auricle.messages import DiarizeReply, DiarizeRequest
 from auricle.processor.pools import Placement, Pool, call_placed
 
@@ -21,8 +22,17 @@ class DiarizePool(Pool):
 class Diarizer:
     """Asks for the segments of all sessions of a processor."""
 
-    def __init__(self, pool: DiarizePool) -> None:
+    def __init__(self, pool: DiarizePool, starting: Starting) -> None:
+        """`starting` is what planners say."""
         self._pool = pool
+        self._starting = starting
+
+    async def starting(self) -> bool:
+        """Whether the pool was empty and has no worker yet, so that there is nobody to wait for.
+
+        Raises AuricleError if discovery cannot be followed.
+        """
+        return "diarize_worker" in self._starting and not await self._pool.there()
 
     async def speakers(self, request: DiarizeRequest, seconds: float) -> DiarizeReply:
         """Return who speaks, retrying on other workers.

@@ -55,8 +55,10 @@ async def run(settings: ProcessorSettings) -> None:
     encode_pool, pd_pool = await _pools(runtime, settings)
     metrics = ProcessorMetrics(registry.registry)
     tracer = Tracer("Processor", settings.otlp_endpoint, settings.namespace)
-    aligner = await _aligner(runtime, settings)
-    diarizer = _diarizer(runtime, settings)
+    starting = Starting()
+    runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.heard)
+    aligner = await _aligner(runtime, settings, starting)
+    diarizer = _diarizer(runtime, settings, starting)
     service = ProcessorService(
         *(settings, view, encode_pool, pd_pool, metrics, tracer, aligner, diarizer)
     )
@@ -115,7 +117,9 @@ async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodeP
     return encode_pool, pd_pool
 
 
-async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner | None:
+async def _aligner(
+    runtime: Runtime, settings: ProcessorSettings, starting: Starting
+) -> WordAligner | None:
     """Connect to the align pool and its encode workers, if there is an aligner.
 
     Sessions do not wait for them, so neither does the start.
@@ -142,12 +146,10 @@ async def _aligner(runtime: Runtime, settings: ProcessorSettings) -> WordAligner
     )
     runtime.subscribe("align_encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
     runtime.subscribe("align_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
-    starting = Starting()
-    runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.heard)
     return WordAligner(checkpoint, settings.dtype, encode_pool, pool, starting)
 
 
-def _diarizer(runtime: Runtime, settings: ProcessorSettings) -> Diarizer | None:
+def _diarizer(runtime: Runtime, settings: ProcessorSettings, starting: Starting) -> Diarizer | None:
     """Connect to the diarize pool, if there is a speaker model; sessions do not wait for it."""
     if settings.speaker_model is None:
         return None
@@ -159,7 +161,7 @@ def _diarizer(runtime: Runtime, settings: ProcessorSettings) -> Diarizer | None:
         runtime.pulses("diarize_worker", client, WORKER_PULSE),
     )
     runtime.subscribe("diarize_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
-    return Diarizer(pool)
+    return Diarizer(pool, starting)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

@@ -40,8 +40,8 @@ from auricle.processor.spoken_parts import Said, grid_times, spoken_parts
 log = logging.getLogger(__name__)
 SPEAKERS = "speakers"  # what is asked of the pools beside the path
 # Why a segment has no speakers; otherwise it is the code of the error that was last.
-BUSY, NO_AUDIO, NOBODY, MOVED, FAILED = (
-    *("overloaded", "no_audio", "nobody_heard", "handed_over", "session_failed"),
+BUSY, NO_AUDIO, NOBODY, MOVED, FAILED, STARTING = (
+    *("overloaded", "no_audio", "nobody_heard", "handed_over", "session_failed", "starting"),
 )
 
 
@@ -142,6 +142,8 @@ class SessionSpeakers:
         try:
             async with asyncio.timeout(self._rules.deadline_seconds):
                 async with self._turn:
+                    if await self._diarizer.starting():
+                        return self._absent(final.segment, STARTING)
                     reply = await self._reply(ended.pcm)
                     self._state = reply.state
             if not reply.turns:
