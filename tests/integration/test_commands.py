@@ -153,7 +153,8 @@ def test_a_checkpoint_that_does_not_fit_stops_the_server_and_says_why(tmp_path: 
         f"--Common.model={tmp_path}",
     )
     assert done.returncode == 1
-    assert "is not a Qwen3-ASR config" in done.stdout
+    assert "config.json is of a model that auricle does not know" in done.stdout
+    assert "Known are: Qwen3-ASR: Qwen3ASRForConditionalGeneration" in done.stdout
     assert "ended with exit code 1 before it was ready" in done.stderr
 
 
