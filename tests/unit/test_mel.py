@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import WhisperFeatureExtractor
+from transformers.audio_utils import mel_filter_bank
 
-from auricle.audio.constants import HOP
-from auricle.audio.mel import IncrementalLogMel, normalise
+from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE
+from auricle.audio.mel import IncrementalLogMel, _mel_filters, normalise
 
 pytestmark = pytest.mark.unit
 
@@ -21,6 +22,13 @@ def audio(kind: str, samples: int, seed: int = 0) -> np.ndarray:
         "loud end": 0.2 * noise * np.linspace(0.001, 1, samples) ** 4,
     }[kind]
     return shaped.astype(np.float32)
+
+
+def test_the_filters_are_the_published_extractors_to_the_bit() -> None:
+    expected = mel_filter_bank(
+        FFT // 2 + 1, BINS, 0.0, SAMPLE_RATE / 2, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
+    )
+    np.testing.assert_array_equal(_mel_filters(), expected)
 
 
 @pytest.mark.parametrize("kind", ["noise", "silence", "clipping", "loud end"])
