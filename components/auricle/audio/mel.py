@@ -12,17 +12,14 @@ samples have arrived; until then the end is reflected, as the extractor does.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 
 from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
+from auricle.audio.mel_tables import mel_tables
 
 CLAMP_RANGE = 8.0
 _HALF = FFT // 2
-# Where the mel scale turns from linear to logarithmic.
-_LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0
 # Frames are always computed in aligned blocks of this many: matrix products of one
 # shape round identically, so the result is bitwise independent of the packet sizes.
 _BLOCK = 16
@@ -30,35 +27,9 @@ _BLOCK = 16
 _AT_ONCE = 8
 
 
-@lru_cache(maxsize=1)
-def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the periodic Hann window, (400,), and the mel filters, (201, 128)."""
-    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
-    return window, _mel_filters()
-
-
-def _mel_filters() -> npt.NDArray[np.float64]:
-    """Return triangles between neighbours on Slaney's mel scale, each of the same area.
-
-    They are transformers' own to the bit, whose import takes a processor seconds.
-    """
-    half = SAMPLE_RATE / 2
-    top = _LINEAR_MELS + np.log(half / _LINEAR_HZ) * (27.0 / np.log(6.4))
-    mels = np.linspace(0.0, top, BINS + 2)
-    # Linear up to 1 kHz, logarithmic above.
-    hertz = 200.0 * mels / 3.0
-    above = mels >= _LINEAR_MELS
-    hertz[above] = _LINEAR_HZ * np.exp(np.log(6.4) / 27.0 * (mels[above] - _LINEAR_MELS))
-    distance = hertz[None, :] - np.linspace(0, half, _HALF + 1)[:, None]
-    width = np.diff(hertz)
-    falling, rising = -distance[:, :-2] / width[:-1], distance[:, 2:] / width[1:]
-    triangles: npt.NDArray[np.float64] = np.maximum(0.0, np.minimum(falling, rising))
-    return triangles * (2.0 / (hertz[2:] - hertz[:-2]))
-
-
 def _blocks_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
     """Compute unclamped log-mel, (n, 128), of samples of shape (n, 400); n is whole blocks."""
-    window, filters = _tables()
+    window, filters = mel_tables(BINS)
     spectrum = np.fft.rfft(slices * window, axis=1)
     energies = spectrum.real**2 + spectrum.imag**2
     mel = energies.reshape(-1, _BLOCK, energies.shape[1]) @ filters  # block by block
