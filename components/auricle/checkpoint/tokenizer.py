@@ -69,13 +69,15 @@ def _model(path: Path) -> tuple[BPE, dict[int, Any]]:
     described = json.loads(whole.read_text())
     if (kind := described["model"].get("type")) != "BPE":
         raise CheckpointError(f"{whole} is of a {kind} tokenizer; known is BPE, as Qwen2's")
-    # Older files have a pair as one string.
-    merges = [
-        tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair)
-        for pair in described["model"]["merges"]
-    ]
+    pairs = [_pair(merge) for merge in described["model"]["merges"]]
     added = {token["id"]: token for token in described.get("added_tokens", ())}
-    return BPE(described["model"]["vocab"], merges), added
+    return BPE(described["model"]["vocab"], pairs), added
+
+
+def _pair(merge: str | list[str]) -> tuple[str, str]:
+    """Return the two that are merged; older files have them as one string."""
+    first, second = merge.split(" ") if isinstance(merge, str) else merge
+    return first, second
 
 
 def _byte_level(model: BPE, *, prefix_space: bool) -> Tokenizer:
