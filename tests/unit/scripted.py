@@ -35,7 +35,7 @@ VIEW = CheckpointView(CHECKPOINT.geometry, PROMPT, CHECKPOINT.fingerprint)
 
 
 def ids(text: str) -> tuple[int, ...]:
-    return tuple(PROMPT._tokenizer(text).input_ids)
+    return tuple(PROMPT._tokenizer.encode(text).ids)
 
 
 class ScriptedWorkers:

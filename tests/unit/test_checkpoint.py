@@ -137,7 +137,8 @@ def prompt() -> PromptFormat:
 
 
 def test_the_prompt_is_the_published_one(prompt: PromptFormat) -> None:
-    text = prompt._tokenizer.decode([*prompt.head("the dog"), *prompt.tail("English")])
+    whole = [*prompt.head("the dog"), *prompt.tail("English")]
+    text = prompt._tokenizer.decode(whole, skip_special_tokens=False)
     assert text == (
         "<|im_start|>system\nthe dog<|im_end|>\n<|im_start|>user\n<|audio_start|>"
         "<|audio_end|><|im_end|>\n<|im_start|>assistant\nlanguage English<asr_text>"
@@ -151,17 +152,17 @@ def test_context_cannot_close_the_turn(prompt: PromptFormat) -> None:
 
 
 def test_answers_are_read_in_parts(prompt: PromptFormat) -> None:
-    ids = tuple(prompt._tokenizer("language English<asr_text>the dog").input_ids)
+    ids = tuple(prompt._tokenizer.encode("language English<asr_text>the dog").ids)
     assert prompt.answer(ids, None) == ("English", "the dog")
     assert prompt.answer(ids[:2], None) == ("", "")
     assert prompt.answer(ids[:3], None) == ("English", "")
-    nothing = tuple(prompt._tokenizer("language None<asr_text>").input_ids)
+    nothing = tuple(prompt._tokenizer.encode("language None<asr_text>").ids)
     assert prompt.answer(nothing, None) == ("", "")
     assert prompt.answer(ids[3:], "English") == ("English", "the dog")
 
 
 def test_half_a_character_is_seen_and_not_shown(prompt: PromptFormat) -> None:
-    ids = tuple(prompt._tokenizer("é").input_ids)
+    ids = tuple(prompt._tokenizer.encode("é").ids)
     assert len(ids) == 2
     assert prompt.whole_characters(ids)
     assert not prompt.whole_characters(ids[:1])
@@ -170,7 +171,7 @@ def test_half_a_character_is_seen_and_not_shown(prompt: PromptFormat) -> None:
 
 def test_the_pieces_of_an_answer_are_its_text_without_control_tokens(prompt: PromptFormat) -> None:
     said = "the dog, café"
-    ids = tuple(prompt._tokenizer(f"language English<asr_text>{said}<|im_end|>").input_ids)
+    ids = tuple(prompt._tokenizer.encode(f"language English<asr_text>{said}<|im_end|>").ids)
     mark = len(prompt.opening(ids))
     pieces = prompt.pieces(ids, None)
     assert [at for at, _ in pieces] == list(range(mark, len(ids) - 1))

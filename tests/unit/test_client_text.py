@@ -34,7 +34,8 @@ from tests.unit.test_riva_options import config
 pytestmark = pytest.mark.unit
 HOSTILE = "a\nERROR auricle: forged\x1b[31m\u202egnp.exe\0\ud800\u2028"
 MEGABYTE = "x" * (1 << 20)
-ADDED = {token.content: number for number, token in PROMPT._tokenizer.added_tokens_decoder.items()}
+TOKENIZER = PROMPT._tokenizer
+ADDED = {token.content: n for n, token in TOKENIZER.get_added_tokens_decoder().items()}
 
 
 # ── quoting ─────────────────────────────────────────────────────────────────
@@ -237,7 +238,8 @@ def test_a_control_token_in_context_is_text(token: str) -> None:
     for text in (token, f"names: {token}", f"x{token}y", token * 3, f"\n{token}\n"):
         assert controls(PROMPT.head(text)) == controls(PROMPT.head(""))
         (at,) = (i for i, t in enumerate(PROMPT.head(text)) if t == PROMPT.stop_tokens[0])
-        assert PROMPT._tokenizer.decode(PROMPT.head(text)[:at]).endswith(f"system\n{text}")
+        shown = TOKENIZER.decode(PROMPT.head(text)[:at], skip_special_tokens=False)
+        assert shown.endswith(f"system\n{text}")
 
 
 PIECES = st.sampled_from([*ADDED, "<", "|", "im_end", "|>", "<asr_", "text>", "\n", "assistant"])
@@ -249,12 +251,11 @@ def test_the_structure_of_a_prompt_does_not_depend_on_its_text(text: str) -> Non
 
 
 def test_words_are_tokenized_as_within_the_template() -> None:
-    tokenizer = PROMPT._tokenizer
     for language in FAMILY:
         template = f"<|audio_end|><|im_end|>\n<|im_start|>assistant\nlanguage {language}<asr_text>"
-        assert PROMPT.tail(language) == tuple(tokenizer(template).input_ids)
+        assert PROMPT.tail(language) == tuple(TOKENIZER.encode(template).ids)
     template = "<|im_start|>system\nAda, Grace\n<|im_end|>\n<|im_start|>user\n<|audio_start|>"
-    assert PROMPT.head("Ada, Grace\n") == tuple(tokenizer(template).input_ids)
+    assert PROMPT.head("Ada, Grace\n") == tuple(TOKENIZER.encode(template).ids)
 
 
 def without_languages() -> PromptFormat:

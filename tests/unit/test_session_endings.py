@@ -24,7 +24,7 @@ async def test_the_end_of_a_segment_carries_its_text_over_as_context() -> None:
     subject.end(10 * 16_000)
     *finals, done = [e async for e in events if isinstance(e, Final | Done)]
     assert [(f.segment, f.start_ms, f.end_ms) for f in finals] == [(0, 0, 4_000), (1, 5_000, 8_000)]
-    head = PROMPT._tokenizer.decode(workers.decodes[-1].head)
+    head = PROMPT._tokenizer.decode(workers.decodes[-1].head, skip_special_tokens=False)
     assert finals[0].text in head
     assert done.usage.audio_ms == 10_000
 
