@@ -39,6 +39,9 @@ AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt
 # Any test of a graph can be run with another engine, except those about vLLM's processes.
 _OTHER_ENGINE = os.environ.get("AURICLE_TEST_ENGINE")
 _ENGINE = (f"--PdWorker.engine={_OTHER_ENGINE}",) if _OTHER_ENGINE else ()
+# For graphs whose tests are of what is around decoding: a PD worker without vLLM starts with a
+# fraction of the work. `AURICLE_TEST_ENGINE=vllm` has them use vLLM, too.
+LIGHT_ENGINE = () if _OTHER_ENGINE else ("--PdWorker.engine=transformers",)
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 

@@ -31,6 +31,9 @@ def annotated(aligner: Path) -> Iterator[Server]:
         "--Common.speaker_model=models/speakers",
         *(f"--{name}.system_port={free_port()}" for name in BESIDE),
         "--Common.load_report_seconds=0.5",
+        # On a busy machine a pass may take many seconds.
+        "--Processor.words_deadline_seconds=60",
+        "--Processor.speakers_deadline_seconds=60",
         *LIGHT_ENGINE,
     )
     with serving(*options, graph="graphs.e_pd_align_diarize:Frontend") as running:
