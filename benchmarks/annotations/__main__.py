@@ -9,7 +9,9 @@ are left out by name. Figures already in FILE of other parts are kept.
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
 import signal
 import sys
 import tempfile
@@ -17,13 +19,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results
 from benchmarks.annotations.capacity import capacity
 from benchmarks.annotations.delays import delays
 from benchmarks.annotations.faults import faults
 from benchmarks.annotations.graph import Asked, LeftOut
 from benchmarks.annotations.words import equality, word_errors
 from benchmarks.prepared import ROOT
+from benchmarks.streaming.environment import environment
 from tests.aligners import random_aligner
 
 _TRAINED = ROOT / "models/demo-aligner"
@@ -78,7 +80,13 @@ def measured(
 
 def main() -> None:
     """See the module."""
-    parser = results.parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true")
+    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
     parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
     parser.add_argument("--aligner", type=Path, help="checkpoint; default: models/demo-aligner")
     arguments = parser.parse_args()
@@ -86,8 +94,9 @@ def main() -> None:
     chosen = {name: part for name, part in PARTS.items() if name in (arguments.only or PARTS)}
     with tempfile.TemporaryDirectory() as directory:
         aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
+        size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
         path = aligner or random_aligner(Path(directory) / "aligner")
-        asked = Asked(path, aligner is not None, arguments.scale)
+        asked = Asked(path, aligner is not None, size)
         told = "random weights" if aligner is None else str(aligner)
         for name, part in chosen.items():  # what was measured is kept if the next one fails
             figures, details, left_out = measured(asked, {name: part})
@@ -103,16 +112,19 @@ def _add(
     left_out: dict[str, str],
 ) -> None:
     """Add one part to the result, and print it."""
-    kept = results.kept(out)
+    kept = json.loads(out.read_text()) if out.exists() else {}
     before = {part: why for part, why in kept.get("left_out", {}).items() if part != name}
     result = {
         "figures": kept.get("figures", {}) | figures,
         "details": kept.get("details", {}) | details,
         "left_out": before | left_out,
         "aligner": aligner,
+        "environment": environment(),
     }
-    results.write(out, result)
-    results.tell(figures)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+    for figure, value in figures.items():
+        print(f"{figure:46} {value:.4g}", flush=True)
     for part, why in left_out.items():
         print(f"{part} is left out: {why}", flush=True)
 

@@ -163,14 +163,20 @@ class Planned:
     seed: int
 
 
-def planned(code: str, sentences: int) -> list[Planned]:
-    """Return the three sets of a language; no held-out sentence occurs in training."""
+def texts(sentences: int, code: str = DEFAULT) -> tuple[list[str], list[str]]:
+    """Return `sentences` to train with, and those of both held-out sets, which are not in them."""
     train_maker = SentenceMaker(1, code)
     train = [train_maker.sentence() for _ in range(sentences)]
     known, held_out, maker = set(train), list[str](), SentenceMaker(2, code)
     while len(held_out) < 2 * _HELD_OUT_SENTENCES:
         if (text := maker.sentence()) not in known:
             held_out.append(text)
+    return train, held_out
+
+
+def planned(code: str, sentences: int) -> list[Planned]:
+    """Return the three sets of a language."""
+    train, held_out = texts(sentences, code)
     trained, unseen = train_voices(code), unseen_voices(code)
     return [
         Planned(set_name("train", code), trained, train, 3),

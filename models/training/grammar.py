@@ -30,8 +30,8 @@ _FORMS = ({"one_of"}, {"by_chance"}, {"draw", "say"}, {"repeat", "from", "to"})
 class Grammar:
     """Groups of words and rules; `sentences` names the rules that are whole sentences.
 
-    `literals` are the words that rules say themselves. Raises ValueError for a rule of no known
-    form, and for a slot that is neither a group nor a rule nor drawn before.
+    `groups` are those words, `literals` the words that rules say themselves. Raises ValueError for
+    a rule of no known form, and for a slot that is neither a group nor a rule nor drawn before.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Grammar:
         rules: Mapping[str, Rule],
         sentences: Sequence[str],
     ) -> None:
-        self._groups, self._rules, self._sentences = groups, rules, sentences
+        self.groups, self._rules, self._sentences = groups, rules, sentences
         if both := groups.keys() & rules.keys():
             raise ValueError(f"both a group of words and a rule: {sorted(both)}")
         if unknown := set(sentences) - rules.keys():
@@ -79,8 +79,8 @@ class Grammar:
             return drawn[name]
         if "|" in name:
             return dice.choice(name.split("|"))
-        if name in self._groups:
-            return dice.choice(self._groups[name])
+        if name in self.groups:
+            return dice.choice(self.groups[name])
         return self._said(self._rules[name], dice, {})
 
     def _check(self, rule: Rule, drawn: frozenset[str]) -> None:
@@ -110,5 +110,5 @@ class Grammar:
         for name in _SLOT.findall(template):
             if "|" in name:
                 self.literals |= set(name.replace("|", " ").split())
-            elif name not in {*drawn, *self._groups, *self._rules}:
+            elif name not in {*drawn, *self.groups, *self._rules}:
                 raise ValueError(f"{{{name}}} is neither a group of words nor a rule")

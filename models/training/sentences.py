@@ -7,6 +7,14 @@ from collections.abc import Iterable
 
 from models.training.languages import DEFAULT, language
 
+_NUMBERS = ("digits", "digit", "teen", "ten")
+# The words of English by their group, numbers apart.
+WORDS = {
+    name: list(words)
+    for name, words in language(DEFAULT).grammar.groups.items()
+    if name not in _NUMBERS
+}
+
 
 def vocabulary(languages: Iterable[str] = (DEFAULT,)) -> list[str]:
     """All words of some languages, sorted, each written as its dictionary has it."""
