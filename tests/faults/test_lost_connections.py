@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -11,18 +11,24 @@ import pytest
 from benchmarks.faults.proxy import Proxy, UnixProxy
 from benchmarks.faults.records import Records
 from benchmarks.faults.sockets import Sockets
-from tests.faults.sessions import check_words, heard, spoken, until
-from tests.server import Server, eventually, serving
+from tests.faults.conftest import whole
+from tests.faults.sessions import check_words, heard, replaced, spoken, until
+from tests.server import READY_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 Way = Callable[[Server, str], AbstractAsyncContextManager[Proxy | UnixProxy]]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """A graph in which nobody has called anybody yet, so that all calls pass the proxies."""
-    with serving("--Common.load_report_seconds=0.5") as running:
-        yield running
+@pytest.fixture
+async def server(disturbed: Server, undisturbed: str) -> Server:
+    """The graph with a processor that has called nobody yet, so that all calls pass the proxies."""
+    assert undisturbed
+    await whole(disturbed)
+    caller = disturbed.component("Processor")
+    caller.kill()
+    await eventually(lambda: replaced(disturbed, "Processor", caller.pid), READY_SECONDS)
+    await whole(disturbed)
+    return disturbed
 
 
 @asynccontextmanager
