@@ -6,13 +6,11 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from vllm.config.compilation import CompilationMode, CUDAGraphMode
-from vllm.utils.import_utils import resolve_obj_by_qualname
-from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
@@ -22,11 +20,8 @@ from auricle.embeddings.memory import HostSlab
 from auricle.errors import ProcessFailed, WorkerUnavailable
 from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.engine import Decoded
-from auricle.pd_worker.vllm import arguments
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions, Passes
-from tests.integration import faulty_worker
-from tests.integration.faulty_worker import FAILS, FailingDevice, FullDevice
 from tests.server import ROOT
 
 pytestmark = pytest.mark.integration
@@ -50,12 +45,30 @@ def slab() -> Iterator[HostSlab]:
     made.unlink()
 
 
+@pytest.fixture(scope="module")
+def arguments() -> Any:
+    """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
+    from auricle.pd_worker.vllm import arguments
+
+    return arguments
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Any:
+    """The module of the failing devices, which imports vLLM, too."""
+    from tests.integration import faulty_worker
+
+    return faulty_worker
+
+
 @asynccontextmanager
 async def engine_on(
     device: type, slab: HostSlab, prompt: PromptFormat, patch: pytest.MonkeyPatch
 ) -> AsyncIterator[VllmEngine]:
     """An engine without drafts."""
-    patch.setattr(arguments, "WORKER", f"{faulty_worker.__name__}.{device.__name__}")
+    from auricle.pd_worker.vllm import arguments
+
+    patch.setattr(arguments, "WORKER", f"{device.__module__}.{device.__name__}")
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, kv_blocks=64,
@@ -78,10 +91,10 @@ async def decode(engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, name:
 
 
 async def test_memory_that_runs_out_while_vllm_loads_is_one_sentence(
-    slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
+    faulty: Any, slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ProcessFailed) as failed:
-        async with engine_on(FullDevice, slab, prompt, monkeypatch):
+        async with engine_on(faulty.FullDevice, slab, prompt, monkeypatch):
             pass
     assert str(failed.value) == (
         "vLLM cannot start: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
@@ -90,9 +103,9 @@ async def test_memory_that_runs_out_while_vllm_loads_is_one_sentence(
 
 
 async def test_an_engine_whose_device_fails_for_good_ends_at_once(
-    slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
+    faulty: Any, slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with engine_on(FailingDevice, slab, prompt, monkeypatch) as engine:
+    async with engine_on(faulty.FailingDevice, slab, prompt, monkeypatch) as engine:
         before = await decode(engine, slab, prompt, "works")
         # A draft is of no use here, and does no harm.
         assert before.steps == len(before.tokens) == len(before.logprobs)
@@ -100,13 +113,16 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
         (process,) = [child for child in children if "EngineCore" in child.name()]
         async with asyncio.timeout(TIDY_SECONDS):
             with pytest.raises(WorkerUnavailable):
-                await decode(engine, slab, prompt, FAILS)
+                await decode(engine, slab, prompt, faulty.FAILS)
             await asyncio.to_thread(process.wait, TIDY_SECONDS)
         with pytest.raises(ProcessFailed, match="has ended"):
             await engine.answers()
 
 
-def test_each_of_vllms_ways_to_schedule_has_its_scheduler() -> None:
+def test_each_of_vllms_ways_to_schedule_has_its_scheduler(arguments: Any) -> None:
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
     for ahead in (False, True):
         given = arguments.of_passes(Passes(async_scheduling=ahead), enforce_eager=True)
         assert given["async_scheduling"] is ahead
@@ -114,7 +130,9 @@ def test_each_of_vllms_ways_to_schedule_has_its_scheduler() -> None:
         assert issubclass(scheduler, AsyncScheduler) is ahead
 
 
-def test_passes_are_told_in_vllms_words() -> None:
+def test_passes_are_told_in_vllms_words(arguments: Any) -> None:
+    from vllm.config.compilation import CompilationMode, CUDAGraphMode
+
     eager = arguments.of_passes(Passes(max_batched_tokens=4096), enforce_eager=True)
     assert eager["max_num_batched_tokens"] == 4096
     assert "compilation_config" not in eager
