@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,10 @@ from hypothesis import settings
 
 from tests.distribution import ByGraph
 
+# Collecting the tests imports a million objects that stay: to look for garbage among them is a
+# quarter of the work.
+_USUAL = gc.get_threshold()
+gc.set_threshold(100_000)
 # Dynamo's runtime in the test's own process says at INFO that it is being left.
 os.environ.setdefault("DYN_LOG", "warn")
 # How long an example takes says something of the machine only.
@@ -32,6 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         found = CATEGORIES & {mark.name for mark in item.iter_markers()}
         if len(found) != 1:
             raise pytest.UsageError(f"{item.nodeid} needs exactly one of {sorted(CATEGORIES)}")
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected as usual, without what was imported."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_USUAL)
 
 
 @pytest.fixture(autouse=True)

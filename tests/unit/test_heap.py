@@ -73,3 +73,21 @@ def test_sessions_that_ended_are_collected_however_much_was_loaded_before() -> N
         [sys.executable, "-c", _SESSIONS], capture_output=True, text=True, timeout=60, check=True
     )
     assert int(ended.stdout) < 1_500
+
+
+_STARTS = """
+import gc
+usual = gc.get_threshold()
+import auricle.cli
+from auricle.process.heap import freeze_heap
+starting = gc.get_threshold()
+freeze_heap()
+print(starting[0] >= 100 * usual[0], gc.get_threshold() == usual)
+"""
+
+
+def test_garbage_is_looked_for_rarely_until_a_process_serves() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _STARTS], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout.split() == ["True", "True"]

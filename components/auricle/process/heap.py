@@ -5,7 +5,8 @@ lies between memory in use. Where blocks of changing sizes come and go for ever 
 oneDNN per shape of a batch, the audio of sessions) that grows for hours, though nothing is lost.
 `malloc_trim` returns all free pages, wherever they lie.
 
-`freeze_heap` is for Python's garbage collection. Sessions that end leave cycles behind.
+`collect_rarely` and `freeze_heap` are for Python's garbage collection, while a process starts and
+once it serves. Sessions that end leave cycles behind.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from collections.abc import Callable
 # A call takes 0.1 to 10 ms, in which other threads wait for memory; freed pages come back as zeros,
 # which costs more than to keep them. So it is rare.
 _EVERY_SECONDS = 60.0
+_USUAL = gc.get_threshold()
+# So many new objects are made before it looks for garbage, instead of 700.
+_RARELY = 100_000
 
 
 def trim_heap(every_seconds: float = _EVERY_SECONDS) -> threading.Event | None:
@@ -38,13 +42,29 @@ def trim_heap(every_seconds: float = _EVERY_SECONDS) -> threading.Event | None:
     return stopped
 
 
+def collect_rarely() -> None:
+    """Collect garbage rarely from here to `collect_as_usual`, or for as long as the process lives.
+
+    Importing PyTorch and vLLM makes a million objects, which all stay. To look for garbage among
+    them again and again is a quarter of the work of a start.
+    """
+    gc.set_threshold(_RARELY)
+
+
+def collect_as_usual() -> None:
+    """Collect garbage as Python does by itself."""
+    gc.set_threshold(*_USUAL)
+
+
 def freeze_heap() -> None:
     """Exclude the objects that exist by now (libraries and weights) from garbage collection.
 
     To look at them would pause every session for a tenth of a second now and then. Python looks
     for old cycles once there are a quarter as many new objects as it saw the last time, so it must
     see how few are left: else that takes an hour in a processor, and days in a PD worker.
+    From here on garbage is collected as usual.
     """
+    collect_as_usual()
     gc.collect()
     gc.freeze()
     gc.collect()

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 
 from auricle.checkpoint.architectures.base import DecoderKind
 from auricle.pd_worker.vllm.last_words import listen
-from auricle.process.heap import trim_heap
+from auricle.process.heap import collect_as_usual, trim_heap
 
 # Our class for each text decoder: the name under which vLLM knows it, and where it is.
 DECODERS: dict[DecoderKind, str] = {
@@ -29,6 +29,7 @@ def register() -> None:
         _end_with(parent)
         listen()
         trim_heap()
+        collect_as_usual()  # what vLLM imports, it has imported
     known = ModelRegistry.get_supported_archs()
     for name in DECODERS.values():
         if name not in known:
