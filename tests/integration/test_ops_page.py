@@ -11,7 +11,7 @@ import pytest
 
 from tests.chromium.driving import needs_node
 from tests.chromium.visits import CALLER, emptied, operations, said_unasked, watched
-from tests.server import ANSWER_SECONDS, ROOT, Server, serving
+from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, ROOT, Server, serving
 
 pytestmark = [pytest.mark.end_to_end, needs_node]
 SCREENSHOTS = ("key", "light", "dark", "phone")
@@ -25,7 +25,7 @@ def shown() -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(*watched(tmp_path_factory.mktemp("ops"))) as running:
+    with serving(*watched(tmp_path_factory.mktemp("ops")), *LIGHT_ENGINE) as running:
         yield running
 
 

@@ -14,7 +14,7 @@ from auricle.client.stream import Event, stream_file
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from tests import recordings
 from tests.launcher import Launcher
-from tests.server import Server, eventually, serving
+from tests.server import LIGHT_ENGINE, Server, eventually, serving
 
 pytestmark = pytest.mark.end_to_end
 # A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even
@@ -41,6 +41,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         "--Planner.settle_seconds=4",
         "--Planner.pd={maximum: 2}",
         "--Common.load_report_seconds=0.5",
+        *LIGHT_ENGINE,
     ]
     with serving(*options) as running:
         yield running
