@@ -15,7 +15,7 @@ import pytest
 import websockets
 
 from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, free_port, serving
+from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, free_port, serving
 
 pytestmark = pytest.mark.end_to_end
 # It wants every field of a session that its types have.
@@ -35,6 +35,7 @@ INPUT = {
 def dynamo() -> Iterator[Server]:
     with serving(
         f"--DynamoFrontend.port={free_port()}",
+        *LIGHT_ENGINE,
         graph="graphs.dynamo_frontend:DynamoFrontend",
         config="configs/dynamo_frontend.yaml",
     ) as running:
