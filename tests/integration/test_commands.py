@@ -16,7 +16,7 @@ import pytest
 
 from tests import recordings
 from tests.commands import auricle
-from tests.server import ANSWER_SECONDS, READY_SECONDS, ROOT, leaving_nothing
+from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, READY_SECONDS, ROOT, leaving_nothing
 
 pytestmark = pytest.mark.end_to_end
 
@@ -68,7 +68,7 @@ def test_the_demo_shows_words_says_what_to_try_and_serves_until_ctrl_c() -> None
 
 
 def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:
-    done = auricle("component", "EncodeWorker", "--Common.model=docs")
+    done = auricle("component", "Processor", "--Common.model=docs")
     assert done.returncode == 1
     assert "docs has no config.json" in done.stderr
     assert "Traceback" not in done.stderr
@@ -138,7 +138,7 @@ def test_a_launcher_that_logs_json_says_so_of_its_own_errors(tmp_path: Path) -> 
     (tmp_path / "config.json").write_text("{}")
     done = auricle(
         *("serve", "graphs.e_pd:Frontend", "--Frontend.port=0", "--Common.log_format=json"),
-        f"--Common.model={tmp_path}",
+        *(f"--Common.model={tmp_path}", *LIGHT_ENGINE),
     )
     assert done.returncode == 1
     entries = [json.loads(line) for line in [*done.stdout.splitlines(), *done.stderr.splitlines()]]

@@ -14,7 +14,15 @@ import pytest
 from auricle.client.stream import stream_file
 from tests import recordings
 from tests.launcher import Launcher
-from tests.server import ANSWER_SECONDS, READY_SECONDS, Server, eventually, free_port, serving
+from tests.server import (
+    ANSWER_SECONDS,
+    LIGHT_ENGINE,
+    READY_SECONDS,
+    Server,
+    eventually,
+    free_port,
+    serving,
+)
 from tests.services import Etcd, etcd_server, nats_server
 
 pytestmark = pytest.mark.end_to_end
@@ -43,6 +51,7 @@ async def test_the_graph_runs_on_etcd_and_nats(etcd: Etcd, nats: str, tmp_path: 
         f"--Common.etcd_endpoints={etcd.url}",
         "--Common.event_plane=nats",
         f"--Common.nats_server={nats}",
+        *LIGHT_ENGINE,
     ]
     port = free_port()
     overrides += [
@@ -82,6 +91,7 @@ async def test_a_minute_without_etcd_costs_a_session_nothing(etcd: Etcd, tmp_pat
         f"--Common.secret_file={secret}",
         "--Common.discovery=etcd",
         f"--Common.etcd_endpoints={etcd.url}",
+        *LIGHT_ENGINE,
     ]
     samples = recordings.samples("hello")
     with serving(*overrides) as server:
