@@ -1,12 +1,23 @@
-"""The Grafana dashboard shows metrics that exist."""
+"""The Grafana dashboard is one by Grafana's own schema, and shows metrics that exist.
+
+No package registry has a Grafana that could draw it.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.cog.runtime import panelcfg_config
+from grafana_foundation_sdk.models import units
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import Info
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
@@ -25,8 +36,59 @@ from auricle.settings import FrontendSettings
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
-_PANELS = json.loads((ROOT / "deploy/grafana/auricle.json").read_text())["panels"]
+_DASHBOARD = json.loads((ROOT / "deploy/grafana/auricle.json").read_text())
+_PANELS = _DASHBOARD["panels"]
 _QUERIES = [target["expr"] for panel in _PANELS for target in panel.get("targets", ())]
+
+
+def unknown(mine: Any, grafanas: Any, at: str = "") -> Iterator[str]:
+    """Where the dashboard has something that is not there once Grafana's types have read it."""
+    if isinstance(mine, dict) and isinstance(grafanas, dict):
+        for key, value in mine.items():
+            if key in grafanas:
+                yield from unknown(value, grafanas[key], f"{at}/{key}")
+            else:
+                yield f"{at}/{key}"
+    elif isinstance(mine, list) and isinstance(grafanas, list) and len(mine) == len(grafanas):
+        for number, (one, other) in enumerate(zip(mine, grafanas, strict=True)):
+            yield from unknown(one, other, f"{at}/{number}")
+    elif mine != grafanas:
+        yield at
+
+
+def read_by_grafana(dashboard: dict[str, Any]) -> dict[str, Any]:
+    register_default_plugins()
+    read = JSONEncoder().encode(Dashboard.from_json(copy.deepcopy(dashboard)))
+    found: dict[str, Any] = json.loads(read)
+    return found
+
+
+def test_grafana_knows_every_field_panel_and_unit() -> None:
+    assert list(unknown(_DASHBOARD, read_by_grafana(_DASHBOARD))) == []
+    assert not [
+        p["title"] for p in _PANELS if p["type"] != "row" and not panelcfg_config(p["type"])
+    ]
+    known = {value for name, value in vars(units).items() if name[0].isupper()}
+    used = {p["fieldConfig"]["defaults"].get("unit", "none") for p in _PANELS if "fieldConfig" in p}
+    assert used <= known
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (lambda panel: panel.update(titel="x"), "titel"),
+        (lambda panel: panel["fieldConfig"]["defaults"].update(unitt="s"), "unitt"),
+        (lambda panel: panel["options"]["tooltip"].update(mood="multi"), "mood"),
+        (lambda panel: panel["targets"][0].update(exprr="up"), "exprr"),
+    ],
+)
+def test_a_field_that_grafana_does_not_know_is_found(
+    spoil: Callable[[dict[str, Any]], None], where: str
+) -> None:
+    spoilt = copy.deepcopy(_DASHBOARD)
+    spoil(next(panel for panel in spoilt["panels"] if panel["type"] == "timeseries"))
+    (found,) = unknown(spoilt, read_by_grafana(spoilt))
+    assert found.endswith(where)
 
 
 def exported() -> dict[str, set[str]]:
