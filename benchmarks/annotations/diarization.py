@@ -2,7 +2,7 @@
 
     python -m benchmarks.annotations --out FILE --only speakers
 
-needs `pip install pyannote.metrics`, and flite (Debian) for voices made from recordings of people.
+needs `make bench-env`, and flite (Debian) for voices made from recordings of people.
 Speech is found and divided into segments as a frontend and a processor do, and the speaker model
 is that of the diarize pool. Nothing was tuned on these voices: clustering was on espeak-ng's
 training variants. espeak-ng's unseen variants include some that are hardly told apart by ear.
@@ -15,10 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyannote.core import Annotation, Segment  # type: ignore[import-not-found]
-from pyannote.metrics.diarization import (  # type: ignore[import-not-found]
-    DiarizationErrorRate,
-)
 
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
@@ -27,7 +23,10 @@ from auricle.frontend.listening.pieces import Piece
 from auricle.settings import CommonSettings, FrontendSettings
 from auricle.speakers.model import MOST_SPEAKERS, Heard
 from auricle.speakers.windowed import WindowedModel
+from benchmarks.annotations.graph import LeftOut
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
+from benchmarks.annotations.scoring import Scored, Spans, error_rates
+from benchmarks.baselines.client import PYTHON
 from models.training.voices import UNSEEN_VARIANTS
 
 _MODEL = Path("models/speakers")
@@ -36,45 +35,49 @@ _APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative:
 
 
 def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
-    """Return the error rates without and with overlap, in all voices and by kind of voice."""
+    """Return the error rates without and with overlap, in all voices and by kind of voice.
+
+    Raises LeftOut without the environment of the scorer.
+    """
+    if not PYTHON.exists():
+        raise LeftOut("who said what is scored by pyannote.metrics: run `make bench-env`")
     voices = Voices()
     kinds = {"espeak_unseen": [f"en-us+{name}" for name in UNSEEN_VARIANTS]}
     if voices.flite is not None:
         kinds["flite"] = [f"flite+{name}" for name in FLITE_VOICES]
     model = WindowedModel(_MODEL, "cpu", threads=1, most_windows=32)
-    found: dict[str, Any] = {"label_changes_after_settling": 0}
+    changes, told = 0, list[Scored]()
     for figure, gap in (("der_no_overlap", _APART), ("der_overlap", _TOGETHER)):
-        whole = DiarizationErrorRate()
         for kind, names in kinds.items():
-            own, rng = DiarizationErrorRate(), np.random.default_rng(_SEED)
+            rng = np.random.default_rng(_SEED)
             for count in (2, 3, 4) * (1 if quick else 3):
                 chosen = [str(name) for name in rng.choice(names, count, replace=False)]
                 mixture = converse(voices, chosen, rng, seconds=60, gap=gap)
-                truth = Annotation()
-                for number, spoken in enumerate(mixture.truth):
-                    truth[Segment(spoken.start, spoken.end), number] = spoken.voice
-                told, changes = diarized(mixture, model)
-                found["label_changes_after_settling"] += changes
-                for metric in (own, whole):
-                    metric(truth, told)
-            found[f"{figure}_{kind}"] = abs(own)
-        found[figure] = abs(whole)
-    return found
+                truth = tuple((one.voice, one.start, one.end) for one in mixture.truth)
+                spans, changed = diarized(mixture, model)
+                told.append(Scored((figure, f"{figure}_{kind}"), truth, spans))
+                changes += changed
+    return {
+        "label_changes_after_settling": changes,
+        "speaker_conversations": len(told),
+        "voices": sorted(kinds),
+        **error_rates(told),
+    }
 
 
-def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Annotation, int]:
+def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Spans, int]:
     """Return who was found to speak, and how many segments a repeated request told otherwise."""
-    told, state, changes = Annotation(), b"", 0
+    told, state, changes = list[tuple[str, float, float]](), b"", 0
     for start, pcm in segments(mixture.samples):
         heard = Heard(pcm, state, MOST_SPEAKERS)
         (found,) = model.diarize([heard])
         again, _ = model.diarize([heard, Heard(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
         changes += again.turns != found.turns
         state = found.state
-        for number, turn in enumerate(found.turns):
-            span = Segment((start + turn.start) / RATE, (start + turn.end) / RATE)
-            told[span, (start, number)] = turn.speaker
-    return told, changes
+        for turn in found.turns:
+            begin, end = (start + turn.start) / RATE, (start + turn.end) / RATE
+            told.append((str(turn.speaker), begin, end))
+    return tuple(told), changes
 
 
 def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:

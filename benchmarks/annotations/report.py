@@ -30,6 +30,13 @@ KNOWN = {
     "words_wrong_align_encode_worker": ("segments with other words than usual, or none said", "0"),
     "words_missing_share_align_encode_worker": ("segments said to be missing", ""),
     "confidence_ece": ("expected calibration error of words' confidence", ""),
+    "der_no_overlap": ("diarization error rate, one voice at a time", "≤ 0.15"),
+    "der_no_overlap_flite": ("of these, flite's voices", ""),
+    "der_no_overlap_espeak_unseen": ("espeak-ng's unseen variants", ""),
+    "der_overlap": ("diarization error rate, partly two at once", ""),
+    "der_overlap_flite": ("of these, flite's voices", ""),
+    "der_overlap_espeak_unseen": ("espeak-ng's unseen variants", ""),
+    "label_changes_after_settling": ("segments told otherwise when asked for again", "0"),
     "turn_false_cut_ratio": ("false cuts ÷ silence's of the same delay, people", ""),
     "turn_false_cut_ratio_synthetic": ("the same, espeak-ng", ""),
 }

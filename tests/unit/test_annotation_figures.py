@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from auricle.client import Final, Words
+from benchmarks.annotations import diarization
 from benchmarks.annotations.__main__ import PARTS, measured
 from benchmarks.annotations.delays import _last_final, _waits
 from benchmarks.annotations.faults import _compared
@@ -60,6 +61,15 @@ def test_after_a_fault_words_are_as_usual_or_said_to_be_missing() -> None:
     usual = {0: words(0), 1: words(1), 2: words(2)}
     hurt = {0: words(0), 1: words(1, "unavailable")}
     assert _compared(usual, hurt) == (1, 1, 1)  # of the last nothing was said
+
+
+def test_speakers_are_left_out_before_anything_is_measured_without_their_scorer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(diarization, "PYTHON", tmp_path / "python")
+    monkeypatch.delattr(diarization, "WindowedModel")
+    with pytest.raises(LeftOut, match="make bench-env"):
+        PARTS["speakers"](ASKED)
 
 
 def test_the_report_has_what_was_measured_and_why_the_rest_was_not() -> None:

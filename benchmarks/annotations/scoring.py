@@ -1,0 +1,73 @@
+"""Diarization error rates by pyannote.metrics, in the environment of `make bench-env`.
+
+    .venv-bench/bin/python -m benchmarks.annotations.scoring
+
+reads a list of `Scored` as JSON and writes the rate of each of their `names`, without a collar,
+over all conversations that have it. Imported elsewhere, it needs no pyannote.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from benchmarks.baselines.client import PYTHON, ROOT
+
+_SECONDS = 300.0
+
+# Who speaks, from when to when, in seconds.
+Spans = tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A conversation, and the rates it counts in: who spoke, and who was found to speak."""
+
+    names: tuple[str, ...]
+    truth: Spans
+    told: Spans
+
+
+def error_rates(conversations: Sequence[Scored]) -> dict[str, float]:
+    """Return the error rate of each name. Raises RuntimeError if the scorer fails."""
+    done = subprocess.run(
+        [str(PYTHON), "-m", "benchmarks.annotations.scoring"],
+        input=json.dumps([asdict(one) for one in conversations]),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"pyannote.metrics failed: {done.stderr[-2000:]}")
+    rates: dict[str, float] = json.loads(done.stdout)
+    return rates
+
+
+def _rates(conversations: Sequence[Scored]) -> dict[str, float]:
+    from pyannote.core import Annotation, Segment  # type: ignore[import-not-found]
+    from pyannote.metrics.diarization import (  # type: ignore[import-not-found]
+        DiarizationErrorRate,
+    )
+
+    def annotated(spans: Spans) -> Annotation:
+        found = Annotation()
+        for number, (speaker, start, end) in enumerate(spans):
+            found[Segment(start, end), number] = speaker
+        return found
+
+    metrics: dict[str, DiarizationErrorRate] = {}
+    for one in conversations:
+        for name in one.names:
+            metrics.setdefault(name, DiarizationErrorRate())(
+                annotated(one.truth), annotated(one.told)
+            )
+    return {name: abs(metric) for name, metric in metrics.items()}
+
+
+if __name__ == "__main__":
+    json.dump(_rates([Scored(**one) for one in json.load(sys.stdin)]), sys.stdout)
