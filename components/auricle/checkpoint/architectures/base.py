@@ -12,9 +12,11 @@ from typing import Any, Literal
 from auricle.checkpoint.geometry import Geometry
 
 # How audio becomes embeddings; `encode_worker/encoders.py` has a module for each.
-EncoderKind = Literal["windowed", "whole_chunks"]
+EncoderKind = Literal["windowed", "whole_chunks", "causal"]
 # The text decoder, by the name of its class in vLLM and transformers.
-DecoderKind = Literal["Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM"]
+DecoderKind = Literal[
+    "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM", "Gemma4ForCausalLM"
+]
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,7 @@ class Architecture:
     """A kind of model.
 
     `classes` and `model_types` are what config.json calls it. `geometry(audio, text, token)` reads
-    the sizes from `audio_config` and `text_config`, to which `text_defaults` are added, and from
-    the id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
+    the sizes from `audio_config` and `text_config`, to which the defaults are added, and from the id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
     CheckpointError naming all that does not fit. `languages` are those of a checkpoint that does
     not name its own, in the model's own spelling.
     """
@@ -103,6 +104,7 @@ class Architecture:
     prompt: PromptTemplate
     languages: tuple[str, ...]
     audio_token_key: str = "audio_token_id"
+    audio_defaults: Mapping[str, Any] = field(default_factory=dict)
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def layout_of(self, config: Mapping[str, Any]) -> Layout | None:
