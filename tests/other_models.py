@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -147,6 +147,20 @@ _AUDIO2_TEXT = {
     "use_sliding_window": False,
 }
 MOST_TOKENS = 12
+
+
+class Listens(Protocol):
+    """A stock model, fed with whole recordings; `seconds` are of the last one's embeddings."""
+
+    seconds: float
+
+    def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
+        """Of the whole recording, (n, width)."""
+        ...
+
+    def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
+        """Greedy tokens of the answer, the one that ends it included."""
+        ...
 
 
 class Stock:

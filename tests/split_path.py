@@ -40,12 +40,17 @@ _SLOTS, _LEASE_SECONDS = 512, 600.0
 
 @dataclass(frozen=True)
 class Decode:
-    """The embeddings of a segment's beginning, and what had to be done for them."""
+    """A segment's beginning: its windows by key, as encoded, and what had to be done for them."""
 
-    embeddings: torch.Tensor
+    parts: tuple[tuple[str, torch.Tensor], ...]
     seconds: float
     windows: int
     blocks: int
+
+    @property
+    def embeddings(self) -> torch.Tensor:
+        """Of all windows, (n, hidden_size)."""
+        return torch.cat([one for _, one in self.parts])
 
 
 @dataclass
@@ -115,12 +120,12 @@ class GrowingSegment:
         reply = await self._encode(wanted)
         for window, ref in zip(wanted, reply.windows, strict=True):
             self._read[window.key] = self.on.read(ref)
-        embeddings = torch.cat([self._read[window.key] for window in windows])
+        parts = tuple((window.key, self._read[window.key]) for window in windows)
         for window in windows:
             if window.partial:
                 del self._read[window.key]
         seconds = time.perf_counter() - began
-        return Decode(embeddings, seconds, reply.encoded, reply.convolved)
+        return Decode(parts, seconds, reply.encoded, reply.convolved)
 
     async def _encode(self, wanted: list[Window]) -> EncodeReply:
         try:
@@ -145,8 +150,8 @@ def greedy(
     stops: tuple[int, ...],
 ) -> list[int]:
     """Return the tokens of the answer, the one that ends it included."""
-    around = [decoder.embedded([ids]) for ids in (head, tail)]
-    rows, cache = torch.cat([around[0], embeddings, around[1]]), decoder.kv.slot(0, 0)
+    window = embeddings.contiguous().view(torch.uint8)
+    rows, cache = decoder.embedded([head, window, tail]), decoder.kv.slot(0, 0)
     found: list[int] = []
     while len(found) < MOST_TOKENS and not set(found) & set(stops):
         found.append(int(decoder.step(rows, cache).argmax()))

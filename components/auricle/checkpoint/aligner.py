@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.prompt import load_tokenizer, without_added_tokens
 from auricle.checkpoint.text_weights import head_shape, text_weights
+from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import CheckpointError
 
 _TIMESTAMP = "<timestamp>"

@@ -83,6 +83,11 @@ def read_causal(audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_i
         f"audio_config.attention_chunk_size is {chunk}, expected {left - 1}, one less than "
         "attention_context_left",
     )
+    kinds = text.get("layer_types")
+    check.unless(
+        isinstance(kinds, list) and len(kinds) == text_layers,
+        f"text_config.layer_types is {kinds!r}, expected the kind of each of {text_layers} layers",
+    )
     check.divisible(width, "hidden_size", heads, "num_attention_heads")
     check.token(audio_token_id, vocab, "audio_token_id")
     check.done()

@@ -75,11 +75,25 @@ class Geometry:
         return self.embeddings(frames)
 
 
-def kv_values_per_token(text: Mapping[str, Any]) -> int:
-    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+def kv_shapes(text: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """Return heads and width of the keys of each layer that has some of its own.
+
+    In Gemma's decoders layers that attend to everything are wider than those with a sliding
+    window, and the last ones share the keys of others.
+    """
     heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
     width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
-    return 2 * int(text["num_hidden_layers"]) * heads * width
+    layers = int(text["num_hidden_layers"]) - int(text.get("num_kv_shared_layers") or 0)
+    wide = text.get("global_head_dim")
+    if not wide:
+        return ((heads, width),) * layers
+    kinds = text["layer_types"][:layers]
+    return tuple((heads, int(wide) if kind == "full_attention" else width) for kind in kinds)
+
+
+def kv_values_per_token(text: Mapping[str, Any]) -> int:
+    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+    return 2 * sum(heads * width for heads, width in kv_shapes(text))
 
 
 def _conv_length(frames: int) -> int:

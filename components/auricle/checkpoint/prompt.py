@@ -8,35 +8,17 @@ audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-
-from tokenizers import Tokenizer
-from transformers import Qwen2Tokenizer
 
 from auricle.checkpoint.architectures.base import Pieces
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.languages import language_name
+from auricle.checkpoint.tokenizer import NAMED, load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
 from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, fault
 
 _NO_LANGUAGE = "None"
 _BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
-
-
-def _byte_of_character() -> dict[str, int]:
-    """Return the byte that each character of a token's name stands for.
-
-    Printable bytes stand for themselves, and the others for characters from U+0100 on, as in all
-    byte-level vocabularies since GPT-2's.
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(0x100) if byte not in printable]
-    shown = {chr(byte): byte for byte in printable}
-    return shown | {chr(0x100 + number): byte for number, byte in enumerate(others)}
-
-
-_BYTES = _byte_of_character()
 
 
 class PromptFormat:
@@ -46,7 +28,11 @@ class PromptFormat:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._tokenizer = load_tokenizer(checkpoint.path)
+        vocabulary = checkpoint.architecture.vocabulary
+        self._tokenizer = load_tokenizer(checkpoint.path, vocabulary)
+        self._bytes_of = NAMED[vocabulary]
+        known = self._tokenizer.backend_tokenizer.get_added_tokens_decoder()
+        self._controls = {number for number, token in known.items() if token.special}
         self._plain = without_added_tokens(self._tokenizer)
         self._languages = checkpoint.languages or checkpoint.architecture.languages
         template = self._template = checkpoint.architecture.prompt
@@ -145,8 +131,9 @@ class PromptFormat:
         first = len(self.opening(tokens)) if marked else 0
         if marked and not first:
             return []
-        named = ((at, self._plain.id_to_token(t)) for at, t in enumerate(tokens[first:], first))
-        return [(at, _bytes_of(name)) for at, name in named if name]
+        texts = ((at, t) for at, t in enumerate(tokens[first:], first) if t not in self._controls)
+        named = ((at, self._plain.id_to_token(t)) for at, t in texts)
+        return [(at, self._bytes_of(name)) for at, name in named if name]
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decode without special tokens and without an incomplete UTF-8 character at the end."""
@@ -172,31 +159,3 @@ class PromptFormat:
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""
         return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
-
-
-def _bytes_of(name: str) -> bytes:
-    """Return the bytes of a token by its name in a byte-level vocabulary."""
-    if all(character in _BYTES for character in name):
-        return bytes(_BYTES[character] for character in name)
-    return name.encode()
-
-
-def without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
-    """Return a tokenizer of the same vocabulary that does not know a single control token.
-
-    `split_special_tokens` will not do: it leaves added tokens that are not marked as special,
-    and `<asr_text>` is one of them.
-    """
-    known = tokenizer.backend_tokenizer
-    plain = Tokenizer(known.model)
-    plain.normalizer, plain.pre_tokenizer = known.normalizer, known.pre_tokenizer
-    return plain
-
-
-def load_tokenizer(path: Path) -> Qwen2Tokenizer:
-    if not (path / "tokenizer_config.json").is_file():
-        raise CheckpointError(f"{path} has no tokenizer_config.json")
-    try:
-        return Qwen2Tokenizer.from_pretrained(path, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"the tokenizer in {path} cannot be loaded: {error}") from None

@@ -39,7 +39,8 @@ class SegmentAudio:
     def encoded_by(self, geometry: Geometry, scheme: KeyScheme) -> SegmentAudio:
         """Return the same audio as windows of another checkpoint.
 
-        Features are computed once if they are the same. Of the two one may be used at a time, and nothing may be appended any more.
+        Features are computed once if they are the same. Of the two one may be used at a time, and
+        nothing may be appended any more.
         """
         other = SegmentAudio(geometry, scheme)
         if geometry.front_end == self._geometry.front_end:
