@@ -18,8 +18,8 @@ STEM_FRAMES = 3
 # Ours to choose. A window is one block of vLLM's KV cache, so what is finished is never prefilled
 # again; a block is what may be computed twice, while it grows: a decode each 640 ms ends one frame
 # before two of them are whole.
-_BLOCK_FRAMES = 32
-_WINDOW_FRAMES = 128
+BLOCK_FRAMES = 32
+WINDOW_FRAMES = 128
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def read_causal(audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_i
     check.token(audio_token_id, vocab, "audio_token_id")
     check.done()
     return Causal(
-        block_frames=_BLOCK_FRAMES,
-        window_frames=_WINDOW_FRAMES,
+        block_frames=BLOCK_FRAMES,
+        window_frames=WINDOW_FRAMES,
         encoder_d_model=width,
         hidden_size=hidden,
         text_layers=text_layers,

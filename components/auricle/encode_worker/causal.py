@@ -133,7 +133,7 @@ class CausalEncoder:
     def _beginning(self, hidden: torch.Tensor) -> Past:
         """Return what a layer has of before the first position: nothing."""
         width, geometry = hidden.shape[1], self._geometry
-        attended = hidden.new_zeros(geometry.past, width, dtype=torch.float32)
+        attended = hidden.new_zeros(geometry.past, width)
         return Past(attended, attended, hidden.new_zeros(geometry.taps, width), 0)
 
     def _stem(self, frames: torch.Tensor) -> torch.Tensor:

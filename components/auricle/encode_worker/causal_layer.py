@@ -14,8 +14,8 @@ from torch.nn import functional
 class Past:
     """What later positions need of a layer; zeros where there was nothing yet.
 
-    `keys` and `values` are (past, width) in float32, of which the last `there` exist; `inputs` of
-    the convolution are (taps, width).
+    `keys` and `values` are (past, width), of which the last `there` exist; `inputs` of the
+    convolution are (taps, width).
     """
 
     keys: torch.Tensor
@@ -63,12 +63,13 @@ def _attend(
     heads, width = attention.num_heads, attention.head_dim
     queries = attention.q_proj(hidden).float().view(-1, heads, width)
     queries = queries * attention.q_scale * functional.softplus(attention.per_dim_scale)
-    keys = torch.cat([past.keys, attention.k_proj(hidden).float() * attention.k_scale])
-    values = torch.cat([past.values, attention.v_proj(hidden).float()])
+    keys = torch.cat([past.keys, attention.k_proj(hidden)])
+    values = torch.cat([past.values, attention.v_proj(hidden)])
     span = len(past.keys) + 1
     # (n, heads, width, span): of each position those that it attends to, itself last.
     near_keys, near_values = (
-        one.view(-1, heads, width).unfold(0, span, 1) for one in (keys, values)
+        one.view(-1, heads, width).unfold(0, span, 1)
+        for one in (keys.float() * attention.k_scale, values.float())
     )
     logits = torch.einsum("nhd,nhds->nhs", queries, near_keys)
     # The encoding has one row for each distance, the largest first; `span` is the largest.
