@@ -8,14 +8,11 @@ Nothing depends on the maximum of the segment, so nothing is clamped.
 
 from __future__ import annotations
 
-import warnings
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
-from transformers.audio_utils import mel_filter_bank
 
 from auricle.audio.constants import BINS, HOP, SAMPLE_RATE, Frames
+from auricle.audio.mel_tables import htk_filters
 
 _LENGTH = 2 * HOP  # samples of a frame
 _FFT = 512
@@ -24,22 +21,8 @@ _FLOOR = 1e-3
 _BLOCK = 16
 
 
-@lru_cache(maxsize=1)
-def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the periodic Hann window, (320,), and the mel filters, (257, 128)."""
-    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(_LENGTH) / _LENGTH)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its highest filters lie between two bins of the FFT
-        filters = mel_filter_bank(
-            num_frequency_bins=_FFT // 2 + 1,
-            num_mel_filters=BINS,
-            min_frequency=0.0,
-            max_frequency=SAMPLE_RATE / 2,
-            sampling_rate=SAMPLE_RATE,
-            norm=None,
-            mel_scale="htk",
-        )
-    return window.astype(np.float32).astype(np.float64), np.asarray(filters, np.float64)
+# A periodic Hann window, in the precision of the published one.
+_WINDOW = (0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(_LENGTH) / _LENGTH)).astype(np.float32)
 
 
 class SemicausalLogMel:
@@ -82,13 +65,12 @@ class SemicausalLogMel:
 
     def _computed(self, start: int, count: int) -> Frames:
         """Compute `count` frames from `start` on, at most a block of them."""
-        window, filters = _tables()
         slices = np.zeros((_BLOCK, _LENGTH))
         first = start * HOP - self._dropped
         part = self._padded[first : first + (count - 1) * HOP + _LENGTH]
         slices[:count] = np.lib.stride_tricks.sliding_window_view(part, _LENGTH)[::HOP]
-        magnitudes = np.abs(np.fft.rfft(slices * window, n=_FFT, axis=1))
-        log_mel: Frames = np.log(magnitudes @ filters + _FLOOR).astype(np.float32)
+        magnitudes = np.abs(np.fft.rfft(slices * _WINDOW, n=_FFT, axis=1))
+        log_mel: Frames = np.log(magnitudes @ htk_filters(BINS, _FFT) + _FLOOR).astype(np.float32)
         return log_mel[:count]
 
     def _drop_until(self, padded: int) -> None:

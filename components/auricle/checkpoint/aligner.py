@@ -38,10 +38,10 @@ class AlignerPrompt:
         config = json.loads((checkpoint.path / "config.json").read_text())
 
         def special(token: str) -> int:
-            number = tokenizer.convert_tokens_to_ids(token)
-            if number is None or number == tokenizer.unk_token_id:
+            number: int | None = tokenizer.token_to_id(token)
+            if number is None:
                 raise CheckpointError(f"{self._path} is not an aligner: no token {token}")
-            return int(number)
+            return number
 
         self.begin, self.end = special("<|audio_start|>"), special("<|audio_end|>")
         self.timestamp = special(_TIMESTAMP)

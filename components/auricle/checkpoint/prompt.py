@@ -12,7 +12,8 @@ from functools import lru_cache
 from auricle.checkpoint.architectures.base import Pieces
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.languages import language_name
-from auricle.checkpoint.tokenizer import NAMED, load_tokenizer, without_added_tokens
+from auricle.checkpoint.token_bytes import NAMED
+from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
 from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, fault
@@ -28,12 +29,11 @@ class PromptFormat:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        vocabulary = checkpoint.architecture.vocabulary
-        self._tokenizer = load_tokenizer(checkpoint.path, vocabulary)
-        self._bytes_of = NAMED[vocabulary]
-        known = self._tokenizer.backend_tokenizer.get_added_tokens_decoder()
-        self._controls = {number for number, token in known.items() if token.special}
+        self._tokenizer = load_tokenizer(checkpoint.path)
         self._plain = without_added_tokens(self._tokenizer)
+        self._bytes_of = NAMED[checkpoint.architecture.vocabulary]
+        known = self._tokenizer.get_added_tokens_decoder()
+        self._controls = {number for number, token in known.items() if token.special}
         self._languages = checkpoint.languages or checkpoint.architecture.languages
         template = self._template = checkpoint.architecture.prompt
         self.stop_tokens = tuple(self._special(token) for token in template.stops)
@@ -51,10 +51,10 @@ class PromptFormat:
             )
 
     def _special(self, token: str) -> int:
-        number = self._tokenizer.convert_tokens_to_ids(token)
-        if number is None or number == self._tokenizer.unk_token_id:
+        number: int | None = self._tokenizer.token_to_id(token)
+        if number is None:
             raise CheckpointError(f"the tokenizer has no token {token}")
-        return int(number)
+        return number
 
     def check_language(self, language: str | None) -> str | None:
         """Return the canonical name of a language given by name or ISO code.
@@ -144,7 +144,8 @@ class PromptFormat:
 
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:
         """Return False if `tokens` end inside a UTF-8 character."""
-        return not self._tokenizer.decode(list(tokens)).endswith(_BROKEN_CHARACTER)
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=False)
+        return not text.endswith(_BROKEN_CHARACTER)
 
     def _filled(self, pieces: Pieces, **fields: str) -> tuple[int, ...]:
         ids: list[int] = []
@@ -154,7 +155,7 @@ class PromptFormat:
         return tuple(ids)
 
     def _tokenized(self, template: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer(template, add_special_tokens=False).input_ids)
+        return tuple(self._tokenizer.encode(template, add_special_tokens=False).ids)
 
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack
 
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
-from auricle.errors import AuricleError, BadRequest, Overloaded, UnsupportedValue
+from auricle.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.landing.fetch import Fetched, WindowFetcher
+from auricle.load.places import check_place
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.engine import Decoded, Engine
@@ -18,8 +19,7 @@ from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
 
-_FINALS_SHARE = 8  # one slot in so many is reserved for finals
-_BACKGROUND_SHARE = 2  # background requests may use one slot in so many
+_FINALS_SHARE = 8  # one place in so many is kept for finals, because users wait for them
 # An engine runs the lowest number first.
 _FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
@@ -49,7 +49,7 @@ class PdWorker:
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Decode a request; cancelling aborts it in the engine.
 
-        Raises Overloaded if no request slot is free for its kind, WindowsMissing if the caller
+        Raises Overloaded if no place is free for its kind, WindowsMissing if the caller
         must re-encode windows, BadRequest if the prompt does not fit, and UnsupportedValue for what
         the engine cannot do. No other request is affected.
         """
@@ -68,9 +68,9 @@ class PdWorker:
 
     def _check(self, request: DecodeRequest, others: int) -> None:
         check_keys((window.key for window in request.windows), request.tenant)
-        slots = self._settings.max_requests
-        if others >= _room(request, slots):
-            raise Overloaded(f"{others} of {slots} request slots are in use; try again")
+        places = self._settings.max_requests
+        kept = 0 if request.final else max(1, places // _FINALS_SHARE)
+        check_place(others, places, background=request.background, kept=kept)
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:
@@ -145,16 +145,6 @@ class PdWorker:
             return None
         # No decode of this segment follows its final.
         return 0 if request.final else _finished(request.windows)
-
-
-def _room(request: DecodeRequest, slots: int) -> int:
-    """Return how many slots may be in use for this request to be admitted.
-
-    Finals may use all slots, because users wait for them.
-    """
-    if request.background:
-        return max(1, slots // _BACKGROUND_SHARE)
-    return slots if request.final else slots - max(1, slots // _FINALS_SHARE)
 
 
 def _priority(request: DecodeRequest) -> int:
