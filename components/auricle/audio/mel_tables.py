@@ -43,7 +43,8 @@ def _triangles(corners: Table, fft: int) -> Table:
     slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, fft // 2 + 1)[:, None]
     widths = np.diff(corners)
     rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
-    return np.maximum(0.0, np.minimum(rising, falling))
+    triangles: Table = np.maximum(0.0, np.minimum(rising, falling))
+    return triangles
 
 
 def _hertz(mels: Table) -> Table:

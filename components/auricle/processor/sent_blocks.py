@@ -51,10 +51,9 @@ class SentBlocks:
         own = tuple(_features(block, known) for block in window.blocks[context:])
         before = window.blocks[:context]
         if before and (before[-1].key in known or before[-1].key in sending):
-            last = before[-1]
-            context, sent = 1, (BlockFeatures(last.key, len(last.frames), last.final, None),)
-        else:
-            sent = tuple(_features(block, known) for block in before)
+            context, before = 1, before[-1:]
+            known = {before[0].key}
+        sent = tuple(_features(block, known) for block in before)
         return WindowFeatures(
             key=window.key,
             floor=window.floor,
@@ -79,6 +78,6 @@ class SentBlocks:
         self._on.pop(instance, None)
 
 
-def _features(block: Block, known: set[str]) -> BlockFeatures:
+def _features(block: Block, known: Collection[str]) -> BlockFeatures:
     log_mel = None if block.key in known else block.frames.tobytes()
     return BlockFeatures(block.key, len(block.frames), block.final, log_mel)

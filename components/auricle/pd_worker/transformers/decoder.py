@@ -96,7 +96,7 @@ class TextDecoder:
         width = self._output.shape[1]
         if self._stand_in is None:
             return {"inputs_embeds": rows[None]}
-        inputs = rows[None, :, width:].unflatten(2, (len(self._model.layers), -1))
+        inputs = rows[None, :, width:].reshape(1, len(rows), len(self._model.layers), -1)
         return {"inputs_embeds": rows[None, :, :width], "per_layer_inputs": inputs}
 
     @torch.inference_mode()
