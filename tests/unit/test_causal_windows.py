@@ -13,6 +13,7 @@ from auricle.encode_worker.checks import check_window
 from auricle.errors import BadRequest, ProtocolError
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
+from tests.unit.test_windows import segment as plain
 from tests.unit.test_windows import speech
 
 pytestmark = pytest.mark.unit
@@ -95,6 +96,11 @@ def test_a_worker_that_has_lost_what_it_had_gets_all_that_matters() -> None:
     sent.arrived(1, windows)
     sent.forget(1)
     assert sent_in(sent, windows[3:]) == [(3, 7), (3, 6)]
+
+
+def test_blocks_are_not_encoded_before_those_they_follow() -> None:
+    assert not segment().blocks_stand_alone
+    assert plain(SPEECH).blocks_stand_alone
 
 
 def test_more_context_than_matters_is_refused() -> None:

@@ -147,9 +147,9 @@ class Recognizer:
             log.debug("encoding ahead failed: %s", error)
 
     async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
+        if not audio.blocks_stand_alone:
+            return
         windows = await _windows(audio, audio.samples)
-        if any(window.context for window in windows):
-            return  # its blocks are not encoded one without the other
         instance = await self._encoder.instance()
         ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
         if not ahead:

@@ -55,6 +55,11 @@ class SegmentAudio:
         return self._source.samples
 
     @property
+    def blocks_stand_alone(self) -> bool:
+        """Whether a block can be encoded without those before it."""
+        return not self._geometry.context_blocks
+
+    @property
     def computed(self) -> int:
         """The number of samples at the last call of `windows`: their final frames are known."""
         return self._hashed_samples
