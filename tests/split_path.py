@@ -93,7 +93,7 @@ async def encode_worker(
     finally:
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
-        worker.close()
+        worker.device.close()
 
 
 @dataclass
