@@ -153,7 +153,7 @@ def test_the_prompt_is_the_published_one(model: Model) -> None:
 
 
 def test_an_answer_is_all_text(model: Model) -> None:
-    ids = model.prompt._tokenized("the dog")
+    ids = tuple(model.prompt._tokenizer.encode("the dog").ids)
     assert model.prompt.answer(ids, None) == ("", "the dog")
     assert model.prompt.answer(ids, "English") == ("English", "the dog")
     assert model.prompt.opening(ids) == ()
