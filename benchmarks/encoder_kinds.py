@@ -3,21 +3,25 @@
     python -m benchmarks.encoder_kinds
 
 Arithmetic, of matrix products: no checkpoint is needed. A segment is decoded every 640 ms; finished
-windows are encoded once, finished seconds convolved once, and chunks of 30 s again each time.
+windows are encoded once, finished seconds convolved once, and chunks of 30 s again each time. Of an
+encoder that hears no future, nothing is computed again but a block of 0.32 s that was not whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auricle.checkpoint.causal import BLOCK_FRAMES, WINDOW_FRAMES
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
+from auricle.encode_worker.causal import CausalCost
 from auricle.encode_worker.cost import EncoderCost, PassCost
 from auricle.encode_worker.whole_chunks import WholeChunkCost
 
 _GRID_FRAMES = 64
 _SEGMENT_SECONDS = (15, 30)
 _WINDOW, _BLOCK, _CHANNELS, _CHUNK = 800, 100, 480, 3000
+_PAST, _STEM, _PROJECTED = 11, (128, 32), 1536
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Kind:
     ffn: int
     hidden: int
     whole_chunks: bool = False
+    causal: bool = False
 
 
 KINDS = (
@@ -37,6 +42,7 @@ KINDS = (
     Kind("Qwen3-ASR-1.7B", 1024, 24, 4096, 2048),
     Kind("Qwen3-Omni-30B-A3B", 1280, 32, 5120, 2048),
     Kind("Qwen2-Audio-7B", 1280, 32, 5120, 4096, whole_chunks=True),
+    Kind("Gemma-4-E2B", 1024, 12, 4096, 1536, causal=True),
 )
 
 
@@ -47,12 +53,24 @@ def gflops_a_chunk(kind: Kind, seconds: int) -> float:
 
 
 def _decode(kind: Kind, frames: int) -> int:
-    """Return the FLOPs of what is encoded when a segment has so many frames."""
+    """Return the FLOPs of what is encoded when a segment has so many samples of 10 ms."""
+    if kind.causal:
+        return _causal(kind, frames)
     geometry, cost = _sizes(kind)
     if kind.whole_chunks:
         return cost.window((frames % _CHUNK or _CHUNK) // 4)
     window = cost.window(geometry.embeddings(frames % _WINDOW or _WINDOW))
     return window + cost.convs([frames % _BLOCK or _BLOCK])
+
+
+def _causal(kind: Kind, frames: int) -> int:
+    """The same of an encoder that hears no future; the last frame comes one sample later."""
+    cost = CausalCost(kind.width, kind.layers, _PAST, _STEM, _PROJECTED, kind.hidden)
+    there, before = frames - 1, max(0, frames - _GRID_FRAMES - 1)
+    first = before // BLOCK_FRAMES * BLOCK_FRAMES
+    blocks = [min(BLOCK_FRAMES, there - at) for at in range(first, there, BLOCK_FRAMES)]
+    window = there - first // WINDOW_FRAMES * WINDOW_FRAMES
+    return cost.convs(blocks) + cost.window(-(-window // 4))
 
 
 def _sizes(kind: Kind) -> tuple[Geometry, PassCost]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from safetensors.torch import save_file
 from transformers import WhisperFeatureExtractor
 from transformers.models.qwen2_audio.configuration_qwen2_audio import Qwen2AudioConfig
 from transformers.models.qwen2_audio.modeling_qwen2_audio import Qwen2AudioForConditionalGeneration
+from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
+from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
+from transformers.models.qwen3_asr.modeling_qwen3_asr import Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_omni_moe.configuration_qwen3_omni_moe import (
     Qwen3OmniMoeThinkerConfig,
 )
@@ -94,7 +98,24 @@ _OMNI_VISION = {
     "deepstack_visual_indexes": [],
 }
 
-
+_ASR_AUDIO = {
+    **{k: v for k, v in _OMNI_AUDIO.items() if k not in ("conv_chunksize", "max_source_positions")},
+    "model_type": "qwen3_asr_encoder",
+}
+_ASR_TEXT = {
+    "model_type": "qwen3",
+    "vocab_size": 1152,
+    "hidden_size": 96,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 64,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000,
+    "tie_word_embeddings": False,
+}
 _AUDIO2_AUDIO = {
     "model_type": "qwen2_audio_encoder",
     "num_mel_bins": 128,
@@ -128,29 +149,71 @@ _AUDIO2_TEXT = {
 MOST_TOKENS = 12
 
 
+class Listens(Protocol):
+    """A stock model, fed with whole recordings; `seconds` are of the last one's embeddings."""
+
+    seconds: float
+
+    def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
+        """Of the whole recording, (n, width)."""
+        ...
+
+    def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
+        """Greedy tokens of the answer, the one that ends it included."""
+        ...
+
+
 class Stock:
     """transformers' own model, fed with whole recordings."""
 
-    def __init__(self, model: Any, projector: Any, *, whole_chunks: bool) -> None:
-        """`projector` is the module whose outputs are the embeddings."""
+    def __init__(
+        self,
+        model: Any,
+        projector: Any,
+        *,
+        whole_chunks: bool,
+        mask: str = "feature_attention_mask",
+        features: Any = None,
+    ) -> None:
+        """`projector` is the module whose outputs are the embeddings.
+
+        `mask` is the name under which the model takes the mask of its features, which are
+        Whisper's unless an extractor is given.
+        """
         self._model = model
+        self._mask = mask
+        self._features = features or WhisperFeatureExtractor(feature_size=128)
         self._padding = "max_length" if whole_chunks else True
         self._seen: list[torch.Tensor] = []
-        projector.register_forward_hook(lambda *call: self._seen.append(call[2]))
+        self._began = 0.0
+        self.seconds = 0.0  # of the last recording's features and embeddings
+        projector.register_forward_hook(self._embedded)
+        next(
+            m for name, m in model.named_modules() if name.endswith("audio_tower")
+        ).register_forward_pre_hook(self._entered)
+
+    def _entered(self, *_call: Any) -> None:
+        self._began = time.perf_counter()
+
+    def _embedded(self, _module: Any, _inputs: Any, output: torch.Tensor) -> None:
+        self._seen.append(output)
+        self.seconds += time.perf_counter() - self._began
 
     def _inputs(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> Any:
         """Inputs of the model, by the published feature extractor."""
-        found = WhisperFeatureExtractor(feature_size=128)(
+        began = time.perf_counter()
+        found = self._features(
             pcm, sampling_rate=16_000, return_tensors="pt", return_attention_mask=True,
             padding=self._padding, truncation=False,
         )  # fmt: skip
+        self.seconds = time.perf_counter() - began
         frames = int(found.attention_mask.sum())
         ids = torch.tensor([[*head, *[AUDIO_PAD] * self._length(frames), *tail]])
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
             "input_features": found.input_features,
-            "feature_attention_mask": found.attention_mask,
+            self._mask: found.attention_mask,
         }
 
     def _length(self, frames: int) -> int:
@@ -183,6 +246,32 @@ class Stock:
         return found
 
 
+def random_qwen3_asr(path: Path, *, seed: int = 4) -> Stock:
+    """Make one in `path`, in transformers' format."""
+    config = {
+        "architectures": ["Qwen3ASRForConditionalGeneration"],
+        "model_type": "qwen3_asr",
+        "audio_config": _ASR_AUDIO,
+        "text_config": _ASR_TEXT,
+        "audio_token_id": AUDIO_PAD,
+        "tie_word_embeddings": False,
+    }
+    _write(path, config)
+    read = Qwen3ASRConfig(**json.loads(json.dumps(config)))
+    read._attn_implementation = "sdpa"
+    model = Qwen3ASRForConditionalGeneration(read).eval()
+    randomise(model, seed)
+    weights = {name: one.contiguous() for name, one in model.state_dict().items()}
+    save_file(weights, path / "model.safetensors")
+    return Stock(
+        model,
+        model.model.multi_modal_projector,
+        whole_chunks=False,
+        mask="input_features_mask",
+        features=Qwen3ASRFeatureExtractor(),
+    )
+
+
 def random_omni(path: Path, *, seed: int = 5) -> Stock:
     """Make one in `path`: tensors of an expert each, and some of what sees and speaks."""
     thinker = {
@@ -209,7 +298,7 @@ def random_omni(path: Path, *, seed: int = 5) -> Stock:
     read = Qwen3OmniMoeThinkerConfig(**json.loads(json.dumps(thinker)))
     read._attn_implementation = "sdpa"
     model = Qwen3OmniMoeThinkerForConditionalGeneration(read).eval()
-    _randomise(model, seed)
+    randomise(model, seed)
     weights: dict[str, torch.Tensor] = {}
     for name, tensor in model.state_dict().items():
         if ".mlp.experts." not in name:
@@ -248,7 +337,7 @@ def random_qwen2_audio(path: Path, *, seed: int = 6) -> Stock:
     read = Qwen2AudioConfig(**json.loads(json.dumps(config)))
     read._attn_implementation = "sdpa"
     model = Qwen2AudioForConditionalGeneration(read).eval()
-    _randomise(model, seed)
+    randomise(model, seed)
     published = (
         ("model.language_model.", "language_model.model."),
         ("lm_head.", "language_model.lm_head."),
@@ -276,7 +365,7 @@ def _write(path: Path, config: dict[str, Any], renamed: dict[str, str] | None = 
     (path / "generation_config.json").write_text(json.dumps(ends))
 
 
-def _randomise(model: Any, seed: int) -> None:
+def randomise(model: Any, seed: int) -> None:
     """Give weights at which layers matter and answers differ; as initialised they hardly do."""
     noise = torch.Generator().manual_seed(seed)
     with torch.no_grad():

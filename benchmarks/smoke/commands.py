@@ -57,6 +57,14 @@ SHORT = (
         300,
         ("python -m benchmarks.encoder_exactness",),
     ),
+    Short(
+        "benchmarks.architectures --smoke --out {out}/architectures.json",
+        300,
+        (
+            "python -m benchmarks.architectures --out build/architectures.json [--quick]",
+            "python -m benchmarks.architectures --out build/architectures.json",
+        ),
+    ),
     Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
     Short(
         "benchmarks.gpu --device cpu --quick --again --out {out}/gpu.json",

@@ -310,7 +310,7 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
     audio.push(pcm)
     name = "auricle_encode_worker_slots_spoiled_total"
     before = server.metric("EncodeWorker", name)
-    windows = tuple(SentBlocks().features(0, w, None) for w in audio.windows(len(pcm)))
+    windows = SentBlocks().features(0, audio.windows(len(pcm)))
     encoded = await processor.encode_pool.encode(
         Placement(processor.encode_pool),
         lambda _instance: EncodeRequest("spoil", tenant, windows),

@@ -7,30 +7,40 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
+from auricle.audio.pcm import Int16, to_float, to_int16
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.encode_worker.encoders import encoder_for
 from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.settings import EncodeWorkerSettings
 from tests import recordings
-from tests.engines import Bench, encoded, landing_slab
-from tests.other_models import MOST_TOKENS, Stock, random_omni, random_qwen2_audio
+from tests.engines import Bench, landing_slab
+from tests.gemma import random_gemma4
+from tests.other_models import MOST_TOKENS, Listens, random_omni, random_qwen2_audio
+from tests.split_path import GRID, GrowingSegment, encode_worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
-GRID = 10_240
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
 # Of a segment that grows over the end of a window.
 OFFSETS = (5 * GRID, 12 * GRID, 13 * GRID, 20 * GRID + 77)
 
 
-@pytest.mark.parametrize("make", [random_omni, random_qwen2_audio])
+async def grown(
+    checkpoint: Checkpoint, pcm: Int16
+) -> list[tuple[tuple[tuple[str, torch.Tensor], ...], int]]:
+    """The windows of a segment at each offset, by key, and the offset."""
+    async with encode_worker(checkpoint, encoder_for(checkpoint, CPU)) as worker:
+        segment = GrowingSegment(worker, pcm)
+        return [((await segment.until(samples)).parts, samples) for samples in OFFSETS]
+
+
+@pytest.mark.parametrize("make", [random_omni, random_qwen2_audio, random_gemma4])
 async def test_a_growing_segment_gets_the_stock_models_tokens(
-    tmp_path: Path, make: Callable[[Path], Stock]
+    tmp_path: Path, make: Callable[[Path], Listens]
 ) -> None:
     stock = make(tmp_path)
     checkpoint = open_checkpoint(tmp_path)
@@ -45,21 +55,15 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
     slab.unlink()
     try:
         pcm = to_int16(recordings.samples("market"))
-        audio = SegmentAudio(
-            checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "test")
-        )
-        audio.push(pcm)
-        encoder = encoder_for(checkpoint, CPU)
         placed: dict[str, PlacedWindow] = {}
         bench = Bench(engine, prompt, {})
         draft: tuple[int, ...] = ()
-        for samples in OFFSETS:
-            found = encoded(encoder, audio, samples)
-            for key, payload in found:
+        for found, samples in await grown(checkpoint, pcm):
+            for key, embeddings in found:
                 if key not in placed:
+                    payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
                     slab.write(len(placed), key, 1, payload)
-                    length = payload.nbytes // slab.layout.row_bytes
-                    placed[key] = PlacedWindow(key, len(placed), 1, length)
+                    placed[key] = PlacedWindow(key, len(placed), 1, len(embeddings))
             bench.windows["market"] = tuple(placed[key] for key, _ in found)
             finished = len(found) - 1
             answer = await bench.decode(
@@ -68,7 +72,7 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
             expected = stock.tokens(to_float(pcm[:samples]), prompt.head(""), prompt.tail(None))
             assert list(answer.tokens) == expected, samples
             draft = answer.tokens[:-1]
-        if checkpoint.architecture.encoder == "windowed":
+        if checkpoint.architecture.encoder != "whole_chunks":
             assert answer.cached_tokens > 0
     finally:
         await engine.close()

@@ -121,7 +121,7 @@ def test_a_chunk_of_a_few_milliseconds_has_no_embeddings_and_is_left_out() -> No
 
 def test_workers_accept_what_a_processor_sends_of_a_full_chunk() -> None:
     (window,) = segment(speech(CHUNK)).windows(CHUNK)
-    sent = SentBlocks().features(1, window, supersedes=None)
+    (sent,) = SentBlocks().features(1, [window])
     assert sent.frames == GEOMETRY.window_frames
     check_window(sent, GEOMETRY)
 

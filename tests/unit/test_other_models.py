@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,24 +19,32 @@ from auricle.checkpoint.architectures import ARCHITECTURES
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.survey import survey
-from auricle.encode_worker.encoder import AudioEncoder, Encoder, MelWindow
+from auricle.encode_worker.encoder import AudioEncoder, Encoder
 from auricle.encode_worker.encoders import encoder_for
 from auricle.errors import CheckpointError
 from auricle.pd_worker.transformers import text_models
 from auricle.pd_worker.transformers.decoder import TextDecoder
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.vllm.plugin import DECODERS
-from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.settings import EncodeWorkerSettings
 from tests import recordings
-from tests.other_models import MOST_TOKENS, Stock, random_omni, random_qwen2_audio
+from tests.gemma import random_gemma4
+from tests.other_models import Listens, random_omni, random_qwen2_audio
 from tests.server import ROOT
+from tests.split_path import GRID, GrowingSegment, encode_worker, greedy
 
 pytestmark = pytest.mark.unit
-GRID = 10_240
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
-KINDS = {"Qwen3-Omni": random_omni, "Qwen2-Audio": random_qwen2_audio}
+KINDS: dict[str, Callable[[Path], Listens]] = {
+    "Qwen3-Omni": random_omni,
+    "Qwen2-Audio": random_qwen2_audio,
+    "Gemma 4": random_gemma4,
+}
 PROMPTS = {
+    "Gemma 4": (
+        "<bos><|turn>user\n<|audio><|audio|><audio|>Transcribe the speech in its original "
+        "language. Only output the transcription.<turn|>\n<|turn>model\n"
+    ),
     "Qwen3-Omni": (
         "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|>Transcribe the audio into text."
         "<|im_end|>\n<|im_start|>assistant\n"
@@ -54,23 +62,10 @@ class Model:
     """A random checkpoint, as auricle reads it and as transformers has it."""
 
     checkpoint: Checkpoint
-    stock: Stock
+    stock: Listens
     encoder: AudioEncoder
     decoder: TextDecoder
     prompt: PromptFormat
-
-    def answer(
-        self, embeddings: torch.Tensor, head: tuple[int, ...], tail: tuple[int, ...]
-    ) -> list[int]:
-        """Greedy tokens, the one that ends them included."""
-        decoder = self.decoder
-        around = [decoder.embedded([ids]) for ids in (head, tail)]
-        rows, cache = torch.cat([around[0], embeddings, around[1]]), decoder.kv.slot(0, 0)
-        found: list[int] = []
-        while len(found) < MOST_TOKENS and not set(found) & set(self.prompt.stop_tokens):
-            found.append(int(decoder.step(rows, cache).argmax()))
-            rows = decoder.embedded([found[-1:]])
-        return found
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -100,57 +95,49 @@ def clips() -> Iterator[Int16]:
             yield pcm[start : start + length]
 
 
-def segment(model: Model, pcm: Int16) -> SegmentAudio:
-    audio = SegmentAudio(
-        model.checkpoint.geometry, KeyScheme(model.checkpoint.fingerprint, "float32", "test")
-    )
-    audio.push(pcm)
-    return audio
-
-
-class Encoded:
-    """The embeddings of a growing segment; those of finished windows are made once."""
-
-    def __init__(self, model: Model, pcm: Int16) -> None:
-        self._encoder = model.encoder
-        self._audio = segment(model, pcm)
-        self._finished: dict[str, torch.Tensor] = {}
-        self.again: list[int] = []  # frames of the windows that were encoded, in order
-
-    def until(self, samples: int) -> torch.Tensor:
-        parts = []
-        for window in self._audio.windows(samples):
-            found = self._finished.get(window.key)
-            if found is None:
-                (found,) = self._encoder.encode([MelWindow(window.frames, window.floor)])
-                self.again.append(len(window.frames))
-                assert len(found) == window.embeddings
-            if not window.partial:
-                self._finished[window.key] = found
-            parts.append(found)
-        return torch.cat(parts)
-
-
-def test_a_segment_encoded_as_it_grows_is_what_the_stock_model_makes_of_the_whole(
+@pytest.mark.asyncio
+async def test_a_segment_encoded_as_it_grows_is_what_the_stock_model_makes_of_the_whole(
     model: Model,
 ) -> None:
-    for pcm in islice(clips(), 3):
-        encoded = Encoded(model, pcm)
-        for samples in (*range(GRID, len(pcm), GRID), len(pcm)):
-            expected = model.stock.embeddings(to_float(pcm[:samples]))
-            torch.testing.assert_close(encoded.until(samples), expected, atol=1e-4, rtol=0)
+    async with encode_worker(model.checkpoint, model.encoder) as worker:
+        for pcm in islice(clips(), 3):
+            segment = GrowingSegment(worker, pcm)
+            for samples in (*range(GRID, len(pcm), GRID), len(pcm)):
+                expected = model.stock.embeddings(to_float(pcm[:samples]))
+                found = (await segment.until(samples)).embeddings
+                torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+            assert not segment.misses
+
+
+@pytest.mark.asyncio
+async def test_a_segment_of_which_the_encoder_has_forgotten_the_beginning_goes_on(
+    model: Model,
+) -> None:
+    pcm = to_int16(recordings.samples("market"))[: 10 * recordings.SAMPLE_RATE]
+    expected = model.stock.embeddings(to_float(pcm))
+    async with encode_worker(model.checkpoint, model.encoder, conv_blocks=8) as worker:
+        one, other = GrowingSegment(worker, pcm), GrowingSegment(worker, pcm[8000:])
+        await one.until(7 * recordings.SAMPLE_RATE)
+        await other.until(len(other.pcm))  # which takes all of the cache
+        found = await one.until(len(pcm))
+        torch.testing.assert_close(found.embeddings, expected, atol=1e-4, rtol=0)
+        if model.checkpoint.architecture.encoder == "causal":
+            assert one.misses == 1
 
 
 @pytest.mark.parametrize(("context", "language"), [("", None), ("peter hat", "English")])
-def test_answers_are_those_of_the_stock_model(
+@pytest.mark.asyncio
+async def test_answers_are_those_of_the_stock_model(
     model: Model, context: str, language: str | None
 ) -> None:
     head, tail = model.prompt.head(context), model.prompt.tail(language)
     answers = set()
-    for pcm in islice(clips(), 4):
-        found = model.answer(Encoded(model, pcm).until(len(pcm)), head, tail)
-        assert found == model.stock.tokens(to_float(pcm), head, tail)
-        answers.add(tuple(found))
+    async with encode_worker(model.checkpoint, model.encoder) as worker:
+        for pcm in islice(clips(), 4):
+            heard = (await GrowingSegment(worker, pcm).until(len(pcm))).embeddings
+            found = greedy(model.decoder, heard, head, tail, model.prompt.stop_tokens)
+            assert found == model.stock.tokens(to_float(pcm), head, tail)
+            answers.add(tuple(found))
     assert len(answers) > 1  # else the audio would not matter
 
 

@@ -15,7 +15,7 @@ def window(audio: SegmentAudio, seconds: float) -> Window:
 
 
 def carried(sent: SentBlocks, instance: int, of: Window) -> list[bool]:
-    features = sent.features(instance, of, None)
+    (features,) = sent.features(instance, [of])
     assert [b.frames for b in features.blocks] == [len(b.frames) for b in of.blocks]
     return [block.log_mel is not None for block in features.blocks]
 

@@ -25,12 +25,26 @@ def mel_tables(bins: int) -> tuple[Table, Table]:
     half = SAMPLE_RATE / 2
     top = _LINEAR_MELS + np.log(half / _LINEAR_HERTZ) * (27.0 / np.log(6.4))
     corners = _hertz(np.linspace(0.0, top, bins + 2))
-    slopes = corners - np.linspace(0.0, half, FFT // 2 + 1)[:, None]
+    # All of the same area.
+    area = 2.0 / (corners[2:] - corners[:-2])
+    return window, _triangles(corners, FFT) * area
+
+
+@lru_cache(maxsize=4)
+def htk_filters(bins: int, fft: int) -> Table:
+    """Return HTK's mel filters for an FFT of so many points, (fft // 2 + 1, bins)."""
+    top = 2595.0 * np.log10(1.0 + SAMPLE_RATE / 2 / 700.0)
+    corners = 700.0 * (10.0 ** (np.linspace(0.0, top, bins + 2) / 2595.0) - 1.0)
+    return _triangles(corners, fft)
+
+
+def _triangles(corners: Table, fft: int) -> Table:
+    """Return triangles between neighbours of `corners`, in Hz, as high as 1."""
+    slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, fft // 2 + 1)[:, None]
     widths = np.diff(corners)
     rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
-    # Triangles between neighbours, all of the same area.
-    area = 2.0 / (corners[2:] - corners[:-2])
-    return window, np.maximum(0.0, np.minimum(rising, falling)) * area
+    triangles: Table = np.maximum(0.0, np.minimum(rising, falling))
+    return triangles
 
 
 def _hertz(mels: Table) -> Table:

@@ -62,6 +62,7 @@ def read_config(path: Path) -> Config:
         )
     inner = _section(config, layout.section, "config.json") if layout.section else config
     audio, text = (_section(inner, key, layout.name) for key in ("audio_config", "text_config"))
+    audio = {**architecture.audio_defaults, **audio}
     text = {**architecture.text_defaults, **text}
     geometry = architecture.geometry(audio, text, inner.get(architecture.audio_token_key))
     languages = tuple(config.get("support_languages") or ())
@@ -150,7 +151,7 @@ def _check_weights(path: Path, files: list[Path], layout: Layout, geometry: Geom
     text = layout.text
     expected = {
         layout.witness: (geometry.encoder_d_model,),
-        layout.out: (geometry.hidden_size, geometry.encoder_d_model),
+        layout.out: (geometry.hidden_size, geometry.projector_width),
         f"{text}embed_tokens.weight": (geometry.vocab_size, geometry.hidden_size),
         f"{text}layers.{geometry.text_layers - 1}.input_layernorm.weight": None,
     }

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from auricle.audio.constants import BINS, HOP
 from auricle.errors import CheckpointError
+
+# How samples become frames: Whisper's features of a whole segment (`audio/mel.py`), the same of
+# each window by itself, as if silence followed it, or frames of their own (`semicausal_mel.py`).
+FrontEnd = Literal["whisper", "whisper_by_window", "semicausal"]
 
 
 @dataclass(frozen=True)
@@ -52,20 +56,44 @@ class Geometry:
         return 0
 
     @property
-    def own_features(self) -> bool:
-        """Whether each window's features are computed by themselves, as if silence followed."""
-        return False
+    def front_end(self) -> FrontEnd:
+        """How samples become frames."""
+        return "whisper"
+
+    @property
+    def context_blocks(self) -> int:
+        """How many blocks before a window its embeddings depend on; 0 if windows stand alone."""
+        return 0
+
+    @property
+    def projector_width(self) -> int:
+        """The width of what the projector's last layer takes."""
+        return self.encoder_d_model
 
     def segment_embeddings(self, frames: int) -> int:
         """Return the number of embeddings of a segment of `frames` times 10 ms."""
         return self.embeddings(frames)
 
 
-def kv_values_per_token(text: Mapping[str, Any]) -> int:
-    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+def kv_shapes(text: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """Return heads and width of the keys of each layer that has some of its own.
+
+    In Gemma's decoders layers that attend to everything are wider than those with a sliding
+    window, and the last ones share the keys of others.
+    """
     heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
     width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
-    return 2 * int(text["num_hidden_layers"]) * heads * width
+    layers = int(text["num_hidden_layers"]) - int(text.get("num_kv_shared_layers") or 0)
+    wide = text.get("global_head_dim")
+    if not wide:
+        return ((heads, width),) * layers
+    kinds = text["layer_types"][:layers]
+    return tuple((heads, int(wide) if kind == "full_attention" else width) for kind in kinds)
+
+
+def kv_values_per_token(text: Mapping[str, Any]) -> int:
+    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+    return 2 * sum(heads * width for heads, width in kv_shapes(text))
 
 
 def _conv_length(frames: int) -> int:
@@ -95,18 +123,26 @@ class SizeCheck:
             self._wrong.append(otherwise)
 
     def shared(self, audio: Mapping[str, Any], vocab: int, token: Any, key: str) -> None:
-        """Check what all architectures have in common; `key` is that of the audio token."""
+        """Check what encoders like Whisper's have in common; `key` is that of the audio token."""
         bins = self.number(audio, "audio_config", "num_mel_bins")
         d_model = self.number(audio, "audio_config", "d_model")
         heads = self.number(audio, "audio_config", "encoder_attention_heads")
+        self.token(token, vocab, key)
+        self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
+        self.divisible(d_model, "d_model", heads, "encoder_attention_heads")
+
+    def token(self, token: Any, vocab: int, key: str) -> None:
+        """Check the id of the audio's placeholder, which config.json has under `key`."""
         self.unless(
             isinstance(token, int) and 0 <= token < vocab,
             f"{key} is {token!r}, expected an id below vocab_size {vocab}",
         )
-        self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
+
+    def divisible(self, width: int, width_key: str, heads: int, heads_key: str) -> None:
+        """Check that an encoder's width is divided evenly among its heads."""
         self.unless(
-            d_model % heads == 0,
-            f"audio_config.d_model {d_model} is not divisible by encoder_attention_heads {heads}",
+            width % heads == 0,
+            f"audio_config.{width_key} {width} is not divisible by {heads_key} {heads}",
         )
 
     def done(self) -> None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from auricle.checkpoint.architectures.base import Pieces
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.languages import language_name
+from auricle.checkpoint.token_bytes import NAMED
 from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
 from auricle.quoting import quoted
@@ -19,21 +20,6 @@ from auricle.text_bounds import CONTEXT, LANGUAGE, fault
 
 _NO_LANGUAGE = "None"
 _BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
-
-
-def _byte_of_character() -> dict[str, int]:
-    """Return the byte that each character of a token's name stands for.
-
-    Printable bytes stand for themselves, and the others for characters from U+0100 on, as in all
-    byte-level vocabularies since GPT-2's.
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(0x100) if byte not in printable]
-    shown = {chr(byte): byte for byte in printable}
-    return shown | {chr(0x100 + number): byte for number, byte in enumerate(others)}
-
-
-_BYTES = _byte_of_character()
 
 
 class PromptFormat:
@@ -45,6 +31,9 @@ class PromptFormat:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._tokenizer = load_tokenizer(checkpoint.path)
         self._plain = without_added_tokens(self._tokenizer)
+        self._bytes_of = NAMED[checkpoint.architecture.vocabulary]
+        known = self._tokenizer.get_added_tokens_decoder()
+        self._controls = {number for number, token in known.items() if token.special}
         self._languages = checkpoint.languages or checkpoint.architecture.languages
         template = self._template = checkpoint.architecture.prompt
         self.stop_tokens = tuple(self._special(token) for token in template.stops)
@@ -142,8 +131,9 @@ class PromptFormat:
         first = len(self.opening(tokens)) if marked else 0
         if marked and not first:
             return []
-        named = ((at, self._plain.id_to_token(t)) for at, t in enumerate(tokens[first:], first))
-        return [(at, _bytes_of(name)) for at, name in named if name]
+        texts = ((at, t) for at, t in enumerate(tokens[first:], first) if t not in self._controls)
+        named = ((at, self._plain.id_to_token(t)) for at, t in texts)
+        return [(at, self._bytes_of(name)) for at, name in named if name]
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decode without special tokens and without an incomplete UTF-8 character at the end."""
@@ -170,10 +160,3 @@ class PromptFormat:
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""
         return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
-
-
-def _bytes_of(name: str) -> bytes:
-    """Return the bytes of a token by its name in a byte-level vocabulary."""
-    if all(character in _BYTES for character in name):
-        return bytes(_BYTES[character] for character in name)
-    return name.encode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auricle.audio.constants import HOP
-from auricle.checkpoint.geometry import Geometry, SizeCheck
+from auricle.checkpoint.geometry import FrontEnd, Geometry, SizeCheck
 
 # Frames behind the last of a chunk that its last embedding depends on: of silence, if the chunk is
 # not full, and of the samples that reach into them.
@@ -34,9 +34,9 @@ class WholeChunks(Geometry):
         return LOOKAHEAD
 
     @property
-    def own_features(self) -> bool:
-        """True."""
-        return True
+    def front_end(self) -> FrontEnd:
+        """Features of each chunk by itself."""
+        return "whisper_by_window"
 
     def embeddings(self, frames: int) -> int:
         """Return the number of embeddings of a chunk, of whose frames the last are lookahead."""

@@ -12,6 +12,10 @@ from auricle.messages import BlockFeatures, WindowFeatures
 
 def check_window(window: WindowFeatures, geometry: Geometry) -> None:
     """Raise BadRequest unless the window and its blocks have the form that they say."""
+    if not 0 <= window.context <= geometry.context_blocks:
+        raise BadRequest(
+            f"a window has 0 to {geometry.context_blocks} blocks before it, got {window.context}"
+        )
     limit = geometry.window_frames
     if not 0 < window.frames <= limit:
         raise BadRequest(f"a window has 1 to {limit} frames, got {window.frames}")

@@ -38,12 +38,21 @@ TORCH_DTYPES = {
 }
 
 
+# What an encoder makes of a block, which may be kept; nobody else looks into it.
+BlockOutput = Any
+
+
 @dataclass(frozen=True)
 class MelBlock:
-    """Unclamped log-mel of at most one block, float32 (frames, 128), and the clamp floor."""
+    """Unclamped log-mel of at most one block, float32 (frames, 128), and the clamp floor.
+
+    `after` is what comes before it in its window: a block of the same call, or what the encoder
+    made of it; None at the beginning.
+    """
 
     frames: npt.NDArray[np.float32]
     floor: float
+    after: MelBlock | BlockOutput | None = None
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,14 @@ class AudioEncoder(Protocol):
         """Make ready what passes need, before the first one."""
         ...
 
-    def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
-        """Return what of each block does not depend on others, on the encoder's device.
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[BlockOutput]:
+        """Return what of each block does not depend on those that follow, on the encoder's device.
 
         It is kept for finished blocks.
         """
         ...
 
-    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
         """Return (length_i, hidden_size) per window, given as what `convolve` made of it."""
         ...
 

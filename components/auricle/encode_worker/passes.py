@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,28 +13,34 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.canary import check_finite, refuse_unless
-from auricle.encode_worker.encoder import AudioEncoder, MelBlock
+from auricle.encode_worker.encoder import AudioEncoder, BlockOutput, MelBlock
 from auricle.encode_worker.store import EmbeddingStore, Reservation
-from auricle.errors import Overloaded
+from auricle.errors import FeaturesMissing, Overloaded
 from auricle.messages import WindowFeatures
 
 
 @dataclass(frozen=True)
 class Job:
-    """A window and the cached conv output, or None, of each of its blocks.
+    """A window and what is kept, or None, of each of its blocks.
 
     A job with `attends` False runs the conv stack only.
     """
 
     window: WindowFeatures
-    outputs: list[torch.Tensor | None]
+    outputs: list[BlockOutput | None]
     attends: bool = True
     trace: str = ""
     submitted: float = 0.0  # monotonic seconds
 
+    def find(self, kept: Callable[[str], BlockOutput | None]) -> None:
+        """Look once more for blocks that came without features."""
+        for at, block in enumerate(self.window.blocks):
+            if block.log_mel is None and self.outputs[at] is None:
+                self.outputs[at] = kept(block.key)
+
 
 # What became of a job: its window's slot, why there was none for it, or None if it had no need.
-Stored = Reservation | Overloaded | None
+Stored = Reservation | Overloaded | FeaturesMissing | None
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Passed:
     """What a pass did: what became of each job, and the new conv outputs by block key."""
 
     stored: list[Stored]
-    convolved: dict[str, torch.Tensor]
+    convolved: dict[str, BlockOutput]
 
 
 class EncoderPass:
@@ -60,10 +66,11 @@ class EncoderPass:
         the device raises; no slot is reserved then.
         """
         stored: list[Stored] = []
+        new = self._new_blocks(jobs)
         try:
             for job in jobs:
-                stored.append(self._reserved(job))
-            convolved = self._convolve(jobs)
+                stored.append(self._lacking(job, new) or self._reserved(job))
+            convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
         except BaseException:
             self._store.abandon(one for one in stored if isinstance(one, Reservation))
@@ -85,30 +92,40 @@ class EncoderPass:
         except Overloaded as error:
             return error
 
-    def _convolve(self, jobs: Sequence[Job]) -> dict[str, torch.Tensor]:
-        new = {
-            block.key: MelBlock(
-                np.frombuffer(block.log_mel, np.float32).reshape(block.frames, BINS),
-                job.window.floor,
-            )
-            for job in jobs
-            for block, output in zip(job.window.blocks, job.outputs, strict=True)
-            if output is None and block.log_mel is not None
-        }
+    def _lacking(self, job: Job, new: Mapping[str, MelBlock]) -> FeaturesMissing | None:
+        """Return that a job's blocks were evicted since it was submitted; None if they were not."""
+        blocks = zip(job.window.blocks, job.outputs, strict=True)
+        keys = tuple(b.key for b, output in blocks if output is None and b.key not in new)
+        return FeaturesMissing(keys) if keys else None
+
+    def _new_blocks(self, jobs: Sequence[Job]) -> dict[str, MelBlock]:
+        """Return the blocks to compute, by key: each after what is before it in its window."""
+        new: dict[str, MelBlock] = {}
+        for job in jobs:
+            before: MelBlock | BlockOutput | None = None
+            for block, output in zip(job.window.blocks, job.outputs, strict=True):
+                if output is None and block.log_mel is not None and block.key not in new:
+                    values = np.frombuffer(block.log_mel, np.float32)
+                    frames = values.reshape(block.frames, BINS)
+                    new[block.key] = MelBlock(frames, job.window.floor, before)
+                before = new.get(block.key) if output is None else output
+        return new
+
+    def _convolve(self, new: Mapping[str, MelBlock]) -> dict[str, BlockOutput]:
         if not new:
             return {}
         return dict(zip(new, self._encoder.convolve(list(new.values())), strict=True))
 
     def _attend(
-        self, jobs: Sequence[Job], stored: Sequence[Stored], convolved: dict[str, torch.Tensor]
+        self, jobs: Sequence[Job], stored: Sequence[Stored], convolved: dict[str, BlockOutput]
     ) -> None:
         reserved: list[Reservation] = []
-        windows: list[list[torch.Tensor]] = []
+        windows: list[list[BlockOutput]] = []
         for job, one in zip(jobs, stored, strict=True):
             if not isinstance(one, Reservation):
                 continue
             reserved.append(one)
-            blocks = zip(job.window.blocks, job.outputs, strict=True)
+            blocks = list(zip(job.window.blocks, job.outputs, strict=True))[job.window.context :]
             windows.append([convolved[b.key] if out is None else out for b, out in blocks])
         if reserved:
             self._publish(reserved, self._encoder.attend(windows))

@@ -166,11 +166,12 @@ class EncodeWorker:
             Job(window, outputs, trace=trace, submitted=now)
             for window, outputs in zip(windows, found, strict=True)
         ]
+        sent = {b.key for w in windows for b in w.blocks if b.log_mel is not None}
         missing = tuple(
             block.key
             for job in jobs
             for block, output in zip(job.window.blocks, job.outputs, strict=True)
-            if output is None and block.log_mel is None
+            if output is None and block.key not in sent
         )
         if missing:
             raise FeaturesMissing(missing)
@@ -178,6 +179,8 @@ class EncodeWorker:
 
     async def _encode_batch(self, jobs: Sequence[Job]) -> Sequence[Stored]:
         began = time.monotonic()
+        for job in jobs:  # an earlier window of its request may have brought what it lacks
+            job.find(self._conv_cache.find)
         try:
             passed = await self.device.run(self._pass.run, jobs)
         except Exception as error:
@@ -219,7 +222,9 @@ class EncodeWorker:
 
 
 def _reserved(stored: Stored) -> Reservation:
-    """Return the slot of a window that was encoded. Raises Overloaded if there was none for it."""
+    """Return the slot of a window that was encoded. Raises why there is none for it."""
     if isinstance(stored, Reservation):
         return stored
+    if isinstance(stored, FeaturesMissing):
+        raise stored
     raise Overloaded(str(stored))

@@ -38,7 +38,7 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
             f"{geometry.max_positions} positions (max_position_embeddings): lower it to that"
         )
     chunk = geometry.window_samples / SAMPLE_RATE
-    if geometry.own_features and processor.max_segment_seconds > chunk:
+    if geometry.front_end == "whisper_by_window" and processor.max_segment_seconds > chunk:
         raise SettingsError(
             f"Common.max_segment_seconds is {processor.max_segment_seconds:g}, but the encoder of "
             f"this checkpoint takes at most {chunk:g} s at once: lower it to that"

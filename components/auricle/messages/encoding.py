@@ -25,7 +25,9 @@ class WindowFeatures(msgspec.Struct, frozen=True):
     """One window to encode; a `partial` window may still grow.
 
     The encode worker clamps the mel energies to at least `floor`. `supersedes` is the key of
-    an earlier, shorter state of the same window.
+    an earlier, shorter state of the same window. `context` of the blocks come before the window:
+    what an encoder needs that hears audio by what was before it. The first of them may be left to
+    what it has kept (`log_mel` None); with features it is one with nothing before it.
     """
 
     key: str
@@ -33,11 +35,12 @@ class WindowFeatures(msgspec.Struct, frozen=True):
     blocks: tuple[BlockFeatures, ...]
     partial: bool
     supersedes: str | None = None
+    context: int = 0
 
     @property
     def frames(self) -> int:
-        """Mel frames of the whole window."""
-        return sum(block.frames for block in self.blocks)
+        """Mel frames of the whole window, without its context."""
+        return sum(block.frames for block in self.blocks[self.context :])
 
     def keys(self) -> Iterator[str]:
         """Yield every key that this message names."""

@@ -172,7 +172,7 @@ class _Alignment:
             return EncodeRequest(
                 session=self._spoken.session,
                 tenant=self._spoken.tenant,
-                windows=tuple(self._sent.features(instance, w, supersedes=None) for w in wanted),
+                windows=self._sent.features(instance, wanted),
                 background=self._spoken.background,
                 trace=self._spoken.trace,
                 spoiled=self._spoiled,

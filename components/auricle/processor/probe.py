@@ -112,7 +112,7 @@ def segment_need(view: CheckpointView, settings: ProcessorSettings) -> SegmentNe
 
 
 def _encode_request(session: str, window: Window) -> EncodeRequest:
-    features = SentBlocks().features(0, window, supersedes=None)
+    (features,) = SentBlocks().features(0, [window])
     return EncodeRequest(session=session, tenant=_TENANT, windows=(features,))
 
 

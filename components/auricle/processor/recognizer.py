@@ -147,6 +147,8 @@ class Recognizer:
             log.debug("encoding ahead failed: %s", error)
 
     async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
+        if not audio.blocks_stand_alone:
+            return
         windows = await _windows(audio, audio.samples)
         instance = await self._encoder.instance()
         ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
@@ -155,7 +157,7 @@ class Recognizer:
         request = EncodeRequest(
             session=self._session,
             tenant=self._tenant,
-            windows=tuple(self._sent.features(instance, w, supersedes=None) for w in ahead),
+            windows=self._sent.features(instance, ahead),
             ahead=True,
         )
         reply = await self._encode_pool.encode_ahead(instance, request)
@@ -170,17 +172,13 @@ class Recognizer:
         if not wanted:
             return {}
         tail = windows[-1].key
+        replaced = {} if self._last_tail_key is None else {tail: self._last_tail_key}
 
         def request_for(instance: int) -> EncodeRequest:
             return EncodeRequest(
                 session=self._session,
                 tenant=self._tenant,
-                windows=tuple(
-                    self._sent.features(
-                        instance, w, supersedes=self._last_tail_key if w.key == tail else None
-                    )
-                    for w in wanted
-                ),
+                windows=self._sent.features(instance, wanted, replaced),
                 background=self._background or task.background,
                 trace=task.trace,
                 spoiled=self._spoiled,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from auricle.messages import BlockFeatures, WindowFeatures
 from auricle.processor.windows import Block, Window
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class SentBlocks:
@@ -19,18 +22,45 @@ class SentBlocks:
     def __init__(self) -> None:
         self._on: defaultdict[int, set[str]] = defaultdict(set)
 
-    def features(self, instance: int, window: Window, supersedes: str | None) -> WindowFeatures:
-        """Return the window for `instance`, without the features that it has.
+    def features(
+        self, instance: int, windows: Sequence[Window], supersedes: Mapping[str, str] = NOTHING
+    ) -> tuple[WindowFeatures, ...]:
+        """Return the windows of a request to `instance`, without the features that it has.
 
-        `supersedes` is the key of a partial window that this one replaces, or None.
+        `supersedes` has, by a window's key, that of the partial window which it replaces. Of a
+        window's context only the last block is named if the worker has it, or gets it with an
+        earlier window of the request.
         """
         known = self._on[instance]
+        sending: set[str] = set()
+        found = []
+        for window in windows:
+            found.append(self._features(window, known, sending, supersedes.get(window.key)))
+            if known:  # else the worker may have lost what comes before these, too
+                sending.update(block.key for block in window.blocks[window.context :])
+        return tuple(found)
+
+    def _features(
+        self,
+        window: Window,
+        known: Collection[str],
+        sending: Collection[str],
+        supersedes: str | None,
+    ) -> WindowFeatures:
+        context = window.context
+        own = tuple(_features(block, known) for block in window.blocks[context:])
+        before = window.blocks[:context]
+        if before and (before[-1].key in known or before[-1].key in sending):
+            context, before = 1, before[-1:]
+            known = {before[0].key}
+        sent = tuple(_features(block, known) for block in before)
         return WindowFeatures(
             key=window.key,
             floor=window.floor,
-            blocks=tuple(_features(block, known) for block in window.blocks),
+            blocks=(*sent, *own),
             partial=window.partial,
             supersedes=supersedes,
+            context=context,
         )
 
     def news(self, instance: int, window: Window) -> Window:
@@ -48,6 +78,6 @@ class SentBlocks:
         self._on.pop(instance, None)
 
 
-def _features(block: Block, known: set[str]) -> BlockFeatures:
+def _features(block: Block, known: Collection[str]) -> BlockFeatures:
     log_mel = None if block.key in known else block.frames.tobytes()
     return BlockFeatures(block.key, len(block.frames), block.final, log_mel)

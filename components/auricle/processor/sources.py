@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ from auricle.audio.constants import BINS, HOP, Frames
 from auricle.audio.features import FeaturePacket, final_frames
 from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float
+from auricle.audio.semicausal_mel import SemicausalLogMel
+from auricle.checkpoint.geometry import FrontEnd
 
 
 class _Growing:
@@ -35,11 +37,27 @@ class _Growing:
         return self._values[: self._length]
 
 
+class _LogMel(Protocol):
+    """Computes the frames of a segment as it grows."""
+
+    @property
+    def samples(self) -> int: ...
+
+    def push(self, pcm: npt.NDArray[np.float32]) -> None: ...
+
+    def frames(self, samples: int) -> tuple[Frames, float]: ...
+
+
+def _log_mel(front_end: FrontEnd) -> _LogMel:
+    return SemicausalLogMel() if front_end == "semicausal" else IncrementalLogMel()
+
+
 class PcmSource:
     """Computes log-mel frames from the segment's samples. One user at a time."""
 
-    def __init__(self) -> None:
-        self._mel = IncrementalLogMel()
+    def __init__(self, front_end: FrontEnd = "whisper") -> None:
+        self._front_end = front_end
+        self._mel = _log_mel(front_end)
         self._pcm = _Growing(np.zeros(0, np.int16))
         self.samples = 0
 
@@ -59,7 +77,7 @@ class PcmSource:
         """
         if samples < self._mel.samples:
             # A cut lies before the last decode: the maximum must not include later audio.
-            self._mel = IncrementalLogMel()
+            self._mel = _log_mel(self._front_end)
         self._mel.push(to_float(self.pcm(self._mel.samples, samples)))
         return self._mel.frames(samples)
 

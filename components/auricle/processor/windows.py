@@ -1,15 +1,6 @@
-"""One segment's audio as encoder windows; a window's key identifies its embeddings.
-
-The key is a hash of everything that the embeddings depend on: the checkpoint, the dtype, the
-unclamped log-mel and the clamp floor (the segment's maximum − 8). The floor is included only
-if some value lies below it, so louder audio later changes the key of a finished window only
-if its features change. Keys also include the tenant.
-"""
+"""One segment's audio as encoder windows."""
 
 from __future__ import annotations
-
-import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,63 +10,14 @@ from auricle.audio.features import FeaturePacket
 from auricle.audio.mel import CLAMP_RANGE
 from auricle.audio.pcm import Int16
 from auricle.checkpoint.geometry import Geometry
-from auricle.embeddings.keys import CONTENT_BYTES, tenant_mark
 from auricle.errors import ProtocolError
+from auricle.processor.causal_windows import CausalWindows
 from auricle.processor.chunks import ChunkedMel
 from auricle.processor.sources import FeatureSource, PcmSource
+from auricle.processor.window import Block, KeyScheme, Window, hash_of
 
+__all__ = ["MIN_SAMPLES", "Block", "KeyScheme", "SegmentAudio", "Window"]
 MIN_SAMPLES = FFT // 2 + 1
-
-
-@dataclass(frozen=True)
-class KeyScheme:
-    """The part common to all keys of a session; `tenant` separates the caches of tenants."""
-
-    fingerprint: str
-    dtype: str
-    tenant: str
-
-    def key(self, block_hashes: list[bytes], frames: int, floor: float | None) -> str:
-        """Return the key of `frames` frames; a `floor` of None does not clamp.
-
-        `embeddings/keys.py` describes its form.
-        """
-        digest = hashlib.blake2b(digest_size=CONTENT_BYTES)
-        clamp = "none" if floor is None else np.float32(floor).tobytes().hex()
-        for part in (self.fingerprint, self.dtype, self.tenant, str(frames), clamp):
-            digest.update(len(part).to_bytes(4, "little") + part.encode())
-        for block in block_hashes:
-            digest.update(block)
-        return digest.hexdigest() + tenant_mark(self.tenant)
-
-
-@dataclass(frozen=True)
-class Block:
-    """At most one second of a window: unclamped log-mel frames, (n, 128) float32.
-
-    `final`: later audio cannot change or extend the frames.
-    """
-
-    key: str
-    frames: npt.NDArray[np.float32]
-    final: bool
-
-
-@dataclass(frozen=True)
-class Window:
-    """One encoder window: `frames` are unclamped log-mel, (n, 128) float32.
-
-    Values are clamped to at least `floor` before the encoder, which returns `embeddings` rows.
-    `partial`: later audio may change or extend the frames.
-    """
-
-    index: int
-    key: str
-    frames: npt.NDArray[np.float32]
-    floor: float
-    partial: bool
-    embeddings: int
-    blocks: tuple[Block, ...]
 
 
 class SegmentAudio:
@@ -88,24 +30,34 @@ class SegmentAudio:
     def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
         self._geometry = geometry
         self._scheme = scheme
-        self._source: PcmSource | FeatureSource = PcmSource()
+        self._source: PcmSource | FeatureSource = PcmSource(geometry.front_end)
+        self._causal = CausalWindows(geometry, scheme)
         self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead)
         self._final_hashes: list[bytes] = []
         self._hashed_samples = 0
 
     def encoded_by(self, geometry: Geometry, scheme: KeyScheme) -> SegmentAudio:
-        """Return the same audio as windows of another checkpoint; features are computed once.
+        """Return the same audio as windows of another checkpoint.
 
-        Of the two one may be used at a time, and nothing may be appended any more.
+        Features are computed once if they are the same. Of the two one may be used at a time, and
+        nothing may be appended any more.
         """
         other = SegmentAudio(geometry, scheme)
-        other._source = self._source
+        if geometry.front_end == self._geometry.front_end:
+            other._source = self._source
+        else:
+            other.push(self.pcm(0, self.samples))
         return other
 
     @property
     def samples(self) -> int:
         """The number of samples received."""
         return self._source.samples
+
+    @property
+    def blocks_stand_alone(self) -> bool:
+        """Whether a block can be encoded without those before it."""
+        return not self._geometry.context_blocks
 
     @property
     def computed(self) -> int:
@@ -126,9 +78,10 @@ class SegmentAudio:
 
         Raises ProtocolError in a segment of samples, or if the model wants other features.
         """
-        if self._geometry.own_features:
+        if self._geometry.front_end != "whisper":
             raise ProtocolError(
-                "this server's model takes features of each 30 s by themselves: send samples"
+                "this server's model takes other features than those of a whole segment: "
+                "send samples"
             )
         if isinstance(self._source, PcmSource):
             if self._source.samples:
@@ -142,8 +95,11 @@ class SegmentAudio:
 
     def windows(self, samples: int) -> tuple[Window, ...]:
         """Return the segment's windows as if it ended after `samples` (at least 201)."""
-        if self._geometry.own_features:
+        if self._geometry.front_end == "whisper_by_window":
             return self._whole_chunks(samples)
+        if self._geometry.context_blocks:
+            self._hashed_samples = samples
+            return self._causal.of(self._source.frames(samples)[0])
         if samples < self._hashed_samples:
             self._final_hashes = []
         self._hashed_samples = samples
@@ -181,7 +137,7 @@ class SegmentAudio:
             floor = _floor(chunk.maximum)
             for at in range(0, len(chunk.frames), self._geometry.block_frames):
                 part = chunk.frames[at : at + self._geometry.block_frames]
-                hashes.append(_hash(part))
+                hashes.append(hash_of(part))
                 final = len(part) == self._geometry.block_frames
                 final = final and self._all_final(at + len(part), chunk.samples)
                 blocks.append(Block(self._key([hashes[-1]], part, floor), part, final))
@@ -230,15 +186,11 @@ class SegmentAudio:
         while (end := (len(self._final_hashes) + 1) * size) <= len(frames) and self._all_final(
             end, samples
         ):
-            self._final_hashes.append(_hash(frames[end - size : end]))
+            self._final_hashes.append(hash_of(frames[end - size : end]))
         rest = range(len(self._final_hashes) * size, len(frames), size)
-        return [*self._final_hashes, *(_hash(frames[at : at + size]) for at in rest)]
+        return [*self._final_hashes, *(hash_of(frames[at : at + size]) for at in rest)]
 
 
 def _floor(maximum: float) -> float:
     """Return what the values below are raised to."""
     return float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))
-
-
-def _hash(block: npt.NDArray[np.float32]) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(block).data, digest_size=CONTENT_BYTES).digest()

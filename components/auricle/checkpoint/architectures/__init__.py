@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from auricle.checkpoint.architectures.base import Architecture
+from auricle.checkpoint.architectures.gemma4 import GEMMA4
 from auricle.checkpoint.architectures.qwen2_audio import QWEN2_AUDIO
 from auricle.checkpoint.architectures.qwen3_asr import QWEN3_ASR
 from auricle.checkpoint.architectures.qwen3_omni import QWEN3_OMNI
 from auricle.errors import CheckpointError
 
-ARCHITECTURES: tuple[Architecture, ...] = (QWEN3_ASR, QWEN3_OMNI, QWEN2_AUDIO)
+ARCHITECTURES: tuple[Architecture, ...] = (QWEN3_ASR, QWEN3_OMNI, QWEN2_AUDIO, GEMMA4)
 
 
 def architecture_of(config: Mapping[str, Any], file: Path) -> Architecture:

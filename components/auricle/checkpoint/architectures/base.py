@@ -12,9 +12,15 @@ from typing import Any, Literal
 from auricle.checkpoint.geometry import Geometry
 
 # How audio becomes embeddings; `encode_worker/encoders.py` has a module for each.
-EncoderKind = Literal["windowed", "whole_chunks"]
+EncoderKind = Literal["windowed", "whole_chunks", "causal"]
 # The text decoder, by the name of its class in vLLM and transformers.
-DecoderKind = Literal["Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM"]
+DecoderKind = Literal[
+    "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM", "Gemma4ForCausalLM"
+]
+
+# How tokens are named: bytes as characters, as since GPT-2, or text with `▁` for a space, and bytes
+# as `<0x0A>` where a character has no token of its own.
+Vocabulary = Literal["byte_level", "sentence_pieces"]
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,8 @@ class Architecture:
     """A kind of model.
 
     `classes` and `model_types` are what config.json calls it. `geometry(audio, text, token)` reads
-    the sizes from `audio_config` and `text_config`, to which `text_defaults` are added, and from
-    the id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
+    the sizes from `audio_config` and `text_config`, to which the defaults are added, and from the
+    id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
     CheckpointError naming all that does not fit. `languages` are those of a checkpoint that does
     not name its own, in the model's own spelling.
     """
@@ -103,6 +109,8 @@ class Architecture:
     prompt: PromptTemplate
     languages: tuple[str, ...]
     audio_token_key: str = "audio_token_id"
+    vocabulary: Vocabulary = "byte_level"
+    audio_defaults: Mapping[str, Any] = field(default_factory=dict)
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def layout_of(self, config: Mapping[str, Any]) -> Layout | None:

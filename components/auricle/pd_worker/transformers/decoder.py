@@ -9,6 +9,7 @@ import torch
 from transformers.cache_utils import Cache
 
 from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.geometry import kv_shapes
 from auricle.checkpoint.text_weights import text_weights
 from auricle.errors import CheckpointError
 from auricle.pd_worker.transformers.kv_cache import StaticKv
@@ -53,42 +54,67 @@ class TextDecoder:
                 f"the weights of the decoder's output are {tuple(self._output.shape)}, expected "
                 f"({config.vocab_size}, {config.hidden_size})"
             )
+        self._softcap = getattr(config, "final_logit_softcapping", None)
+        # Of Gemma's decoders, which give each layer an input of its own by token: what stands for
+        # audio there.
+        per_layer = getattr(config, "hidden_size_per_layer_input", 0)
+        self._stand_in = config.pad_token_id if per_layer else None
         self.kv = StaticKv(
-            config.num_hidden_layers,
+            kv_shapes(checkpoint.text_config),
             options.slots,
-            config.num_key_value_heads,
             options.max_model_len,
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
             self.dtype,
             self._device,
         )
 
     @torch.inference_mode()
     def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> torch.Tensor:
-        """Return a prompt's embeddings, (tokens, hidden_size), on the decoder's device.
+        """Return what `step` takes of a prompt, a row for each token, on the decoder's device.
 
         A piece is token ids, or a window as the bytes of its embeddings.
         """
         rows = [self._window(p) if isinstance(p, torch.Tensor) else self._ids(p) for p in pieces]
         return torch.cat(rows)
 
-    def _ids(self, tokens: Sequence[int]) -> Any:
-        return self._model.embed_tokens(torch.tensor(tokens, dtype=torch.long, device=self._device))
+    def _ids(self, tokens: Sequence[int]) -> torch.Tensor:
+        ids = torch.tensor(tokens, dtype=torch.long, device=self._device)
+        return self._with_inputs(self._model.embed_tokens(ids), ids)
 
     def _window(self, content: torch.Tensor) -> torch.Tensor:
-        values = content.to(self._device).view(self.dtype)
-        return values.view(-1, self._output.shape[1])
+        values = content.to(self._device).view(self.dtype).view(-1, self._output.shape[1])
+        ids = torch.full((len(values),), self._stand_in or 0, device=self._device)
+        return self._with_inputs(values, ids)
+
+    def _with_inputs(self, embeddings: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return embeddings, and behind each the inputs of the layers, if there are some."""
+        if self._stand_in is None:
+            return embeddings
+        inputs = self._model.get_per_layer_inputs(ids, None)
+        return torch.cat([embeddings, inputs.flatten(1).to(embeddings.dtype)], 1)
+
+    def _arguments(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        width = self._output.shape[1]
+        if self._stand_in is None:
+            return {"inputs_embeds": rows[None]}
+        inputs = rows[None, :, width:].reshape(1, len(rows), len(self._model.layers), -1)
+        return {"inputs_embeds": rows[None, :, :width], "per_layer_inputs": inputs}
 
     @torch.inference_mode()
-    def step(self, embeddings: torch.Tensor, slot: Cache) -> torch.Tensor:
-        """Run a pass over (tokens, hidden_size), behind what the slot holds.
+    def step(self, rows: torch.Tensor, slot: Cache) -> torch.Tensor:
+        """Run a pass over rows of `embedded`, behind what the slot holds.
 
         Returns the float32 logits of the token that follows the last one: (vocabulary,).
         """
         hidden = self._model(
-            inputs_embeds=embeddings[None], past_key_values=slot, use_cache=True
+            **self._arguments(rows), past_key_values=slot, use_cache=True
         ).last_hidden_state[0, -1]
-        return torch.nn.functional.linear(hidden, self._output).float()
+        logits = torch.nn.functional.linear(hidden, self._output).float()
+        return logits if self._softcap is None else capped(logits, self._softcap)
+
+
+def capped(logits: torch.Tensor, most: float) -> torch.Tensor:
+    """Return logits between -`most` and `most`."""
+    return torch.tanh(logits / most) * most
 
 
 def _load(module: Any, weights: dict[str, torch.Tensor]) -> None:

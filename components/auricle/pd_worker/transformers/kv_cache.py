@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,23 +48,23 @@ class _Layer(CacheLayerMixin):
 
 
 class StaticKv:
-    """KV of `slots` prompts of up to `tokens` tokens, in all `layers`."""
+    """KV of `slots` prompts of up to `tokens` tokens, in `layers` of so many heads and widths."""
 
     def __init__(
         self,
-        layers: int,
+        layers: Sequence[tuple[int, int]],
         slots: int,
-        heads: int,
         tokens: int,
-        width: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        shape = (slots, heads, tokens, width)
         # Not zeroed: nothing is read before it is written, and a CPU then takes no memory for it.
         self._layers = [
-            tuple(torch.empty(shape, dtype=dtype, device=device) for _ in range(2))
-            for _ in range(layers)
+            tuple(
+                torch.empty((slots, heads, tokens, width), dtype=dtype, device=device)
+                for _ in range(2)
+            )
+            for heads, width in layers
         ]
 
     def slot(self, number: int, filled: int) -> Cache:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from transformers.models.gemma4.configuration_gemma4 import Gemma4TextConfig
+from transformers.models.gemma4.modeling_gemma4 import Gemma4TextModel
 from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Model
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
@@ -22,6 +24,7 @@ _MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
     "Qwen3ForCausalLM": (Qwen3Config, Qwen3Model),
     "Qwen3MoeForCausalLM": (Qwen3MoeConfig, Qwen3MoeModel),
     "Qwen2ForCausalLM": (Qwen2Config, Qwen2Model),
+    "Gemma4ForCausalLM": (Gemma4TextConfig, Gemma4TextModel),
 }
 _EXPERTS = ".mlp.experts."
 # Of rotary embeddings that are the plain ones where audio and text are all there is.
@@ -43,6 +46,8 @@ def as_modules(checkpoint: Checkpoint, weights: Weights) -> Weights:
 
     Raises CheckpointError if a layer lacks one of its experts.
     """
+    if checkpoint.architecture.decoder == "Gemma4ForCausalLM":
+        return _without_shared(checkpoint, weights)
     if checkpoint.architecture.decoder != "Qwen3MoeForCausalLM":
         return weights
     others = {name: tensor for name, tensor in weights.items() if _EXPERTS not in name}
@@ -51,6 +56,19 @@ def as_modules(checkpoint: Checkpoint, weights: Weights) -> Weights:
     for layer in layers:
         others |= _stacked(weights, f"{layer}{_EXPERTS}", count)
     return others
+
+
+def _without_shared(checkpoint: Checkpoint, weights: Weights) -> Weights:
+    """Leave out the keys and values of layers that share those of others: nobody reads them."""
+    text = checkpoint.text_config
+    layers = int(text["num_hidden_layers"])
+    first = layers - int(text["num_kv_shared_layers"])
+    unread = tuple(
+        f"layers.{layer}.self_attn.{name}."
+        for layer in range(first, layers)
+        for name in ("k_proj", "v_proj", "k_norm", "v_norm")
+    )
+    return {name: tensor for name, tensor in weights.items() if not name.startswith(unread)}
 
 
 def _stacked(weights: Weights, experts: str, count: int) -> Weights:

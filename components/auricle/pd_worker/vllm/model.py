@@ -171,12 +171,12 @@ class AudioAsEmbeddings:
         return loaded
 
 
-_registered = MULTIMODAL_REGISTRY.register_processor(
+registered = MULTIMODAL_REGISTRY.register_processor(
     DecoderProcessor, info=DecoderInfo, dummy_inputs=DecoderDummyInputs
 )
 
 
-@_registered
+@registered
 class AuricleQwen3Decoder(AudioAsEmbeddings, Qwen3ForCausalLM, SupportsMultiModal):
     """The dense text decoder of Qwen3, as in Qwen3-ASR."""
 
@@ -187,7 +187,7 @@ class AuricleQwen3Decoder(AudioAsEmbeddings, Qwen3ForCausalLM, SupportsMultiModa
         super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
 
 
-@_registered
+@registered
 class AuricleQwen3MoeDecoder(AudioAsEmbeddings, Qwen3MoeForCausalLM, SupportsMultiModal):
     """Qwen3's decoder with a mixture of experts, as in the thinker of Qwen3-Omni."""
 
@@ -198,7 +198,7 @@ class AuricleQwen3MoeDecoder(AudioAsEmbeddings, Qwen3MoeForCausalLM, SupportsMul
         super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
 
 
-@_registered
+@registered
 class AuricleQwen2Decoder(AudioAsEmbeddings, Qwen2ForCausalLM, SupportsMultiModal):
     """Qwen2's decoder, as in Qwen2-Audio."""
 

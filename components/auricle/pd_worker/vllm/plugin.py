@@ -17,8 +17,10 @@ DECODERS: dict[DecoderKind, str] = {
     "Qwen3ForCausalLM": "AuricleQwen3Decoder",
     "Qwen3MoeForCausalLM": "AuricleQwen3MoeDecoder",
     "Qwen2ForCausalLM": "AuricleQwen2Decoder",
+    "Gemma4ForCausalLM": "AuricleGemma4Decoder",
 }
 _MODELS = "auricle.pd_worker.vllm.model"
+_HOMES: dict[DecoderKind, str] = {"Gemma4ForCausalLM": "auricle.pd_worker.vllm.gemma_model"}
 
 
 def register() -> None:
@@ -31,9 +33,9 @@ def register() -> None:
         trim_heap()
         collect_as_usual()  # what vLLM imports, it has imported
     known = ModelRegistry.get_supported_archs()
-    for name in DECODERS.values():
+    for decoder, name in DECODERS.items():
         if name not in known:
-            ModelRegistry.register_model(name, f"{_MODELS}:{name}")
+            ModelRegistry.register_model(name, f"{_HOMES.get(decoder, _MODELS)}:{name}")
 
 
 def _end_with(parent: BaseProcess) -> None:

@@ -1,0 +1,229 @@
+"""Computes embeddings with the Gemma 4 encoder modules of transformers, which hear no future.
+
+A block is computed once, from its frames and from what the encoder kept of the one before it: the
+last frames, and of each layer the keys, values and inputs of the convolution that later positions
+reach back to. transformers' own model computes everything from the beginning each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers.models.gemma4.configuration_gemma4 import Gemma4AudioConfig, Gemma4TextConfig
+from transformers.models.gemma4.modeling_gemma4 import (
+    Gemma4AudioModel,
+    Gemma4MultimodalEmbedder,
+)
+
+from auricle.audio.constants import BINS
+from auricle.checkpoint.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
+from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.encode_worker.causal_layer import Past, layer_over
+from auricle.encode_worker.encoder import TORCH_DTYPES, MelBlock, MelWindow, load, split
+from auricle.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What is made of a block: rows (positions, d_model), and what the next block needs."""
+
+    rows: torch.Tensor
+    frames: torch.Tensor
+    past: tuple[Past, ...]
+
+
+class CausalEncoder:
+    """The audio encoder of a checkpoint, as `encoder.AudioEncoder`; for one worker thread.
+
+    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
+    not fit the config.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        if not isinstance(checkpoint.geometry, Causal):
+            raise CheckpointError(f"{checkpoint.path} has no causal encoder")
+        self._geometry = checkpoint.geometry
+        self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
+        if self._dtype is torch.float32:
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        known = Gemma4AudioConfig().to_dict().keys() - {"architectures", "model_type"}
+        config = Gemma4AudioConfig(
+            **{key: value for key, value in checkpoint.audio_config.items() if key in known}
+        )
+        self._encoder: Any = Gemma4AudioModel(config)
+        width = Gemma4TextConfig(hidden_size=checkpoint.geometry.hidden_size)
+        self._projector = Gemma4MultimodalEmbedder(config, width)
+        weights, projector = audio_weights(checkpoint)
+        load(self._encoder, weights, "audio encoder")
+        load(self._projector, projector, "projector")
+        for module in (self._encoder, self._projector):
+            module.to(self._device, self._dtype).eval()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether passes run on a GPU."""
+        return self._device.type == "cuda"
+
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one."""
+
+    @torch.inference_mode()
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[Heard]:
+        """Compute blocks; those of which each follows the one before it take one pass together.
+
+        Such rows of blocks are computed one after the other.
+        """
+        found: dict[int, Heard] = {}
+        for row in _rows(blocks):
+            after = blocks[row[0]].after
+            before = found[_index(blocks, after)] if isinstance(after, MelBlock) else after
+            heard = self._heard([blocks[at] for at in row], before)
+            found |= dict(zip(row, heard, strict=True))
+        return [found[at] for at in range(len(blocks))]
+
+    @torch.inference_mode()
+    def attend(self, windows: Sequence[Sequence[Heard]]) -> list[torch.Tensor]:
+        """Return (length_i, hidden_size) per window, given as its blocks: projected, no more."""
+        lengths = [sum(len(block.rows) for block in blocks) for blocks in windows]
+        rows = torch.cat([block.rows for blocks in windows for block in blocks])
+        embeddings = self._projector(self._encoder.output_proj(rows))
+        return list(torch.split(embeddings, lengths))
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Return (length_i, hidden_size) per window, each the beginning of a segment."""
+        blocks: list[MelBlock] = []
+        counts = []
+        for window in windows:
+            before: MelBlock | None = None
+            parts = split(window, self._geometry.block_frames)
+            counts.append(len(parts))
+            for part in parts:
+                before = MelBlock(part.frames, part.floor, before)
+                blocks.append(before)
+        heard = iter(self.convolve(blocks))
+        return self.attend([[next(heard) for _ in range(count)] for count in counts])
+
+    def _heard(self, blocks: Sequence[MelBlock], before: Heard | None) -> list[Heard]:
+        """Compute blocks, each of which follows the one before it."""
+        new = np.concatenate([block.frames for block in blocks])
+        frames = torch.from_numpy(new).to(self._device, self._dtype)
+        earlier = frames.new_zeros(STEM_FRAMES, BINS) if before is None else before.frames
+        frames = torch.cat([earlier, frames])
+        hidden = self._stem(frames)
+        lengths = [self._geometry.embeddings(len(block.frames)) for block in blocks]
+        ends = np.cumsum(lengths).tolist()
+        pasts: list[list[Past]] = [[] for _ in blocks]
+        for number, layer in enumerate(self._encoder.layers):
+            past = self._beginning(hidden) if before is None else before.past[number]
+            hidden, reached = layer_over(layer, self._encoder.rel_pos_enc, hidden, past, ends)
+            for one, at in zip(pasts, reached, strict=True):
+                one.append(at)
+        last = np.cumsum([len(block.frames) for block in blocks]).tolist()
+        return [
+            Heard(rows.clone(), frames[end : end + STEM_FRAMES].clone(), tuple(past))
+            for rows, end, past in zip(torch.split(hidden, lengths), last, pasts, strict=True)
+        ]
+
+    def _beginning(self, hidden: torch.Tensor) -> Past:
+        """Return what a layer has of before the first position: nothing."""
+        width, geometry = hidden.shape[1], self._geometry
+        attended = hidden.new_zeros(geometry.past, width)
+        return Past(attended, attended, hidden.new_zeros(geometry.taps, width), 0)
+
+    def _stem(self, frames: torch.Tensor) -> torch.Tensor:
+        """Subsample frames, of which the first `STEM_FRAMES` are earlier ones.
+
+        Returns (positions, d_model). Behind the last frame there is nothing, which the second
+        convolution sees as zeros, whatever the first makes of it.
+        """
+        stem = self._encoder.subsample_conv_projection
+        own = len(frames) - STEM_FRAMES
+        positions = -(-own // FRAMES_PER_POSITION)
+        behind = positions * FRAMES_PER_POSITION - own
+        hidden = functional.pad(frames, (0, 0, 0, behind))[None, None]
+        hidden = _halved(stem.layer0, hidden)
+        hidden[:, :, 1 + -(-own // 2) :] = 0  # the first of them lies before the positions
+        hidden = _halved(stem.layer1, hidden)
+        rows: torch.Tensor = stem.input_proj_linear(
+            hidden[0].permute(1, 2, 0).reshape(positions, -1)
+        )
+        return rows
+
+
+def _halved(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """Run a layer of the stem over (1, channels, time, bins); nothing is added before or behind."""
+    hidden = functional.conv2d(hidden, layer.conv.weight, stride=2, padding=(0, 1))
+    normed = layer.norm(hidden.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    halved: torch.Tensor = layer.act(normed)
+    return halved
+
+
+def _rows(blocks: Sequence[MelBlock]) -> list[list[int]]:
+    """Return blocks' places in rows: in each, every block follows the one before it.
+
+    A block that a row's first one follows is in an earlier row.
+    """
+    rows: list[list[int]] = []
+    ending: dict[int, list[int]] = {}  # rows by the identity of their last block
+    for at, block in enumerate(blocks):
+        row = ending.pop(id(block.after), None) if block.after is not None else None
+        if row is None:
+            row = []
+            rows.append(row)
+        row.append(at)
+        ending[id(block)] = row
+    return rows
+
+
+def _index(blocks: Sequence[MelBlock], wanted: MelBlock) -> int:
+    return next(at for at, block in enumerate(blocks) if block is wanted)
+
+
+@dataclass(frozen=True)
+class CausalCost:
+    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
+
+    d_model: int
+    layers: int
+    past: int
+    channels: tuple[int, int]
+    projected: int
+    output: int
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> CausalCost:
+        """Read the sizes from a checkpoint. Raises CheckpointError if it is of another kind."""
+        geometry = checkpoint.geometry
+        if not isinstance(geometry, Causal):
+            raise CheckpointError(f"{checkpoint.path} has no causal encoder")
+        first, second = checkpoint.audio_config["subsampling_conv_channels"]
+        return cls(
+            geometry.encoder_d_model,
+            geometry.layers,
+            geometry.past,
+            (int(first), int(second)),
+            geometry.projected,
+            geometry.hidden_size,
+        )
+
+    def convs(self, frames: Sequence[int]) -> int:
+        """Return the FLOPs of blocks with these frames: all but the projection."""
+        return sum(-(-one // FRAMES_PER_POSITION) for one in frames) * self._position
+
+    @property
+    def _position(self) -> int:
+        width, (first, second), bins = self.d_model, self.channels, BINS // 4
+        stem = 9 * first * (2 * 2 * bins + bins * second) + bins * second * width
+        # Two feed-forwards, the attention's four products, and two around the convolution.
+        layer = (16 + 4 + 3) * width**2 + 3 * (self.past + 1) * width
+        return 2 * (stem + self.layers * layer)
+
+    def window(self, embeddings: int) -> int:
+        """Return the FLOPs of projecting that many embeddings."""
+        return 2 * embeddings * self.projected * (self.d_model + self.output)
