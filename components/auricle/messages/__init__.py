@@ -84,6 +84,7 @@ from auricle.messages.sessions import (
     Words,
 )
 from auricle.messages.speakers import Speakers, SpokenPart
+from auricle.messages.translating import TranslateReply, TranslateRequest
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
     AskView,
@@ -157,6 +158,8 @@ __all__ = [
     "SpoiledSlot",
     "SpokenPart",
     "Transfers",
+    "TranslateReply",
+    "TranslateRequest",
     "Usage",
     "View",
     "WholeAudio",
