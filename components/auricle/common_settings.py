@@ -27,6 +27,9 @@ class CommonSettings(SlabSettings):
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
     )
+    translate_model: Path | None = Field(
+        None, description="directory of the translator's checkpoint, a text model"
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="data type of embeddings and decoder"
     )

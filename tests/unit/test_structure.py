@@ -30,6 +30,7 @@ FLOORS = (
         "checkpoint",
         "embeddings",
         "speakers",
+        "translation",
         "replicas",
         "recording_settings",
         "door_settings",

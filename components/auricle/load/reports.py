@@ -16,7 +16,10 @@ LOAD_TOPIC = "load"
 STALE_INTERVALS = 3.0
 # The pools that every session needs, and all (load/pools.py has what else is to be known of them).
 WorkerKind = Literal["encode_worker", "pd_worker"]
-PoolKind = WorkerKind | Literal["align_encode_worker", "align_worker", "diarize_worker"]
+PoolKind = (
+    WorkerKind
+    | Literal["align_encode_worker", "align_worker", "diarize_worker", "translate_worker"]
+)
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, tag=True):

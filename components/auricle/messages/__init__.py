@@ -85,6 +85,7 @@ from auricle.messages.sessions import (
 )
 from auricle.messages.speakers import Speakers, SpokenPart
 from auricle.messages.translating import TranslateReply, TranslateRequest
+from auricle.messages.translations import Translating, Translation, Untranslated
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
     AskView,
@@ -160,6 +161,9 @@ __all__ = [
     "Transfers",
     "TranslateReply",
     "TranslateRequest",
+    "Translating",
+    "Translation",
+    "Untranslated",
     "Usage",
     "View",
     "WholeAudio",
