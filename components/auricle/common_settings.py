@@ -151,3 +151,13 @@ class CommonSettings(SlabSettings):
                 "of a speaker model, such as models/speakers, or leave DiarizeWorker out"
             )
         return self.speaker_model
+
+    @property
+    def translator(self) -> Path:
+        """The translator's checkpoint. Raises SettingsError if none is named."""
+        if self.translate_model is None:
+            raise SettingsError(
+                "Common.translate_model is not set, but there is a translate pool: name the "
+                "checkpoint of a text model, or leave TranslateWorker out"
+            )
+        return self.translate_model

@@ -18,6 +18,7 @@ from auricle.worker_settings import (
     DiarizeWorkerSettings,
     EncodeWorkerSettings,
     PdWorkerSettings,
+    TranslateWorkerSettings,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PdWorkerSettings",
     "PlannerSettings",
     "ProcessorSettings",
+    "TranslateWorkerSettings",
     "refuse_unknown",
 ]
 
@@ -146,6 +148,7 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "AlignEncodeWorker": AlignEncodeWorkerSettings,
     "AlignWorker": AlignWorkerSettings,
     "DiarizeWorker": DiarizeWorkerSettings,
+    "TranslateWorker": TranslateWorkerSettings,
     "Planner": PlannerSettings,
 }
 

@@ -26,7 +26,7 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     """The load of one worker of a pool over the last `seconds`.
 
     `work` is the work per second, by unit (`ENCODE_WORK`, `PD_WORK`,
-    `ALIGN_WORK`, `DIARIZE_WORK`). `busy` is the share of
+    `ALIGN_WORK`, `DIARIZE_WORK`, `TRANSLATE_WORK`). `busy` is the share of
     time with at least one request. `response_seconds` and `queue_wait_seconds` are 95th
     percentiles, from a request's arrival to its reply and to the start of work on it.
     `slots_used` is the mean number of requests in progress, of at most `slots_total`.
@@ -99,3 +99,4 @@ ENCODE_WORK = ("windows", "gflops")
 PD_WORK = ("decodes", "prefill_tokens", "steps")
 ALIGN_WORK = ("segments", "tokens")
 DIARIZE_WORK = ("segments", "speech_seconds")
+TRANSLATE_WORK = ("translations", "prefill_tokens", "steps")
