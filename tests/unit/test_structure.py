@@ -24,7 +24,7 @@ COMPONENTS = (
 FLOORS = (
     ("quoting",),
     ("errors",),
-    ("tasks", "audio", "text_bounds", "batcher", "alignment", "confidence"),
+    ("tasks", "audio", "text_bounds", "batcher", "alignment", "confidence", "subtitles"),
     (
         "messages",
         "checkpoint",

@@ -13,8 +13,9 @@ from auricle.checkpoint.languages import language_code
 from auricle.messages import TranslateReply, Translating, Translation, Untranslated
 from auricle.translation.context import Pairs, followed
 from auricle.translation.policy import Growing, Rule
+from auricle.translation.targets import CUT, SAME
 
-BUSY, SAME, LENGTH = "overloaded", "same_language", "length"
+BUSY = "overloaded"
 
 
 @dataclass(eq=False)
@@ -96,7 +97,7 @@ class Target:
         before = source.told
         source.told = before.after(reply.text, self._rule, whole=whole)
         if whole:
-            cut = LENGTH if reply.finish == "length" else ""
+            cut = CUT if reply.finish == "length" else ""
             if not cut:
                 self.context = followed(self.context, source.text, source.told.committed)
             return self.gone(source, cut)

@@ -9,6 +9,11 @@ from auricle.errors import UnsupportedValue
 from auricle.quoting import quoted
 from auricle.text_bounds import check
 
+# Why a segment has no translation: it is in the target language. Where there is one text only, it
+# is the translation.
+SAME = "same_language"
+# Why it is not all of it: the model's answer was longer than it may be.
+CUT = "length"
 MOST_TARGETS = 4
 MOST_TERMS = 200
 TERM = 100  # characters

@@ -53,5 +53,12 @@ def joined(answer: str, text: str) -> str:
     return answer + text
 
 
+def between(before: str, after: str) -> str:
+    """Return what stands between two texts, such as segments: white space, if they need any."""
+    if not before or not after or before[-1].isspace() or after[0].isspace():
+        return ""
+    return "" if _unspaced(before[-1]) or _unspaced(after[0]) else " "
+
+
 def _unspaced(character: str) -> bool:
     return any(first <= ord(character) <= last for first, last in _UNSPACED)
