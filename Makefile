@@ -13,7 +13,7 @@ CONFIG ?= configs/demo.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -61,6 +61,11 @@ hostile-quick: setup-dev
 # Some thirty-five faults under live sessions, about five minutes: no word lost, none said twice.
 faults-quick: setup-dev
 	$(BIN)/python -m benchmarks.faults --quick --out build/faults-quick.jsonl
+
+# A hundred thousand generated sessions through deaths, hand-overs and repeated messages, about two
+# minutes; `make test` has five thousand of them.
+histories: setup-dev
+	AURICLE_TEST_HISTORIES=100000 $(BIN)/pytest tests/unit/test_histories.py
 
 # Every line of the GPU benchmark but those of CUDA, with a tiny model: some three minutes.
 gpu-quick: setup-dev
