@@ -11,9 +11,12 @@ BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
+# Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
+LANGS ?= en
+OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -61,6 +64,11 @@ hostile-quick: setup-dev
 # Some thirty-five faults under live sessions, about five minutes: no word lost, none said twice.
 faults-quick: setup-dev
 	$(BIN)/python -m benchmarks.faults --quick --out build/faults-quick.jsonl
+
+# A hundred thousand generated sessions through deaths, hand-overs and repeated messages, about two
+# minutes; `make test` has five thousand of them.
+histories: setup-dev
+	AURICLE_TEST_HISTORIES=100000 $(BIN)/pytest tests/unit/test_histories.py
 
 # Every line of the GPU benchmark but those of CUDA, with a tiny model: some three minutes.
 gpu-quick: setup-dev
@@ -111,16 +119,17 @@ interfaces: setup
 	$(BIN)/python -m auricle.cli.page
 	$(BIN)/python deploy/site/sequences.py
 
-# About 90 minutes on two idle cores; resumes from build/demo when interrupted.
+# About 90 minutes a language on two idle cores; resumes from build/demo when interrupted. With
+# LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
 train-demo: setup-dev
-	$(BIN)/python -m models.training.corpus build/demo-corpus
-	$(BIN)/python -m models.training.train --work build/demo
-	$(BIN)/python -m models.training.export --work build/demo --output models/demo
-	$(BIN)/python -m models.training.evaluate --model models/demo --write
+	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
+	$(BIN)/python -m models.training.train --work build/demo$(OF_LANGS) --languages $(LANGS) $(if $(STEPS),--steps $(STEPS))
+	$(BIN)/python -m models.training.export --work build/demo$(OF_LANGS) --output models/demo$(OF_LANGS)
+	$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write
 
 evaluate-demo: setup-dev
-	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
-	$(BIN)/python -m models.training.evaluate --model models/demo --write
+	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS) --held-out
+	$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write
 
 # About an hour of two idle cores, as the recogniser's encoder and text layers are where it begins;
 # resumes from build/aligner when interrupted. The corpus is the recogniser's.

@@ -8,23 +8,20 @@ twenty minutes on two cores, `--quick` eight.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from auricle.audio.pcm import Int16, to_int16
+from benchmarks import results
 from benchmarks.clients import assemblyai, telephones, triton, ways
 from benchmarks.clients.figures import Row, figures
 from benchmarks.clients.places import Places, places
 from benchmarks.clients.speaking import SECONDS
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import spoken
-from benchmarks.streaming.environment import environment
 
 WAYS: dict[str, ways.Way] = {
     "stream": ways.stream,
@@ -85,26 +82,14 @@ async def _rounds(there: Places, size: str) -> list[dict[str, Row]]:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true")
-    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
-    arguments = parser.parse_args()
-    size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
+    arguments = results.parser(__doc__).parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with places() as there:
-        rows = asyncio.run(_rounds(there, size))
+        rows = asyncio.run(_rounds(there, arguments.scale))
     found = figures(rows)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     texts = [{way: [h.text for h in row.heard] for way, row in one.items()} for one in rows]
-    result = {"figures": found, "environment": environment(), "texts": texts}
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in found.items():
-        if not name.endswith(("_low", "_high")):
-            print(f"{name:46} {value:.4g}")
+    results.write(arguments.out, {"figures": found, "texts": texts})
+    results.tell({n: value for n, value in found.items() if not n.endswith(("_low", "_high"))})
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ async def working(
         yield worker
     finally:
         await cancelled([loop])
-        worker.close()
+        worker.device.close()
 
 
 class Speech:

@@ -9,18 +9,15 @@ on two cores, `--quick` one.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Done
+from benchmarks import results
 from benchmarks.keywords.figures import Written, figures
 from benchmarks.keywords.recordings import Case, cases
 from benchmarks.prepared import corpus
-from benchmarks.streaming.environment import environment
 from tests.server import serving
 
 _COUNTS = {"full": 600, "quick": 120, "smoke": 4}
@@ -62,32 +59,22 @@ def _written(asked: Sequence[Case]) -> list[Written]:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true")
-    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
+    parser = results.parser(__doc__)
     parser.add_argument("--voices", choices=("unseen", "seen"), default="unseen")
     arguments = parser.parse_args()
-    size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
-    written = _written(cases(arguments.voices, _COUNTS[size], corpus(arguments.voices)))
+    written = _written(cases(arguments.voices, _COUNTS[arguments.scale], corpus(arguments.voices)))
     found = figures(written)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     result = {
         "figures": found,
         "voices": arguments.voices,
-        "environment": environment(),
         "texts": [
             {"said": " ".join(one.said), "keywords": one.keywords, "without": one.without,
              "guarded": one.guarded, "unguarded": one.unguarded}
             for one in written
         ],
     }  # fmt: skip
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in found.items():
-        print(f"{name:40} {value:.4g}")
+    results.write(arguments.out, result)
+    results.tell(found)
 
 
 if __name__ == "__main__":

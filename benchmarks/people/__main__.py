@@ -10,18 +10,15 @@ that FILE has from before are kept. Ten minutes on two cores, `--quick` five.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from benchmarks import results
 from benchmarks.people import looking, reading, voices
 from benchmarks.people.packages import NoPackages
-from benchmarks.streaming.environment import environment
+from benchmarks.results import Result
 
 _SCALES = {"full": (voices.FULL, 3), "quick": (voices.QUICK, 1), "smoke": (voices.SMOKE, 1)}
-Result = dict[str, Any]
 
 
 def _words(scale: voices.Scale, _starts: int, _out: Path) -> Result:
@@ -57,30 +54,21 @@ GROUPS: dict[str, Callable[[voices.Scale, int, Path], Result]] = {
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true")
-    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
+    parser = results.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     arguments = parser.parse_args()
-    size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
     out: Path = arguments.out
     out.parent.mkdir(parents=True, exist_ok=True)
-    result: Result = json.loads(out.read_text()) if out.exists() else {"figures": {}, "found": {}}
-    result |= {"scale": size, "environment": environment()}
+    result: Result = {"figures": {}, "found": {}} | results.kept(out) | {"scale": arguments.scale}
     for group in arguments.only:
         try:
-            part = GROUPS[group](*_SCALES[size], out)
+            part = GROUPS[group](*_SCALES[arguments.scale], out)
         except NoPackages as error:
             raise SystemExit(f"{error}\nWithout them: --only documents first pages") from None
         result["figures"] |= part["figures"]
         result["found"] |= part.get("found", {})
-        for name, value in part["figures"].items():
-            print(f"{name:28} {value:.4g}", flush=True)
-        out.write_text(json.dumps(result, indent=1) + "\n")
+        results.tell(part["figures"])
+        results.write(out, result)
     for name in ("broken_links", "names_missing", "names_undocumented", "axe_violations",
                  "console_messages"):  # fmt: skip
         for line in result["found"].get(name, ()):

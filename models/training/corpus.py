@@ -1,10 +1,11 @@
 """Synthetic speech on disk: one int16 file of 16 kHz sentences and an index.
 
-    python -m models.training.corpus DIR [--sentences N] [--held-out]
+    python -m models.training.corpus DIR [--languages en,de,es] [--sentences N] [--held-out]
 
 makes the three sets `train`, `seen` (held-out sentences, training voices) and
-`unseen` (held-out sentences, held-out voices). Existing sets are kept. `--held-out`
-leaves out `train`; the other two have the same sentences with it and without.
+`unseen` (held-out sentences, held-out voices) of each language: English in `train.pcm`,
+German in `train-de.pcm`. Existing sets are kept. `--held-out` leaves out `train`; the
+other two have the same sentences with it and without.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,9 +26,10 @@ import numpy.typing as npt
 from auricle.audio.decode import resample
 from auricle.audio.pcm import to_float, to_int16
 from models.training.espeak import Espeak, Speech
+from models.training.languages import DEFAULT, chosen
 from models.training.sentences import SentenceMaker
 from models.training.spans import Span
-from models.training.voices import TRAIN_VOICES, UNSEEN_VOICES
+from models.training.voices import train_voices, unseen_voices
 
 SAMPLE_RATE = 16_000
 _SENTENCES_PER_VOICE = 8
@@ -38,7 +41,8 @@ TRAINING_SENTENCES = 24_000
 class Sentence:
     """One spoken sentence: where its samples lie, its words, when each word ends (s).
 
-    `word_ends` and `spans` are those of `espeak.Speech`.
+    `word_ends` and `spans` are those of `espeak.Speech`. `language` is the code of what
+    the voice speaks.
     """
 
     start: int
@@ -47,33 +51,57 @@ class Sentence:
     words: tuple[str, ...]
     word_ends: tuple[float, ...]
     spans: tuple[Span, ...]
+    language: str = DEFAULT
 
 
 class Corpus:
-    """Sentences of one set, grouped by speaker; memory-mapped, or read at once (`loaded`)."""
+    """Sentences of one set in some languages, grouped by speaker.
 
-    def __init__(self, directory: Path, name: str, *, loaded: bool = False) -> None:
-        path = directory / f"{name}.pcm"
-        self._samples = np.fromfile(path, np.int16) if loaded else np.memmap(path, np.int16, "r")
-        rows = json.loads((directory / f"{name}.json").read_text())
-        self.sentences = [_sentence(row) for row in rows]
+    Memory-mapped, or read at once (`loaded`). A speaker has one language.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        *,
+        languages: Sequence[str] = (DEFAULT,),
+        loaded: bool = False,
+    ) -> None:
+        self.languages = tuple(languages)
+        self._samples: dict[str, npt.NDArray[np.int16]] = {}
+        self.sentences: list[Sentence] = []
         self.speakers: list[list[Sentence]] = []
-        for at in range(0, len(self.sentences), _SENTENCES_PER_VOICE):
-            self.speakers.append(self.sentences[at : at + _SENTENCES_PER_VOICE])
+        for code in languages:
+            stem = directory / set_name(name, code)
+            path = stem.with_suffix(".pcm")
+            read = np.fromfile(path, np.int16) if loaded else np.memmap(path, np.int16, "r")
+            self._samples[code] = read
+            rows = json.loads(stem.with_suffix(".json").read_text())
+            said = [_sentence(row, code) for row in rows]
+            self.sentences += said
+            for at in range(0, len(said), _SENTENCES_PER_VOICE):
+                self.speakers.append(said[at : at + _SENTENCES_PER_VOICE])
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
         """float32 samples in [-1, 1]."""
-        block = self._samples[sentence.start : sentence.start + sentence.length]
+        samples = self._samples[sentence.language]
+        block = samples[sentence.start : sentence.start + sentence.length]
         return block.astype(np.float32) / 32768.0
 
 
-def _sentence(row: list[Any]) -> Sentence:
+def set_name(name: str, code: str) -> str:
+    """Return what the files of a set are called in a language: `train`, `train-de`."""
+    return name if code == DEFAULT else f"{name}-{code}"
+
+
+def _sentence(row: list[Any], code: str) -> Sentence:
     """Raises ValueError for an index that an earlier version wrote, without spans."""
     if len(row) != 6:
         raise ValueError("this corpus has no word spans: remove its folder, then make it anew")
     start, length, voice, text, ends, spoken = row
     spans = tuple(Span(*span) for span in spoken)
-    return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans)
+    return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans, code)
 
 
 @lru_cache(maxsize=1)
@@ -103,14 +131,9 @@ def synthesise(
     """Write `name`.pcm and `name`.json unless they exist."""
     if (directory / f"{name}.json").exists():
         return
-    dice = random.Random(seed)
-    jobs = [
-        (dice.choice(voices), dice.getrandbits(32), texts[at : at + _SENTENCES_PER_VOICE])
-        for at in range(0, len(texts), _SENTENCES_PER_VOICE)
-    ]
     rows, start = [], 0
     with ProcessPoolExecutor(2) as pool, (directory / f"{name}.pcm").open("wb") as out:
-        for spoken in pool.map(_speak_group, jobs, chunksize=8):
+        for spoken in pool.map(_speak_group, jobs(voices, texts, seed), chunksize=8):
             for audio, voice, text, speech in spoken:
                 out.write(audio)
                 ends = [round(end, 3) for end in speech.word_ends_seconds]
@@ -121,25 +144,71 @@ def synthesise(
     print(f"{name}: {len(rows)} sentences, {start / SAMPLE_RATE / 3600:.2f} hours")
 
 
-def make(directory: Path, sentences: int = TRAINING_SENTENCES, *, held_out_only: bool) -> None:
-    """All three sets, or the two held-out ones, whose sentences do not occur in training."""
-    directory.mkdir(parents=True, exist_ok=True)
-    train_maker = SentenceMaker(seed=1)
+def jobs(voices: tuple[str, ...], texts: list[str], seed: int) -> list[tuple[str, int, list[str]]]:
+    """Return which voice says which sentences, and the seed of how fast and how high."""
+    dice = random.Random(seed)
+    return [
+        (dice.choice(voices), dice.getrandbits(32), texts[at : at + _SENTENCES_PER_VOICE])
+        for at in range(0, len(texts), _SENTENCES_PER_VOICE)
+    ]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A set before it is spoken: who says what, and the seed of how."""
+
+    name: str
+    voices: tuple[str, ...]
+    texts: list[str]
+    seed: int
+
+
+def texts(sentences: int, code: str = DEFAULT) -> tuple[list[str], list[str]]:
+    """Return `sentences` to train with, and those of both held-out sets, which are not in them."""
+    train_maker = SentenceMaker(1, code)
     train = [train_maker.sentence() for _ in range(sentences)]
-    known, held_out, maker = set(train), [], SentenceMaker(seed=2)
+    known, held_out, maker = set(train), list[str](), SentenceMaker(2, code)
     while len(held_out) < 2 * _HELD_OUT_SENTENCES:
         if (text := maker.sentence()) not in known:
             held_out.append(text)
-    if not held_out_only:
-        synthesise(directory, "train", TRAIN_VOICES, train, seed=3)
-    synthesise(directory, "seen", TRAIN_VOICES, held_out[:_HELD_OUT_SENTENCES], seed=4)
-    synthesise(directory, "unseen", UNSEEN_VOICES, held_out[_HELD_OUT_SENTENCES:], seed=5)
+    return train, held_out
+
+
+def planned(code: str, sentences: int) -> list[Planned]:
+    """Return the three sets of a language."""
+    train, held_out = texts(sentences, code)
+    trained, unseen = train_voices(code), unseen_voices(code)
+    return [
+        Planned(set_name("train", code), trained, train, 3),
+        Planned(set_name("seen", code), trained, held_out[:_HELD_OUT_SENTENCES], 4),
+        Planned(set_name("unseen", code), unseen, held_out[_HELD_OUT_SENTENCES:], 5),
+    ]
+
+
+def make(
+    directory: Path,
+    sentences: int = TRAINING_SENTENCES,
+    *,
+    held_out_only: bool,
+    languages: Sequence[str] = (DEFAULT,),
+) -> None:
+    """All three sets of each language, or the two held-out ones."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for code in languages:
+        for one in planned(code, sentences)[1 if held_out_only else 0 :]:
+            synthesise(directory, one.name, one.voices, one.texts, one.seed)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--sentences", type=int, default=TRAINING_SENTENCES)
+    parser.add_argument("--languages", type=chosen, default=(DEFAULT,), metavar="en,de,es")
+    parser.add_argument("--sentences", type=int, default=TRAINING_SENTENCES, help="of a language")
     parser.add_argument("--held-out", action="store_true", help="without the training set")
     arguments = parser.parse_args()
-    make(arguments.directory, arguments.sentences, held_out_only=arguments.held_out)
+    make(
+        arguments.directory,
+        arguments.sentences,
+        held_out_only=arguments.held_out,
+        languages=arguments.languages,
+    )

@@ -2,7 +2,8 @@
 
     python -m models.training.evaluate --model models/demo --write
 
-`--write` puts the figures into the model card.
+`--write` puts the figures into the model card. Of a checkpoint of several languages each is
+measured by itself, with its language given and without, and how often it is told right.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import torch
 
 from models.training.corpus import SAMPLE_RATE, Corpus
 from models.training.examples import ExampleMaker
+from models.training.languages import codes_of, language
 from models.training.reference import Reference
 
 _LENGTHS = {"one sentence": 1, "2 sentences": 2, "4 sentences": 4, "8 sentences": 8}
 _PER_LENGTH = 60
 _WORDLESS = 100  # recordings of silence, noise and hum
+_TOLD = "language told right:"
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
 
 
@@ -49,18 +52,18 @@ def measure(
 ) -> dict[str, float]:
     """Rates as fractions; `words_on_noise` is words written per recording without speech."""
     reference = Reference(model)
+    codes = codes_of(reference.languages)
     figures: dict[str, float] = {}
-    for voices in ("seen", "unseen"):
-        spoken = Corpus(corpus, voices)
-        said, heard = [], []
-        for label, sentences in _LENGTHS.items():
-            rows = utterances(spoken, sentences, per_length)
-            texts = [reference.text(reference.tokens(audio)) for audio, _ in rows]
-            figures[f"{voices} voices, {label}"] = jiwer.wer([t for _, t in rows], texts)
-            said += [t for _, t in rows]
-            heard += texts
-        figures[f"{voices} voices"] = jiwer.wer(said, heard)
-    maker = ExampleMaker(Corpus(corpus, "seen"), seed=9)
+    for code in codes:
+        for voices in ("seen", "unseen"):
+            spoken = Corpus(corpus, voices, languages=(code,))
+            if len(codes) == 1:
+                figures |= _by_length(reference, spoken, f"{voices} voices", per_length)
+            else:
+                name = language(code).name
+                row = f"{name}, {voices} voices"
+                figures |= _by_length(reference, spoken, row, per_length, name)
+    maker = ExampleMaker(Corpus(corpus, "seen", languages=codes), seed=9)
     dice = random.Random(9)
     words = [
         len(
@@ -74,12 +77,49 @@ def measure(
     return figures
 
 
+def _by_length(
+    reference: Reference, spoken: Corpus, row: str, per_length: int, name: str | None = None
+) -> dict[str, float]:
+    """Word error rates.
+
+    With the language's `name` also where it is given, and how often it is told right.
+    """
+    figures: dict[str, float] = {}
+    said: list[str] = []
+    heard: list[str] = []
+    told: list[str] = []
+    forced: list[str] = []
+    prefix = reference.forced(name) if name else ()
+    for label, sentences in _LENGTHS.items():
+        rows = utterances(spoken, sentences, per_length)
+        answers = [reference.tokens(audio) for audio, _ in rows]
+        texts = [reference.text(answer) for answer in answers]
+        figures[f"{row}, {label}"] = jiwer.wer([t for _, t in rows], texts)
+        said += [t for _, t in rows]
+        heard += texts
+        if name:
+            told += [reference.language(answer) for answer in answers]
+            given = [prefix + reference.tokens(audio, prefix=prefix) for audio, _ in rows]
+            forced += [reference.text(answer) for answer in given]
+    figures[row] = jiwer.wer(said, heard)
+    if name:
+        figures[f"{row}, language given"] = jiwer.wer(said, forced)
+        figures[f"{_TOLD} {row}"] = told.count(name) / len(told)
+    return figures
+
+
 def write_card(path: Path, figures: dict[str, float]) -> None:
     """Replace the measured block of the model card."""
     rows = ["| held-out sentences | word error rate |", "|---|---|"]
+    told = [(n.removeprefix(_TOLD).strip(), v) for n, v in figures.items() if n.startswith(_TOLD)]
     for name, value in figures.items():
+        if name.startswith(_TOLD):
+            continue
         shown = f"{value:.2f} a recording" if name.startswith("words") else f"{value:.1%}"
         rows.append(f"| {name} | {shown} |")
+    if told:
+        rows += ["", "| recordings | language told right |", "|---|---|"]
+        rows += [f"| {name} | {value:.1%} |" for name, value in told]
     text = path.read_text()
     head, _, rest = text.partition(_BEGIN)
     tail = rest.partition(_END)[2]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
+from models.training.languages import language
 from models.training.sentences import SentenceMaker
 
 Samples = npt.NDArray[np.float32]
@@ -19,12 +20,16 @@ _MIN_SAMPLES = SAMPLE_RATE // 4
 
 @dataclass(frozen=True)
 class Example:
-    """`forced` says the language is given by the prompt, so its tokens are not learned."""
+    """`forced` says the language is given by the prompt, so its tokens are not learned.
+
+    `language` is the name of what is said, or, without words, of what might have been.
+    """
 
     samples: Samples
     words: tuple[str, ...]
     context: str
     forced: bool
+    language: str = "English"
 
 
 class ExampleMaker:
@@ -34,7 +39,9 @@ class ExampleMaker:
         self._corpus = corpus
         self._dice = random.Random(seed)
         self._noise = np.random.default_rng(seed)
-        self._sentences = SentenceMaker(seed)
+        self._sentences = {code: SentenceMaker(seed, code) for code in corpus.languages}
+        # Dice of their own: with one language everything else is drawn as if there were no others.
+        self._languages = random.Random(seed)
 
     def make(self, seconds: float) -> Example:
         """One example of about `seconds` (never longer)."""
@@ -50,7 +57,9 @@ class ExampleMaker:
             if start >= begin - 1 and begin + len(audio) >= start + _HEARD * (end - start)
         )
         context = self._context(speaker)
-        return Example(self._colour(audio), heard, context, self._dice.random() < 0.2)
+        return Example(
+            self._colour(audio), heard, context, self._dice.random() < 0.2, _spoken_by(speaker)
+        )
 
     def _begin(self, starts: list[int], latest: int) -> int:
         """Mostly the start; sometimes another word's start, as after a segment cut."""
@@ -102,7 +111,9 @@ class ExampleMaker:
         if kind < 0.85:
             chosen = self._dice.sample(speaker, self._dice.randint(1, 3))
             return " ".join(" ".join(s.words) for s in chosen)
-        return self._sentences.word_list(self._dice.randint(1, 12))
+        # In any language, so that what is heard is told from the audio and not from the context.
+        code = self._languages.choice(self._corpus.languages)
+        return self._sentences[code].word_list(self._dice.randint(1, 12))
 
     def _colour(self, audio: Samples) -> Samples:
         """Loudness and background noise."""
@@ -153,7 +164,16 @@ class ExampleMaker:
         audio = np.zeros(count, np.float32)
         if kind > 0.25:
             audio = self._background(count) * 10 ** (self._dice.uniform(-80, -15) / 20)
-        context = self._context(self._dice.choice(self._corpus.speakers))
+        speaker = self._dice.choice(self._corpus.speakers)
+        context = self._context(speaker)
         return Example(
-            np.clip(audio, -1, 1).astype(np.float32), (), context, self._dice.random() < 0.5
+            np.clip(audio, -1, 1).astype(np.float32),
+            (),
+            context,
+            self._dice.random() < 0.5,
+            _spoken_by(speaker),
         )
+
+
+def _spoken_by(speaker: list[Sentence]) -> str:
+    return language(speaker[0].language).name

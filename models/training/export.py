@@ -8,14 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
+from models.training.languages import codes_of, language
 from models.training.model import DemoModel
 from models.training.sentences import vocabulary
 
+# For a checkpoint that has no card yet.
+_CARD = Path(__file__).with_name("card.md")
 _PREPROCESSOR = {
     "chunk_length": 30,
     "dither": 0.0,
@@ -57,7 +62,24 @@ def export(work: Path, output: Path) -> None:
     for name in ("config.json", "vocab.json", "merges.txt", "tokenizer_config.json"):
         shutil.copyfile(work / name, output / name)
     write_processor_files(output)
-    (output / "vocabulary.txt").write_text("\n".join(vocabulary()) + "\n")
+    names = config["support_languages"]
+    (output / "vocabulary.txt").write_text("\n".join(vocabulary(codes_of(names))) + "\n")
+    if not (card := output / "README.md").exists():
+        card.write_text(_card(names, sum(value.numel() for value in model.parameters())))
+
+
+def _card(names: Sequence[str], parameters: int) -> str:
+    """The model card, into which the evaluation writes its figures."""
+    codes = codes_of(names)
+    words = ", ".join(
+        f"{len(language(code).vocabulary)} in {language(code).name}" for code in codes
+    )
+    return string.Template(_CARD.read_text()).substitute(
+        languages=", ".join(names),
+        codes=",".join(codes),
+        words=words,
+        parameters=f"{parameters / 1e6:.1f} million",
+    )
 
 
 def write_processor_files(output: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
-def demo_config(token_ids: dict[str, int]) -> dict[str, Any]:
-    """`token_ids` maps special tokens to ids and `vocab_size` to the padded size."""
+def demo_config(
+    token_ids: dict[str, int], languages: Sequence[str] = ("English",)
+) -> dict[str, Any]:
+    """`token_ids` maps special tokens to ids and `vocab_size` to the padded size.
+
+    `languages` are the names that answers begin with.
+    """
     audio = {
         "model_type": "qwen3_asr_audio_encoder",
         "activation_function": "gelu",
@@ -51,7 +57,7 @@ def demo_config(token_ids: dict[str, int]) -> dict[str, Any]:
     return {
         "architectures": ["Qwen3ASRForConditionalGeneration"],
         "model_type": "qwen3_asr",
-        "support_languages": ["English"],
+        "support_languages": list(languages),
         "thinker_config": {
             "model_type": "qwen3_asr_thinker",
             "dtype": "bfloat16",

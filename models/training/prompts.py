@@ -15,11 +15,16 @@ def prompt_ids(tokenizer: Tokenizer, context: str, audio_tokens: int) -> list[in
     return [*tokenizer(head).input_ids, *[pad] * audio_tokens, *tokenizer(tail).input_ids]
 
 
+def language_ids(tokenizer: Tokenizer, name: str) -> list[int]:
+    """Opening of an answer in the language of that name; of none, in `None`."""
+    ids: list[int] = tokenizer(f"language {name}<asr_text>").input_ids
+    return ids
+
+
 def answer_ids(
-    tokenizer: Tokenizer, words: tuple[str, ...], forced: bool
+    tokenizer: Tokenizer, words: tuple[str, ...], forced: bool, language: str = "English"
 ) -> tuple[list[int], list[int]]:
     """(given, learned) ids of the answer; a forced language is given, not learned."""
-    language = "English" if words or forced else "None"
-    opening = tokenizer(f"language {language}<asr_text>").input_ids
+    opening = language_ids(tokenizer, language if words or forced else "None")
     rest = tokenizer(" ".join(words) + "<|im_end|>").input_ids
     return (opening, rest) if forced else ([], opening + rest)

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, DynamicCache, WhisperFeatureExtractor
 
 from models.training.model import DemoModel
-from models.training.prompts import prompt_ids
+from models.training.prompts import language_ids, prompt_ids
 
 STOPS = ("<|im_end|>", "<|endoftext|>")
 _AUDIO, _TEXT = "thinker.audio_tower.", "thinker.model."
@@ -29,7 +29,9 @@ class Reference:
     """One checkpoint in the original format, in float32."""
 
     def __init__(self, path: Path) -> None:
-        self.model = DemoModel(json.loads((path / "config.json").read_text())).eval()
+        config = json.loads((path / "config.json").read_text())
+        self.languages: tuple[str, ...] = tuple(config.get("support_languages", ()))
+        self.model = DemoModel(config).eval()
         self.tokenizer = cast(Any, AutoTokenizer.from_pretrained(path, local_files_only=True))
         self._extractor = WhisperFeatureExtractor.from_pretrained(path, local_files_only=True)
         self._stops = [self.tokenizer.convert_tokens_to_ids(token) for token in STOPS]
@@ -70,6 +72,18 @@ class Reference:
     ) -> tuple[int, ...]:
         """Greedy answer tokens after a forced `prefix`, without the end of turn."""
         audio = self.embeddings(samples)
+        return self.answer(audio, context=context, prefix=prefix, max_tokens=max_tokens)
+
+    @torch.inference_mode()
+    def answer(
+        self,
+        audio: torch.Tensor,
+        *,
+        context: str = "",
+        prefix: tuple[int, ...] = (),
+        max_tokens: int = 300,
+    ) -> tuple[int, ...]:
+        """The same for audio that is `embeddings` already."""
         ids = torch.tensor([[*prompt_ids(self.tokenizer, context, len(audio)), *prefix]])
         embeds = self.model.text.model.embed_tokens(ids)
         audio_at = (ids == self.model.audio_token_id)[..., None]
@@ -87,5 +101,17 @@ class Reference:
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """The words of an answer."""
+        return self._parts(tokens)[1]
+
+    def language(self, tokens: tuple[int, ...]) -> str:
+        """The name of the language that an answer says it is in; `None` without speech."""
+        return self._parts(tokens)[0].removeprefix("language").strip()
+
+    def forced(self, language: str) -> tuple[int, ...]:
+        """The prefix of an answer whose language is given."""
+        return tuple(language_ids(self.tokenizer, language))
+
+    def _parts(self, tokens: tuple[int, ...]) -> tuple[str, str]:
         raw: str = self.tokenizer.decode(list(tokens))
-        return raw.partition("<asr_text>")[2].strip()
+        opening, _, words = raw.partition("<asr_text>")
+        return opening.strip(), words.strip()

@@ -35,8 +35,12 @@ def write_tokenizer(
     directory: Path,
     known: Sequence[str] | None = None,
     special: Sequence[str] = SPECIAL_TOKENS,
+    names: Sequence[str] = ("English",),
 ) -> None:
-    """Train on `known` words (the demo's, if None) and write the tokenizer's files."""
+    """Train on `known` words (the demo's, if None) and write the tokenizer's files.
+
+    `names` are those of the languages.
+    """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -44,7 +48,7 @@ def write_tokenizer(
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    words = [*(known or vocabulary()), "language", "system", "user", "assistant", "English", "None"]
+    words = [*(known or vocabulary()), "language", "system", "user", "assistant", *names, "None"]
     trainer = trainers.BpeTrainer(
         vocab_size=100_000,
         min_frequency=1,

@@ -1,10 +1,11 @@
 """Train the demo checkpoint on the CPU; resumes from its last checkpoint.
 
-    python -m models.training.train --work build/demo --steps 36000
+    python -m models.training.train --work build/demo [--languages en,de,es] [--steps 36000]
 
 Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 *through the tied output embedding* (blank = pad token): it puts the audio where
-the decoder can read it. Lengths grow with a curriculum up to 30 s.
+the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
+take as many steps each as one alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import math
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -23,28 +25,33 @@ from transformers import AutoTokenizer
 from models.training.corpus import Corpus
 from models.training.examples import Example, ExampleMaker
 from models.training.geometry import demo_config
+from models.training.languages import DEFAULT, chosen, language
 from models.training.model import DemoModel, LogMel, audio_length
 from models.training.prompts import Tokenizer, answer_ids, prompt_ids
+from models.training.sentences import vocabulary
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
 _WARM_UP_STEPS = 300
 _BATCH_SECONDS = 40.0
 _SAVE_EVERY = 250
+_STEPS = 36_000  # of a language
 _IGNORE = -100
 
 
 class Trainer:
     """Owns the model, the optimiser and the position in the schedule."""
 
-    def __init__(self, work: Path, steps: int) -> None:
+    def __init__(self, work: Path, steps: int, languages: Sequence[str] = (DEFAULT,)) -> None:
         torch.manual_seed(0)
         self._work, self._steps = work, steps
-        write_tokenizer(work)
+        self._words = vocabulary(languages)
+        names = [language(code).name for code in languages]
+        write_tokenizer(work, self._words, names=names)
         self.tokenizer: Tokenizer = AutoTokenizer.from_pretrained(work)
         ids = {token: self.tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
         ids["vocab_size"] = -(-len(self.tokenizer) // 64) * 64
-        self.config = demo_config(ids)
+        self.config = demo_config(ids, names)
         (work / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
         self.model = DemoModel(self.config)
         self._pad = ids["<|endoftext|>"]
@@ -57,16 +64,17 @@ class Trainer:
 
     def _ctc_vocabulary(self) -> tuple[torch.Tensor, dict[str, int]]:
         """CTC scores only whole words, each by its mid-sentence token; class 0 is blank."""
-        from models.training.sentences import vocabulary
-
-        words = vocabulary()
-        ids = [self.tokenizer(f" {word}").input_ids[0] for word in words]
-        return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(words)}
+        ids = [self.tokenizer(f" {word}").input_ids[0] for word in self._words]
+        return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(self._words)}
 
     def resume(self) -> None:
+        """Go on from the last checkpoint. Raises ValueError if it has other languages."""
         path = self._work / "checkpoint.pt"
         if path.exists():
             state = torch.load(path, weights_only=True)
+            before = state.get("languages", self.config["support_languages"])
+            if before != self.config["support_languages"]:
+                raise ValueError(f"{path} is of {', '.join(before)}: choose another --work")
             self.model.load_state_dict(state["model"])
             self._optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
@@ -76,6 +84,7 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "step": self.step,
+            "languages": self.config["support_languages"],
         }
         torch.save(state, self._work / "checkpoint.tmp")
         (self._work / "checkpoint.tmp").replace(self._work / "checkpoint.pt")
@@ -123,7 +132,9 @@ class Trainer:
         rows, labels = [], []
         for example, length in zip(examples, lengths, strict=True):
             prompt = prompt_ids(self.tokenizer, example.context, length)
-            given, learned = answer_ids(self.tokenizer, example.words, example.forced)
+            given, learned = answer_ids(
+                self.tokenizer, example.words, example.forced, example.language
+            )
             rows.append(prompt + given + learned)
             labels.append([_IGNORE] * len(prompt + given) + learned)
         width = max(map(len, rows))
@@ -168,16 +179,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
-    parser.add_argument("--steps", type=int, default=36_000)
+    parser.add_argument("--languages", type=chosen, default=(DEFAULT,), metavar="en,de,es")
+    parser.add_argument("--steps", type=int, help=f"default: {_STEPS} of each language")
     arguments = parser.parse_args()
+    languages = arguments.languages
+    steps = arguments.steps or _STEPS * len(languages)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(arguments.work, arguments.steps)
+    trainer = Trainer(arguments.work, steps, languages)
     trainer.resume()
     random.seed(trainer.step)
-    maker = ExampleMaker(Corpus(arguments.corpus, "train"), seed=trainer.step)
+    maker = ExampleMaker(Corpus(arguments.corpus, "train", languages=languages), seed=trainer.step)
     started, first = time.monotonic(), trainer.step
     sums = [0.0, 0.0]
-    while trainer.step < arguments.steps:
+    while trainer.step < steps:
         losses = trainer.train_step(batch(maker, trainer.longest()))
         sums = [s + x for s, x in zip(sums, losses, strict=True)]
         if trainer.step % 50 == 0:

@@ -1,16 +1,27 @@
 """Which espeak-ng voices are trained on, and which are kept unseen.
 
-A held-out variant is never trained in any accent.
+A held-out variant is never trained in any accent, nor in any language.
 """
 
 from __future__ import annotations
 
-ACCENTS = ("en-us", "en", "en-gb-x-rp", "en-us-nyc", "en-gb-x-gbcwmd")
+from models.training.languages import DEFAULT, language
+
 TRAIN_VARIANTS = (
     "m1 m2 m4 m6 m7 f1 f2 f4 Alex Andy Annie adam belinda ed"
     " edward linda rob paul max Michael Gene anika antonio benjamin quincy aunty"
 ).split()
 UNSEEN_VARIANTS = ("m3", "f3", "m8", "Mike", "david", "Andrea", "john", "travis")
 
-TRAIN_VOICES = tuple(f"{a}+{v}" for a in ACCENTS for v in TRAIN_VARIANTS)
-UNSEEN_VOICES = tuple(f"{a}+{v}" for a in ACCENTS for v in UNSEEN_VARIANTS)
+
+def train_voices(code: str) -> tuple[str, ...]:
+    """Return the voices that are trained on in a language."""
+    return tuple(f"{a}+{v}" for a in language(code).accents for v in TRAIN_VARIANTS)
+
+
+def unseen_voices(code: str) -> tuple[str, ...]:
+    """Return the voices of a language that are kept unseen."""
+    return tuple(f"{a}+{v}" for a in language(code).accents for v in UNSEEN_VARIANTS)
+
+
+TRAIN_VOICES, UNSEEN_VOICES = train_voices(DEFAULT), unseen_voices(DEFAULT)

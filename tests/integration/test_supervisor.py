@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from circus.arbiter import Arbiter
 from rich.console import Console
 
 from auricle.launcher.status_board import StatusBoard
@@ -216,6 +217,23 @@ async def test_a_process_that_cannot_start_is_an_error_with_its_log() -> None:
     with pytest.raises(StartFailed, match="broken ended with exit code 1 before it was ready"):
         await run.supervisor.run([["broken"]], lambda: None, [["broken"]])
     assert "no such checkpoint" in run.output.getvalue()
+
+
+async def test_how_a_process_ended_is_known_though_it_ended_just_after_somebody_looked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(process("broken", "time.sleep(600)"))
+    reap = Arbiter.reap_processes
+
+    def reap_too_early(arbiter: Arbiter) -> None:
+        reap(arbiter)
+        for child in run.children():
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not reaped
+
+    monkeypatch.setattr(Arbiter, "reap_processes", reap_too_early)
+    with pytest.raises(StartFailed, match=r"broken ended by signal 9 \(SIGKILL\) before"):
+        await run.supervisor.run([["broken"]], lambda: None, [["broken"]])
 
 
 async def test_what_a_process_said_before_it_ended_is_heard_to_the_last_word() -> None:

@@ -106,7 +106,7 @@ class Bench:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            self.worker.close()
+            self.worker.device.close()
 
     def count(self, name: str) -> float | None:
         return self.registry.get_sample_value(f"auricle_align_worker_{name}")
@@ -210,7 +210,7 @@ async def test_an_aligner_that_fails_on_silence_too_ends_the_process(
         await bench.worker.align(request())
     with pytest.raises(ProcessFailed, match="fails on silence too"):
         await running
-    bench.worker.close()
+    bench.worker.device.close()
 
 
 def test_passes_are_filled_up_no_further_than_allowed() -> None:

@@ -65,7 +65,7 @@ async def running(model: Model, **settings: int) -> AsyncIterator[DiarizeWorker]
         task.cancel()
         with suppress(asyncio.CancelledError, ProcessFailed):
             await task
-        worker.close()
+        worker.device.close()
 
 
 async def until(worker: DiarizeWorker, requests: int) -> None:

@@ -77,7 +77,7 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     loop = asyncio.create_task(worker.run())
     yield Running(worker, slab, loop, store)
     await cancelled([loop])
-    worker.close()
+    worker.device.close()
 
 
 def block(key: str, frames: int, *, final: bool, sent: bool = True) -> BlockFeatures:
@@ -126,14 +126,14 @@ async def test_a_job_that_fails_fails_alone(
     def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         raise RuntimeError("this one is unlucky")
 
-    encode = running.worker._encoder.encode
+    encode = running.worker._pass._encoder.encode
     with monkeypatch.context() as patched:
-        patched.setattr(running.worker._encoder, "encode", lambda _windows: [])
+        patched.setattr(running.worker._pass._encoder, "encode", lambda _windows: [])
         patched.setattr(Encoder, "convolve", convolve)
         with pytest.raises(RuntimeError, match="unlucky"):
             await running.worker.encode(request("11", block(FIRST, 60, final=False)))
     assert running.store.slots_in_use() == 0
-    assert running.worker._encoder.encode == encode
+    assert running.worker._pass._encoder.encode == encode
     await running.worker.encode(request("22", block(FIRST, 60, final=False)))
     assert not running.loop.done()
 
@@ -185,7 +185,7 @@ async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Run
 async def test_values_that_are_not_finite_are_never_stored(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = running.worker._encoder
+    encoder = running.worker._pass._encoder
     attend = encoder.attend
 
     def broken_once(windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
@@ -355,7 +355,7 @@ async def test_a_device_that_is_lost_ends_the_process_at_once(
     def passes(_jobs: Sequence[Any]) -> Any:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr("auricle.encode_worker.worker.end_if_sticky", end_if_sticky)
+    monkeypatch.setattr("auricle.process.device_thread.end_if_sticky", end_if_sticky)
     monkeypatch.setattr(running.worker._pass, "run", passes)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         await running.worker.encode(request("11", block(FIRST, 60, final=False)))

@@ -8,9 +8,8 @@ back, whichever processor had the session; and every session ends.
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import random
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +18,10 @@ from hypothesis import strategies as st
 from tests.unit.histories import World
 
 pytestmark = pytest.mark.unit
-HISTORIES = 100_000
+# `make histories` runs a hundred thousand.
+HISTORIES = int(os.environ.get("AURICLE_TEST_HISTORIES", "5000"))
 LENGTH = 36  # choices of one history
-PROCESSES = 2
+SEED = 0
 
 
 @settings(max_examples=200, deadline=None)
@@ -30,23 +30,14 @@ def test_a_session_keeps_its_word_whatever_happens(history: bytes) -> None:
     World(history).run()
 
 
-@pytest.mark.timeout(900)  # as long as it takes where both cores are slow and busy
-def test_a_hundred_thousand_sessions_keep_their_word() -> None:
+@pytest.mark.timeout(1800)  # a hundred thousand take minutes
+def test_thousands_of_sessions_keep_their_word() -> None:
     """The same over many more, made without looking for the smallest that fails."""
-    each = HISTORIES // PROCESSES
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(PROCESSES, mp_context=context) as processes:
-        assert sum(processes.map(heard, range(PROCESSES), [each] * PROCESSES)) == HISTORIES
-
-
-def heard(seed: int, count: int) -> int:
-    """Run so many histories; how many there were."""
-    chance = random.Random(seed)
-    for _ in range(count):
+    chance = random.Random(SEED)
+    for _ in range(HISTORIES):
         history = chance.randbytes(LENGTH)
         try:
             World(history).run()
         except Exception as error:
             error.add_note(f"the history was {history!r}")
             raise
-    return count

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import WhisperFeatureExtractor
+from transformers.audio_utils import mel_filter_bank
 
-from auricle.audio.constants import HOP
+from auricle.audio.constants import FFT, HOP, SAMPLE_RATE
 from auricle.audio.mel import IncrementalLogMel, normalise
+from auricle.audio.mel_tables import mel_tables
 
 pytestmark = pytest.mark.unit
 
@@ -21,6 +23,14 @@ def audio(kind: str, samples: int, seed: int = 0) -> np.ndarray:
         "loud end": 0.2 * noise * np.linspace(0.001, 1, samples) ** 4,
     }[kind]
     return shaped.astype(np.float32)
+
+
+@pytest.mark.parametrize("bins", [80, 128])
+def test_the_filters_are_the_published_extractors_to_the_bit(bins: int) -> None:
+    expected = mel_filter_bank(
+        FFT // 2 + 1, bins, 0.0, SAMPLE_RATE / 2, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
+    )
+    np.testing.assert_array_equal(mel_tables(bins)[1], expected)
 
 
 @pytest.mark.parametrize("kind", ["noise", "silence", "clipping", "loud end"])

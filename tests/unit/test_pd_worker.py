@@ -92,7 +92,7 @@ async def test_the_last_slot_is_kept_for_finals() -> None:
     parts = Parts()
     subject = worker(parts)
     running = [await start(subject, final=False) for _ in range(7)]
-    with pytest.raises(Overloaded, match="7 of 8 request slots are in use; try again"):
+    with pytest.raises(Overloaded, match="7 of 8 places are in use; try again"):
         await subject.decode(request(final=False))
     running.append(await start(subject, final=True))
     with pytest.raises(Overloaded, match="8 of 8"):
@@ -130,7 +130,7 @@ async def test_recordings_leave_half_of_the_slots_to_live_sessions() -> None:
     parts = Parts()
     subject = worker(parts)
     running = [await start(subject, final=True) for _ in range(4)]
-    with pytest.raises(Overloaded, match="4 of 8 request slots are in use"):
+    with pytest.raises(Overloaded, match="4 of 8 places are in use"):
         await subject.decode(request(final=True, background=True))
     running.append(await start(subject, final=False))
     parts.answer.set()

@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -72,6 +73,7 @@ STEPS = [
 ]
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Names of modules, and of what is imported from them (it may be a module too)."""
     found = set()
@@ -141,10 +143,12 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError naming the circle
 
 
-def test_reading_settings_needs_no_model_library() -> None:
-    """Tools that only read a configuration start at once."""
+@pytest.mark.parametrize("module", ["settings", "processor.main", "frontend.main"])
+def test_who_runs_no_model_imports_no_model_library(module: str) -> None:
+    """Tools that only read a configuration start at once, and so do processors and frontends."""
     code = (
-        "import sys, auricle.settings; print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
+        f"import sys, auricle.{module}\n"
+        "print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

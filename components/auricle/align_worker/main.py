@@ -81,7 +81,7 @@ async def run(settings: AlignWorkerSettings) -> None:
         )
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(endpoint.watch(), "NIXL")
-        runtime.liveness.part("the aligner", worker.answers)
+        runtime.liveness.part("the aligner", worker.device.answers)
         runtime.liveness.part("NIXL", endpoint.answers)
         drain = Drain(
             lambda: worker.meter.in_flight,
@@ -99,7 +99,7 @@ async def run(settings: AlignWorkerSettings) -> None:
             _NAME, [Route(_ENDPOINT, AlignRequest, unary=worker.align)], drain=drain
         )
     finally:
-        worker.close()
+        worker.device.close()
         await asyncio.to_thread(tracer.close)
         endpoint.close()
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.model import Aligner
@@ -15,16 +12,14 @@ from auricle.alignment.monotone import monotone
 from auricle.batcher import Batcher
 from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.embeddings.keys import check_keys
-from auricle.errors import AuricleError, BadRequest, Overloaded, ProcessFailed
+from auricle.errors import AuricleError, BadRequest
 from auricle.landing.fetch import WindowFetcher
+from auricle.load.places import check_place
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import AlignReply, AlignRequest
-from auricle.process.device_faults import end_if_sticky, is_out_of_memory
+from auricle.process.device_thread import DeviceThread
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import AlignWorkerSettings
-
-log = logging.getLogger(__name__)
-_BACKGROUND_SHARE = 2  # background requests may use one place in so many
 
 
 class AlignWorker:
@@ -46,12 +41,11 @@ class AlignWorker:
         self._settings = settings
         self._prompt = prompt
         self._fetcher = fetcher
-        self._aligner = aligner
         self._pass = passes
         self._metrics = metrics
         self._tracer = tracer
         self.meter = WorkMeter()
-        self._device_thread = ThreadPoolExecutor(1, "aligner")
+        self.device = DeviceThread("aligner", aligner.warm_up)
         self._batcher: Batcher[Job, list[int]] = Batcher(
             self._align_batch,
             max_batch=settings.max_batch_segments,
@@ -63,14 +57,6 @@ class AlignWorker:
     async def run(self) -> None:
         """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
         await self._batcher.run()
-
-    async def answers(self) -> None:
-        """Return once the aligner's thread has answered, which it does between two batches."""
-        await asyncio.get_running_loop().run_in_executor(self._device_thread, time.monotonic)
-
-    def close(self) -> None:
-        """Stop the aligner's thread; what is queued there is dropped."""
-        self._device_thread.shutdown(cancel_futures=True)
 
     async def align(self, request: AlignRequest) -> AlignReply:
         """Return when each word was said.
@@ -92,10 +78,7 @@ class AlignWorker:
     def _checked(self, request: AlignRequest, others: int) -> tuple[int, ...]:
         """Return the token ids after the audio of a request that can be served."""
         check_keys((window.key for window in request.windows), request.tenant)
-        places = self._settings.max_requests
-        room = max(1, places // _BACKGROUND_SHARE) if request.background else places
-        if others >= room:
-            raise Overloaded(f"{others} of {places} places are in use; try again")
+        check_place(others, self._settings.max_requests, background=request.background)
         if not request.windows or not request.words or not all(request.words):
             raise BadRequest("an alignment needs at least one window, and words that are not empty")
         if request.audio_ms < 0:
@@ -123,28 +106,10 @@ class AlignWorker:
         return AlignReply(times, fetched.bytes_read, read_seconds)
 
     async def _align_batch(self, jobs: Sequence[Job]) -> list[list[int]]:
-        loop, began = asyncio.get_running_loop(), time.monotonic()
+        began = time.monotonic()
         for job in jobs:
             self.meter.waited(began - job.submitted)
-        try:
-            found = await loop.run_in_executor(self._device_thread, self._pass.run, jobs)
-        except Exception as error:
-            end_if_sticky(error, "a pass of the aligner")
-            if not is_out_of_memory(error):
-                await self._check_device(error)
-            raise
+        found = await self.device.run(self._pass.run, jobs)
         self.meter.did(segments=len(jobs), tokens=sum(job.tokens for job in jobs))
         self._metrics.batch_segments.observe(len(jobs))
         return found
-
-    async def _check_device(self, error: Exception) -> None:
-        """After a failed pass, align silence: if that fails too, the cause is not the job.
-
-        Raises ProcessFailed then.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(self._device_thread, self._aligner.warm_up)
-        except Exception as again:
-            log.error("a pass failed: %s", error)
-            raise ProcessFailed(f"the aligner fails on silence too: {again}") from error

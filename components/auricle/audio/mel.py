@@ -12,13 +12,11 @@ samples have arrived; until then the end is reflected, as the extractor does.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
-from transformers.audio_utils import mel_filter_bank
 
 from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
+from auricle.audio.mel_tables import mel_tables
 
 CLAMP_RANGE = 8.0
 _HALF = FFT // 2
@@ -29,25 +27,9 @@ _BLOCK = 16
 _AT_ONCE = 8
 
 
-@lru_cache(maxsize=1)
-def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the periodic Hann window, (400,), and the mel filters, (201, 128)."""
-    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
-    filters = mel_filter_bank(
-        num_frequency_bins=FFT // 2 + 1,
-        num_mel_filters=BINS,
-        min_frequency=0.0,
-        max_frequency=SAMPLE_RATE / 2,
-        sampling_rate=SAMPLE_RATE,
-        norm="slaney",
-        mel_scale="slaney",
-    )
-    return window, np.asarray(filters, np.float64)
-
-
 def _blocks_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
     """Compute unclamped log-mel, (n, 128), of samples of shape (n, 400); n is whole blocks."""
-    window, filters = _tables()
+    window, filters = mel_tables(BINS)
     spectrum = np.fft.rfft(slices * window, axis=1)
     energies = spectrum.real**2 + spectrum.imag**2
     mel = energies.reshape(-1, _BLOCK, energies.shape[1]) @ filters  # block by block

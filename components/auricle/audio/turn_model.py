@@ -8,7 +8,6 @@ those of Qwen3-ASR (`audio.mel`) have 128 bins and are of the audio as it is.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from auricle.audio.constants import FFT, HOP, SAMPLE_RATE
+from auricle.audio.mel_tables import mel_tables
 from auricle.audio.pcm import Int16, to_float
 
 # The model hears so much audio, which ends now; there are zeros before audio that is shorter.
@@ -67,7 +67,7 @@ def turn_features(pcm: Int16) -> Floats:
     heard = to_float(pcm[-TURN_SAMPLES:])
     audio[TURN_SAMPLES - len(heard) :] = heard
     audio = (audio - audio.mean()) / np.sqrt(audio.var() + np.float32(1e-7))
-    window, filters = _tables()
+    window, filters = mel_tables(_BINS)
     padded = np.pad(audio.astype(np.float64), FFT // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:_FRAMES]
     spectrum = np.fft.rfft(frames * window, axis=1)
@@ -76,35 +76,3 @@ def turn_features(pcm: Int16) -> Floats:
     log_mel = np.maximum(log_mel, log_mel.max() - 8.0)
     features: Floats = ((log_mel + 4.0) / 4.0).astype(np.float32)
     return features
-
-
-@lru_cache(maxsize=1)
-def _tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the periodic Hann window, (400,), and Slaney's mel filters, (201, 80).
-
-    transformers has the same filters (a test compares them), but importing that for them alone
-    would cost each frontend 40 MB.
-    """
-    corners = _hertz(np.linspace(0.0, _mels(SAMPLE_RATE / 2), _BINS + 2))
-    slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, FFT // 2 + 1)[:, None]
-    widths = np.diff(corners)
-    rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
-    area = 2.0 / (corners[2:] - corners[:-2])
-    filters = np.maximum(0.0, np.minimum(rising, falling)) * area
-    return np.hanning(FFT + 1)[:-1].astype(np.float64), filters
-
-
-# Slaney's scale is linear up to 1 kHz, which is 15 mels, and logarithmic from there on.
-_LINEAR_HERTZ, _LINEAR_MELS = 1_000.0, 15.0
-_LOG_STEP = np.log(6.4) / 27.0
-
-
-def _mels(hertz: float) -> float:
-    """Return `hertz`, of at least 1 kHz, in mels."""
-    return float(_LINEAR_MELS + np.log(hertz / _LINEAR_HERTZ) / _LOG_STEP)
-
-
-def _hertz(mels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    linear = mels * (_LINEAR_HERTZ / _LINEAR_MELS)
-    above = _LINEAR_HERTZ * np.exp(_LOG_STEP * (np.maximum(mels, _LINEAR_MELS) - _LINEAR_MELS))
-    return np.where(mels < _LINEAR_MELS, linear, above)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.prompt import load_tokenizer, without_added_tokens
 from auricle.checkpoint.text_weights import head_shape, text_weights
+from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import CheckpointError
 
 _TIMESTAMP = "<timestamp>"
@@ -38,10 +38,10 @@ class AlignerPrompt:
         config = json.loads((checkpoint.path / "config.json").read_text())
 
         def special(token: str) -> int:
-            number = tokenizer.convert_tokens_to_ids(token)
-            if number is None or number == tokenizer.unk_token_id:
+            number: int | None = tokenizer.token_to_id(token)
+            if number is None:
                 raise CheckpointError(f"{self._path} is not an aligner: no token {token}")
-            return int(number)
+            return number
 
         self.begin, self.end = special("<|audio_start|>"), special("<|audio_end|>")
         self.timestamp = special(_TIMESTAMP)

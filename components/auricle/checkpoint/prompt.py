@@ -8,14 +8,11 @@ audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-
-from tokenizers import Tokenizer
-from transformers import Qwen2Tokenizer
 
 from auricle.checkpoint.architectures.base import Pieces
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.languages import language_name
+from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
 from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, fault
@@ -65,10 +62,10 @@ class PromptFormat:
             )
 
     def _special(self, token: str) -> int:
-        number = self._tokenizer.convert_tokens_to_ids(token)
-        if number is None or number == self._tokenizer.unk_token_id:
+        number: int | None = self._tokenizer.token_to_id(token)
+        if number is None:
             raise CheckpointError(f"the tokenizer has no token {token}")
-        return int(number)
+        return number
 
     def check_language(self, language: str | None) -> str | None:
         """Return the canonical name of a language given by name or ISO code.
@@ -157,7 +154,8 @@ class PromptFormat:
 
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:
         """Return False if `tokens` end inside a UTF-8 character."""
-        return not self._tokenizer.decode(list(tokens)).endswith(_BROKEN_CHARACTER)
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=False)
+        return not text.endswith(_BROKEN_CHARACTER)
 
     def _filled(self, pieces: Pieces, **fields: str) -> tuple[int, ...]:
         ids: list[int] = []
@@ -167,7 +165,7 @@ class PromptFormat:
         return tuple(ids)
 
     def _tokenized(self, template: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer(template, add_special_tokens=False).input_ids)
+        return tuple(self._tokenizer.encode(template, add_special_tokens=False).ids)
 
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""
@@ -179,24 +177,3 @@ def _bytes_of(name: str) -> bytes:
     if all(character in _BYTES for character in name):
         return bytes(_BYTES[character] for character in name)
     return name.encode()
-
-
-def without_added_tokens(tokenizer: Qwen2Tokenizer) -> Tokenizer:
-    """Return a tokenizer of the same vocabulary that does not know a single control token.
-
-    `split_special_tokens` will not do: it leaves added tokens that are not marked as special,
-    and `<asr_text>` is one of them.
-    """
-    known = tokenizer.backend_tokenizer
-    plain = Tokenizer(known.model)
-    plain.normalizer, plain.pre_tokenizer = known.normalizer, known.pre_tokenizer
-    return plain
-
-
-def load_tokenizer(path: Path) -> Qwen2Tokenizer:
-    if not (path / "tokenizer_config.json").is_file():
-        raise CheckpointError(f"{path} has no tokenizer_config.json")
-    try:
-        return Qwen2Tokenizer.from_pretrained(path, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"the tokenizer in {path} cannot be loaded: {error}") from None

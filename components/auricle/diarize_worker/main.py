@@ -50,7 +50,7 @@ async def run(settings: DiarizeWorkerSettings) -> None:
         running = RunningModel(model.fingerprint, "float32")
         runtime.description.parts = lambda: Parts(model=running)
         runtime.tasks.start(worker.run(), "batcher")
-        runtime.liveness.part("the speaker model", worker.answers)
+        runtime.liveness.part("the speaker model", worker.device.answers)
         drain = Drain(
             lambda: worker.meter.in_flight,
             told_seconds=2 * settings.load_report_seconds,
@@ -66,5 +66,5 @@ async def run(settings: DiarizeWorkerSettings) -> None:
         routes = [Route(_ENDPOINT, DiarizeRequest, unary=worker.diarize)]
         await runtime.serve(_NAME, routes, drain=drain)
     finally:
-        worker.close()
+        worker.device.close()
         await asyncio.to_thread(tracer.close)

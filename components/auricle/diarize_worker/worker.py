@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +11,14 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.batcher import Batcher
 from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
-from auricle.errors import BadRequest, Overloaded, ProcessFailed
+from auricle.errors import BadRequest
+from auricle.load.places import check_place
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DiarizeReply, DiarizeRequest, SpeakerTurn
-from auricle.process.device_faults import end_if_sticky, is_out_of_memory
+from auricle.process.device_thread import DeviceThread
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import DiarizeWorkerSettings
 from auricle.speakers.model import MOST_SPEAKERS, Diarized, Heard, SpeakerModel
-
-log = logging.getLogger(__name__)
-_BACKGROUND_SHARE = 2  # background requests may use one place in so many
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class DiarizeWorker:
         self._metrics = metrics
         self._tracer = tracer
         self.meter = WorkMeter()
-        self._device_thread = ThreadPoolExecutor(1, "speakers")
+        self.device = DeviceThread("speaker model", model.warm_up)
         self._batcher: Batcher[_Job, Diarized] = Batcher(
             self._diarize_batch,
             max_batch=settings.max_batch_segments,
@@ -64,14 +59,6 @@ class DiarizeWorker:
     async def run(self) -> None:
         """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
         await self._batcher.run()
-
-    async def answers(self) -> None:
-        """Return once the model's thread has answered, which it does between two batches."""
-        await asyncio.get_running_loop().run_in_executor(self._device_thread, time.monotonic)
-
-    def close(self) -> None:
-        """Stop the model's thread; what is queued there is dropped."""
-        self._device_thread.shutdown(cancel_futures=True)
 
     async def diarize(self, request: DiarizeRequest) -> DiarizeReply:
         """Return who spoke in a segment.
@@ -90,10 +77,7 @@ class DiarizeWorker:
         return DiarizeReply(turns, found.state)
 
     def _checked(self, request: DiarizeRequest, others: int) -> Heard:
-        places = self._settings.max_requests
-        room = max(1, places // _BACKGROUND_SHARE) if request.background else places
-        if others >= room:
-            raise Overloaded(f"{others} of {places} places are in use; try again")
+        check_place(others, self._settings.max_requests, background=request.background)
         samples, odd = divmod(len(request.pcm), 2)
         longest = int(self._settings.max_segment_seconds * SAMPLE_RATE)
         if odd or not 0 < samples <= longest:
@@ -107,31 +91,13 @@ class DiarizeWorker:
         return Heard(np.frombuffer(request.pcm, "<i2"), request.state, request.most_speakers)
 
     async def _diarize_batch(self, jobs: Sequence[_Job]) -> list[Diarized]:
-        loop, began = asyncio.get_running_loop(), time.monotonic()
+        began = time.monotonic()
         for job in jobs:
             self.meter.waited(began - job.submitted)
         batch = [job.heard for job in jobs]
-        try:
-            found = await loop.run_in_executor(self._device_thread, self._model.diarize, batch)
-        except Exception as error:
-            end_if_sticky(error, "a pass of the speaker model")
-            if not is_out_of_memory(error):
-                await self._check_device(error)
-            raise
+        found = await self.device.run(self._model.diarize, batch)
         seconds = sum(len(one.pcm) for one in batch) / SAMPLE_RATE
         self.meter.did(segments=len(jobs), speech_seconds=seconds)
         self._metrics.batch_segments.observe(len(jobs))
         self._metrics.pass_seconds.observe(time.monotonic() - began)
         return found
-
-    async def _check_device(self, error: Exception) -> None:
-        """After a failed pass, try silence: if that fails too, the cause is not the job.
-
-        Raises ProcessFailed then.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(self._device_thread, self._model.warm_up)
-        except Exception as again:
-            log.error("a pass failed: %s", error)
-            raise ProcessFailed(f"the speaker model fails on silence too: {again}") from error

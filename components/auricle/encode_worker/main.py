@@ -80,7 +80,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
         runtime.tasks.start(worker.run(), "batcher")
         runtime.tasks.start(endpoint.watch(), "NIXL")
-        runtime.liveness.part("the encoder", worker.answers)
+        runtime.liveness.part("the encoder", worker.device.answers)
         runtime.liveness.part("NIXL", endpoint.answers)
         runtime.tasks.start(_expire_leases(store), "lease expiry")
         drain = Drain(
@@ -111,7 +111,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
             drain=drain,
         )
     finally:
-        worker.close()
+        worker.device.close()
         await asyncio.to_thread(tracer.close)
         endpoint.close()
 

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from auricle.batcher import Batcher
 from auricle.checkpoint.geometry import Geometry
@@ -21,7 +21,7 @@ from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.passes import EncoderPass, Job, Stored
 from auricle.encode_worker.shared import SharedEncodings
 from auricle.encode_worker.store import EmbeddingStore, Identity, Reservation
-from auricle.errors import BadRequest, FeaturesMissing, Overloaded, ProcessFailed
+from auricle.errors import BadRequest, FeaturesMissing, Overloaded
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import (
     EncodeReply,
@@ -29,7 +29,8 @@ from auricle.messages import (
     WindowFeatures,
     WindowRef,
 )
-from auricle.process.device_faults import end_if_sticky, first_sentence, is_out_of_memory
+from auricle.process.device_faults import first_sentence, is_out_of_memory
+from auricle.process.device_thread import DeviceThread
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import EncodeWorkerSettings
 
@@ -56,14 +57,13 @@ class EncodeWorker:
     ) -> None:
         self.meter = WorkMeter()
         self._geometry = geometry
-        self._encoder = encoder
         self._store = store
         self._identity = identity
         self._metrics = metrics
         self._tracer = tracer
         metrics.queued.set_function(lambda: self.queued)
         self._wake_reader = wake_reader
-        self._device_thread = ThreadPoolExecutor(1, "encoder")
+        self.device = DeviceThread("encoder", partial(encode_silence, encoder, geometry))
         self._cost = cost
         self._conv_cache = ConvCache(settings.conv_blocks)
         self._pass = EncoderPass(encoder, store, geometry)
@@ -80,18 +80,10 @@ class EncodeWorker:
         """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
         await self._batcher.run()
 
-    async def answers(self) -> None:
-        """Return once the encoder's thread has answered, which it does between two passes."""
-        await asyncio.get_running_loop().run_in_executor(self._device_thread, time.monotonic)
-
     @property
     def queued(self) -> int:
         """Number of windows waiting to be encoded."""
         return len(self._batcher)
-
-    def close(self) -> None:
-        """Stop the encoder's thread; what is queued there is dropped."""
-        self._device_thread.shutdown(cancel_futures=True)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
         """Encode the windows not stored yet and return leased refs in the request's order.
@@ -185,16 +177,12 @@ class EncodeWorker:
         return jobs
 
     async def _encode_batch(self, jobs: Sequence[Job]) -> Sequence[Stored]:
-        loop, began = asyncio.get_running_loop(), time.monotonic()
-        running = loop.run_in_executor(self._device_thread, self._pass.run, jobs)
+        began = time.monotonic()
         try:
-            passed = await running
+            passed = await self.device.run(self._pass.run, jobs)
         except Exception as error:
-            end_if_sticky(error, "a pass of the encoder")
             if is_out_of_memory(error):
                 self._halve_batches(len(jobs), error)
-            else:
-                await self._check_device(error)
             raise
         ended = time.monotonic()
         for job in jobs:
@@ -228,20 +216,6 @@ class EncodeWorker:
             "have at most %d: set EncodeWorker.max_batch_windows to that",
             *(windows, first_sentence(error), self._batcher.max_batch),
         )
-
-    async def _check_device(self, error: Exception) -> None:
-        """After a failed pass, encode silence: if that fails too, the cause is not the job.
-
-        Raises ProcessFailed then. Such errors stick: CUDA's context is lost with the first one.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(
-                self._device_thread, encode_silence, self._encoder, self._geometry
-            )
-        except Exception as again:
-            log.error("a pass failed: %s", error)
-            raise ProcessFailed(f"the encoder fails on silence too: {again}") from error
 
 
 def _reserved(stored: Stored) -> Reservation:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from circus.process import UNEXISTING
 from circus.watcher import Watcher
 
 from auricle.launcher.processes import Process
@@ -92,6 +93,18 @@ class OutputWatcher(Watcher):  # type: ignore[misc]  # circus has no types
     @property
     def _redirector_class(self) -> Callable[..., ProcessOutput]:
         return lambda *_streams, **_options: self.output
+
+    async def manage_processes(self) -> None:
+        """Stop once the process has been reaped.
+
+        circus's own method forgets a process that has ended since the arbiter last reaped, and
+        with it its exit code and what it leaves behind.
+        """
+        for process in list(self.processes.values()):
+            if process.status == UNEXISTING:
+                self.reap_process(process.pid)
+        if not (self.processes or self.is_stopped() or self.is_stopping()):
+            await self._stop()
 
 
 def watcher_of(

@@ -1,21 +1,18 @@
-"""Who gets one of a worker's places, and who runs first."""
+"""Who gets one of an engine's places, and who runs first."""
 
 from __future__ import annotations
 
-_FINALS_SHARE = 8  # one place in so many is reserved for finals
-_BACKGROUND_SHARE = 2  # background requests may use one place in so many
+from auricle.load.places import check_place
+
+_FINALS_SHARE = 8  # one place in so many is kept for finals, because users wait for them
 # An engine runs the lowest number first.
 _FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
-def room(places: int, *, final: bool, background: bool) -> int:
-    """Return how many of the places may be in use for a request to be admitted.
-
-    Finals may use all of them, because users wait for them.
-    """
-    if background:
-        return max(1, places // _BACKGROUND_SHARE)
-    return places if final else places - max(1, places // _FINALS_SHARE)
+def admit(in_use: int, places: int, *, final: bool, background: bool) -> None:
+    """Raise Overloaded unless there is a place for a request of this kind."""
+    kept = 0 if final else max(1, places // _FINALS_SHARE)
+    check_place(in_use, places, background=background, kept=kept)
 
 
 def priority(*, final: bool, background: bool) -> int:

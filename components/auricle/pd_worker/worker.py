@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack
 
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
-from auricle.errors import AuricleError, BadRequest, Overloaded, UnsupportedValue
+from auricle.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.landing.fetch import Fetched, WindowFetcher
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.engine import Decoded, Engine
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.places import priority, room
+from auricle.pd_worker.places import admit, priority
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
 
@@ -45,7 +45,7 @@ class PdWorker:
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Decode a request; cancelling aborts it in the engine.
 
-        Raises Overloaded if no request slot is free for its kind, WindowsMissing if the caller
+        Raises Overloaded if no place is free for its kind, WindowsMissing if the caller
         must re-encode windows, BadRequest if the prompt does not fit, and UnsupportedValue for what
         the engine cannot do. No other request is affected.
         """
@@ -64,9 +64,11 @@ class PdWorker:
 
     def _check(self, request: DecodeRequest, others: int) -> None:
         check_keys((window.key for window in request.windows), request.tenant)
-        slots = self._settings.max_requests
-        if others >= room(slots, final=request.final, background=request.background):
-            raise Overloaded(f"{others} of {slots} request slots are in use; try again")
+        admit(
+            *(others, self._settings.max_requests),
+            final=request.final,
+            background=request.background,
+        )
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:

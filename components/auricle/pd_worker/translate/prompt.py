@@ -15,9 +15,9 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from auricle.checkpoint.languages import NAMES
-from auricle.checkpoint.prompt import without_added_tokens
 from auricle.checkpoint.text_model import TextModel
 from auricle.checkpoint.text_weights import end_tokens
+from auricle.checkpoint.tokenizer import without_added_tokens
 from auricle.errors import CheckpointError
 from auricle.messages import TranslateRequest
 
@@ -51,7 +51,7 @@ class TranslatorPrompt:
     def __init__(self, model: TextModel) -> None:
         self._path = model.path
         self._tokenizer = _tokenizer(model.path)
-        self._plain = without_added_tokens(self._tokenizer)
+        self._plain = without_added_tokens(self._tokenizer.backend_tokenizer)
         self.stop_tokens = self._stops(model)
         # Languages are few; sentences of context, up to as many as a session keeps.
         self._rendered = lru_cache(maxsize=_TEMPLATES_KEPT)(self._render)

@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Iterable
 
-from auricle.errors import BadRequest, Overloaded, UnsupportedValue
+from auricle.errors import BadRequest, UnsupportedValue
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import TranslateReply, TranslateRequest
 from auricle.pd_worker.engine import Decoded, Engine
-from auricle.pd_worker.places import priority, room
+from auricle.pd_worker.places import admit, priority
 from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import Prompt, TranslatorPrompt
 from auricle.process.tracing import OFF, Tracer
@@ -81,9 +81,11 @@ class TranslateWorker:
         return reply
 
     def _check(self, request: TranslateRequest, others: int) -> None:
-        places = self._settings.max_requests
-        if others >= room(places, final=request.whole, background=request.background):
-            raise Overloaded(f"{others} of {places} places are in use; try again")
+        admit(
+            *(others, self._settings.max_requests),
+            final=request.whole,
+            background=request.background,
+        )
         _check_language(request.target, self._targets, "target", "into")
         if request.source_language:
             _check_language(request.source_language, self._sources, "source_language", "from")

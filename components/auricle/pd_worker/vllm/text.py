@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auricle.checkpoint.geometry import kv_values_per_token
-from auricle.checkpoint.text_model import TextModel
+from auricle.checkpoint.text_model import TextModel, check_positions
 from auricle.embeddings.layout import ITEM_BYTES
-from auricle.errors import CheckpointError, ProcessFailed, SettingsError
+from auricle.errors import CheckpointError, ProcessFailed
 from auricle.pd_worker.vllm.device_memory import check_share, with_settings
 from auricle.pd_worker.vllm.device_passes import device_of_vllm
 from auricle.pd_worker.vllm.engine import VllmEngine
@@ -37,12 +37,7 @@ class VllmTextKind:
         """Raise SettingsError if what the settings order does not fit, or the prompt's positions
         are more than the checkpoint has.
         """
-        positions = model.config.get("max_position_embeddings")
-        if isinstance(positions, int) and settings.max_model_len > positions:
-            raise SettingsError(
-                f"TranslateWorker.max_model_len is {settings.max_model_len}, but the checkpoint "
-                f"has {positions} positions (max_position_embeddings): lower it to that"
-            )
+        check_positions(model.config, settings.max_model_len)
         gpus = visible_gpus() if device_of_vllm() == "gpu" else []
         if gpus and (gpu_bytes := gpus[0].memory_bytes) is not None:
             try:

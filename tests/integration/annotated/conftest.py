@@ -1,0 +1,46 @@
+"""A graph with both pools beside the path: an aligner with random weights, the real speaker model.
+
+Its text is decoded by transformers, which starts in a fraction of vLLM's time: who makes the text
+is nothing to the pools beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.aligners import random_aligner
+from tests.launcher import Launcher
+from tests.server import LIGHT_ENGINE, READY_SECONDS, Server, eventually, free_port, serving
+
+COMPONENTS = ("Processor", "EncodeWorker", "PdWorker")
+BESIDE = ("AlignEncodeWorker", "AlignWorker", "DiarizeWorker")
+
+
+@pytest.fixture(scope="package")
+def aligner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_aligner(tmp_path_factory.mktemp("aligner"))
+
+
+@pytest.fixture(scope="package")
+def annotated(aligner: Path) -> Iterator[Server]:
+    options = (
+        f"--Common.align_model={aligner}",
+        "--Common.speaker_model=models/speakers",
+        *(f"--{name}.system_port={free_port()}" for name in BESIDE),
+        "--Common.load_report_seconds=0.5",
+        *LIGHT_ENGINE,
+    )
+    with serving(*options, graph="graphs.e_pd_align_diarize:Frontend") as running:
+        yield running
+
+
+@pytest.fixture
+async def server(annotated: Server) -> Server:
+    """The graph, whole again after what the last test did to it."""
+    launcher = Launcher(annotated)
+    for component in (*COMPONENTS, *BESIDE):
+        await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
+    return annotated

@@ -1,0 +1,114 @@
+"""Who said what, with the real speaker model."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.signal import resample_poly
+
+from auricle.client import Client, Final, Speakers, StreamEvent
+from models.training.espeak import Espeak
+from tests.server import Server
+
+pytestmark = pytest.mark.end_to_end
+DEADLINE_SECONDS = 120
+RATE = 16_000
+ASKED: dict[str, Any] = {"partials": False, "diarize": True}
+TURNS = (
+    ("en-us+f1", "the farmer sold seven red apples at the market"),
+    ("en-us+m8", "my brother found nine green boats near the river"),
+    ("en-us+f1", "we saw three black dogs in the garden"),
+    ("en-us+m8", "the teacher has two blue books"),
+)
+
+
+def conversation() -> npt.NDArray[np.int16]:
+    """Two voices in turn, with a second of silence between them."""
+    synthesiser, found = Espeak(), [np.zeros(RATE // 2, np.int16)]
+    for voice, text in TURNS:
+        speech = synthesiser.speak(text, voice, 150, 50, 50)
+        samples = resample_poly(speech.samples.astype(np.float64), RATE, speech.rate)
+        found += [samples.astype(np.int16), np.zeros(RATE, np.int16)]
+    return np.concatenate(found)
+
+
+SPEECH = conversation()
+
+
+async def streamed(server: Server, **options: Any) -> list[StreamEvent]:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return [event async for event in Client(server.url).stream(SPEECH, **options)]
+
+
+def finals(events: list[StreamEvent]) -> list[Final]:
+    return [event for event in events if isinstance(event, Final) and event.text]
+
+
+def speakers(events: list[StreamEvent]) -> dict[int, Speakers]:
+    return {event.segment: event for event in events if isinstance(event, Speakers)}
+
+
+def numbers(events: list[StreamEvent]) -> list[set[int]]:
+    return [{part.speaker for part in one.parts} for one in speakers(events).values()]
+
+
+async def test_each_final_is_followed_by_who_said_it(server: Server) -> None:
+    events = await streamed(server, **ASKED)
+    found = speakers(events)
+    assert len(finals(events)) == len(TURNS)
+    assert found.keys() == {final.segment for final in finals(events)}
+    for final in finals(events):
+        one = found[final.segment]
+        assert events.index(one) > events.index(final)
+        assert (one.missing, one.source) == (None, "commit_grid")
+        assert "".join(part.text for part in one.parts) == final.text
+        assert final.start_ms <= one.parts[0].start_ms < one.parts[-1].end_ms <= final.end_ms
+    assert numbers(events) == [{1}, {2}, {1}, {2}]
+
+
+async def test_sessions_at_once_do_not_hear_each_other(server: Server) -> None:
+    alone = speakers(await streamed(server, **ASKED))
+    together = await asyncio.gather(*(streamed(server, **ASKED) for _ in range(3)))
+    for events in together:
+        assert speakers(events) == alone
+
+
+async def test_who_does_not_ask_is_told_nothing(server: Server) -> None:
+    events = await streamed(server, partials=False)
+    assert finals(events) and not speakers(events)
+
+
+async def killed(server: Server, component: str, usual: list[StreamEvent]) -> list[StreamEvent]:
+    """Stream at the speed of speech, and kill a process once the second segment is told."""
+    events: list[StreamEvent] = []
+    process, dead = server.component(component), False
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        async for event in Client(server.url).stream(SPEECH, live=True, **ASKED):
+            events.append(event)
+            if len(speakers(events)) == 2 and not dead:
+                process.send_signal(signal.SIGKILL)
+                dead = True
+    assert dead and finals(events) == finals(usual)
+    return events
+
+
+async def test_a_worker_that_dies_costs_no_text_and_no_numbers(server: Server) -> None:
+    """Speakers are as they would have been, later, or are said to be missing; never others."""
+    usual = await streamed(server, **ASKED)
+    found = speakers(await killed(server, "DiarizeWorker", usual))
+    assert found.keys() == speakers(usual).keys()
+    for segment, one in found.items():
+        assert one == speakers(usual)[segment] or (one.missing and not one.parts)
+
+
+async def test_speakers_keep_their_numbers_when_the_processor_dies(server: Server) -> None:
+    usual = await streamed(server, **ASKED)
+    events = await killed(server, "Processor", usual)
+    told = [speakers(events)[final.segment] for final in finals(events)]
+    assert all(one.missing or one == speakers(usual)[one.segment] for one in told)
+    assert not told[-1].missing
