@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 import msgspec
 import pytest
+from openai.types.realtime import RealtimeTranslationServerEvent
 
 from auricle.frontend.assemblyai import messages as assemblyai
 from auricle.frontend.assemblyai.options import StreamingOptions
@@ -31,7 +32,8 @@ from auricle.frontend.recordings.transcriber import Segment
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
 from auricle.frontend.stream import parsing, protocol
-from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
+from auricle.frontend.transcriptions.form import TranscriptionForm, parse_as, parse_form
+from auricle.frontend.transcriptions.translating import TranslationForm
 from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import Event, Transcribe
@@ -152,6 +154,16 @@ def vapi_start(**fields: object) -> vapi.Start:
     return vapi.parse_start(json.dumps({"type": "start", "sampleRate": 16_000, **fields}))
 
 
+def translation_form(name: str, value: str) -> TranslationForm:
+    return parse_as([("model", "demo"), (name, value)], TranslationForm)
+
+
+def session_words() -> set[str]:
+    """The kinds of events that OpenAI's client knows of a translation."""
+    kinds = get_args(get_args(RealtimeTranslationServerEvent)[0])
+    return {get_args(kind.model_fields["type"].annotation)[0] for kind in kinds}
+
+
 Proof = Callable[[str], object]
 PROOFS: dict[str, dict[str, Proof]] = {
     "WS /v1/audio/stream": {
@@ -162,6 +174,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
         "words": lambda word: start(**{word: True}).words,
         "speakers": lambda word: start(**{word: True}).diarize,
+        "translations": lambda word: start(**{word: ["es"]}).translate == ("es",),
         "confidence": lambda word: word in fields_of(protocol.TimedWord),
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,
@@ -180,6 +193,17 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: form(word, "Ada").context == "Ada",
         "words": lambda word: form(word, "word").timestamp_granularities == ("word",),
         "confidence": lambda word: form(word, "logprobs").wants_logprobs,
+    },
+    "WS /v1/realtime/translations": {
+        # Both are told in sessions of test_translation_doors.py.
+        "committed": lambda word: word in session_words(),
+        "translations": lambda word: word in session_words(),
+    },
+    "POST /v1/audio/translations": {
+        "committed": lambda word: translation_form(word, "true").stream,
+        "language": lambda word: translation_form(word, "de").language == "de",
+        "keywords": lambda word: translation_form(word, "Ada").context == "Ada",
+        "translations": lambda word: translation_form(word, "es").target == "es",
     },
     "WS /v1/listen": {
         "partials": lambda word: heeded(word, "true"),

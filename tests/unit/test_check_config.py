@@ -114,6 +114,10 @@ ONE_MISTAKE = {
         "Frontend: {tls_key: README.md, tls_certificate: README.md}",
         "1: Frontend.tls_certificate is 'README.md': it cannot serve TLS with the key README.md",
     ),
+    "a translator that is no text model": (
+        "Common: {translate_model: models/demo}",
+        "1: Common.translate_model is 'models/demo': models/demo/config.json has thinker_config",
+    ),
     "a turn model that is none": (
         "Frontend: {turn_model: README.md}",
         "1: Frontend.turn_model is 'README.md': Frontend.turn_model: README.md is no ONNX model",

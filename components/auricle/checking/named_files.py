@@ -8,12 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from auricle.checkpoint.files import read_config
+from auricle.checkpoint.text_model import check_positions, read_text_config
 from auricle.errors import AuricleError, SettingsError
 from auricle.frontend.doors.access.granted import access_of
 from auricle.launcher.config_check import Mistake
 from auricle.load.capacity_profile import read_profile
 from auricle.runtime.secrets import secrets_of
-from auricle.settings import CommonSettings, FrontendSettings, PlannerSettings
+from auricle.settings import (
+    CommonSettings,
+    FrontendSettings,
+    PlannerSettings,
+    TranslateWorkerSettings,
+)
 
 _RIGHT = "name a path that exists here, or give --no-files if it is on another machine"
 # Made by the first process if it is missing.
@@ -45,6 +51,8 @@ def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterato
 def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the keys of files with what reads them; each raises AuricleError."""
     yield "model", lambda: read_config(settings.model)
+    if settings.translate_model is not None:
+        yield "translate_model", partial(_check_translator, settings, settings.translate_model)
     if settings.secret_file is not None:
         yield "secret_file", lambda: secrets_of(settings)
     if isinstance(settings, PlannerSettings) and settings.profile is not None:
@@ -58,6 +66,12 @@ def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], objec
             certificate, key = settings.tls_certificate, settings.tls_key
             if certificate.exists() and key.exists():
                 yield "tls_certificate", lambda: _check_pair(certificate, key)
+
+
+def _check_translator(settings: CommonSettings, path: Path) -> None:
+    config = read_text_config(path)
+    if isinstance(settings, TranslateWorkerSettings):
+        check_positions(config, settings.max_model_len)
 
 
 def _load(turn_model: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from auricle.cli.common import Command, api_key, api_key_file, ending, run
+
+if TYPE_CHECKING:
+    from auricle.client.shown import Format
 
 
 @click.command(
@@ -17,6 +20,7 @@ from auricle.cli.common import Command, api_key, api_key_file, ending, run
         "auricle transcribe talk.mp3",
         "auricle transcribe talk.mp3 --live --url http://127.0.0.1:8080",
         "auricle transcribe talk.mp3 --json | jq -r 'select(.type == \"final\").text'",
+        "auricle transcribe talk.mp3 --translate es --format srt > talk.es.srt",
         "auricle transcribe talk.mp3 --report talk.html",
         "auricle transcribe --mic",
     ),
@@ -29,7 +33,20 @@ from auricle.cli.common import Command, api_key, api_key_file, ending, run
     help="server, or several separated by commas, to resume at if one goes; "
     "default: the one at http://127.0.0.1:8080, else a new one",
 )
-@click.option("--json", "as_json", is_flag=True, help="print every event as a line of JSON")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["txt", "srt", "vtt", "json"]),
+    default="txt",
+    show_default=True,
+    help="text, subtitles, or every event as a line of JSON",
+)
+@click.option("--json", "as_json", is_flag=True, help="the same as --format json")
+@click.option(
+    "--translate",
+    metavar="LANGUAGE",
+    help="show the text in another language: an ISO 639-1 code, such as es",
+)
 @click.option("--language", help="force a language instead of detecting it")
 @click.option("--context", default="", help="context text, such as names that may occur")
 @click.option(
@@ -43,7 +60,9 @@ def transcribe(
     mic: bool,
     live: bool,
     url: str | None,
+    form: Format,
     as_json: bool,
+    translate: str | None,
     language: str | None,
     context: str,
     report: Path | None,
@@ -60,7 +79,12 @@ def transcribe(
         raise click.UsageError(
             "name a FILE, or give --mic" if file is None else "--mic has no FILE"
         )
-    wanted = Wanted(file, url, live or mic, as_json, language, context, report)
+    if as_json and form not in ("txt", "json"):
+        raise click.UsageError(f"--json and --format {form} are two formats: give one of them")
+    wanted = Wanted(
+        *(file, url, live or mic, "json" if as_json else form),
+        *(language, context, report, translate),
+    )
     run(lambda: work(wanted, api_key(api_key_file)))
 
 

@@ -18,10 +18,12 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
-from auricle.client.events import Done, Final, plain
+from auricle.client.events import Final, plain
 from auricle.client.microphone import Microphone
+from auricle.client.options import StreamOptions
 from auricle.client.own_server import is_auricle, own_server
 from auricle.client.report import check_report, write_report
+from auricle.client.shown import Format, Shown
 from auricle.client.sources import file_blocks
 
 
@@ -30,16 +32,17 @@ class Wanted:
     """What `auricle transcribe` is asked for; `file` None stands for the microphone.
 
     `url` names a server, or several separated by commas; None selects the one at the default
-    address, or starts one.
+    address, or starts one. With `translate`, an ISO 639-1 code, the text is told in that language.
     """
 
     file: Path | None
     url: str | None = None
     live: bool = False
-    as_json: bool = False
+    format: Format = "txt"
     language: str | None = None
     context: str = ""
     report: Path | None = None
+    translate: str | None = None
 
 
 async def transcribe(wanted: Wanted, api_key: str | None) -> None:
@@ -48,52 +51,64 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
     Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
     cannot be started, refuses or fails.
     """
-    # With JSON, standard output has only events; everything else goes to standard error.
-    console = Console(stderr=wanted.as_json)
+    # Of JSON and subtitles, standard output has nothing else; the rest goes to standard error.
+    quiet = wanted.format != "txt"
+    console = Console(stderr=quiet)
     with console.status("reading the recording"):  # nothing without a terminal
         source = await asyncio.to_thread(_source, wanted)
     finals: list[Final] = []
-    async with _server(wanted.url, console, quiet=wanted.as_json) as server:
+    shown = Shown(wanted.translate, _warn)
+    async with _server(wanted.url, console, quiet=quiet) as server:
         client = Client(
             [one.strip() for one in server.split(",")],
             api_key=api_key,
-            on_lost=lambda line: print(f"auricle: {line}", file=sys.stderr),
+            on_lost=_warn,
         )
         with _until_interrupted(source):
-            text = await _follow(client, source, wanted, console, finals)
-        if not wanted.as_json and not (wanted.live and console.is_terminal):
-            console.print(text, style="bold", highlight=False)
+            await _follow(client, source, wanted, console, shown, finals)
+        if wanted.format in ("srt", "vtt"):
+            print(shown.text(wanted.format), end="")
+        elif wanted.format == "txt" and not (wanted.live and console.is_terminal):
+            console.print(shown.text("txt"), style="bold", highlight=False)
     if wanted.report is not None:
         name = "microphone" if wanted.file is None else wanted.file.name
         with console.status("writing the report"):
             await asyncio.to_thread(write_report, wanted.report, name, _heard(source), finals)
 
 
+def _warn(line: str) -> None:
+    print(f"auricle: {line}", file=sys.stderr)
+
+
 async def _follow(
-    client: Client, source: Int16 | _Spoken, wanted: Wanted, console: Console, finals: list[Final]
-) -> str:
-    """Show a session's events and return its text; its finals are added to `finals`."""
+    client: Client,
+    source: Int16 | _Spoken,
+    wanted: Wanted,
+    console: Console,
+    shown: Shown,
+    finals: list[Final],
+) -> None:
+    """Show a session's events; its finals are added to `finals`."""
     live = wanted.live or isinstance(source, _Spoken)
     seconds = None if isinstance(source, _Spoken) else len(source) / SAMPLE_RATE
-    text = ""
     with LiveText(console, seconds) as display:
-        async for event in client.stream(
-            source,
+        options = StreamOptions(
             live=live,
             partials=live,
             language=wanted.language,
             context=wanted.context,
             on_sent=display.sent,
-        ):
-            if isinstance(event, Done):
-                text = event.text
-            elif isinstance(event, Final):
+        )
+        if wanted.translate is not None:
+            options["translate"] = [wanted.translate]
+        async for event in client.stream(source, **options):
+            if isinstance(event, Final):
                 finals.append(event)
-            if wanted.as_json:
+            now = shown.heard(event)
+            if wanted.format == "json":
                 print(json.dumps(plain(event)), flush=True)
-            elif live:
-                display.event(event)
-    return text
+            elif live and now is not None:
+                display.event(now)
 
 
 class _Spoken:

@@ -19,12 +19,13 @@ from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
-from auricle.messages import Failed, Final, OpenSession, Partial, Words
+from auricle.messages import Failed, Final, OpenSession, Partial, Translation, Words
 from auricle.tasks import LoopTurn, first_failure_or
 
 # A caller who has hung up waits for nothing, so something else must end the wait for the text.
 _LAST_TEXT_SECONDS = 120.0
 Told = Callable[[int, Partial | Final], Awaitable[None]]
+Translated = Callable[[Translation], Awaitable[None]]
 # Gets what endpointing found, and the session sample up to which it has listened.
 Found = Callable[[Sequence[GateEvent], int], Awaitable[None]]
 
@@ -72,19 +73,23 @@ class Channel:
         call: str | None = None,
         part: str = "",
         found: Found | None = None,
+        translate: str | None = None,
+        translated: Translated | None = None,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
         Speech ends after `silence_ms`, by default the server's. The processor knows the session
         as `name`, by default the speaker's; on the transcript bus it is `part` of the session
         `call`, by default of its own. With `words`, texts have theirs. `found` gets what
-        endpointing finds, before the processor gets the speech: its text may come at once.
+        endpointing finds, before the processor gets the speech: its text may come at once. Text is
+        translated into `translate`, an ISO 639-1 code, for `translated`.
         """
         self._frontend = frontend
         self._speaker = speaker
         self._sample_rate = sample_rate
         self._encoding = encoding
         self._found = found
+        self._translated = translated
         name = name or speaker.session
         aligned = words == "aligned"
         self._held = HeldWords() if aligned else None
@@ -99,6 +104,7 @@ class Channel:
             admission=name,
             words=aligned,
             grid_words=words is not None,
+            translate=() if translate is None else (translate,),
         )
         self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
         self._ingest = self._listening(BEGIN, silence_ms)
@@ -183,6 +189,8 @@ class Channel:
                             yield told
                     elif isinstance(event, Partial | Final):
                         yield event
+                    elif isinstance(event, Translation) and self._translated is not None:
+                        await self._translated(event)
                     elif isinstance(event, Failed):
                         raise from_code(event.code, event.message)
         except AuricleError as error:

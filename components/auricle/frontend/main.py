@@ -50,7 +50,8 @@ from auricle.frontend.socket_ways import socket_ways
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
-from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI
+from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI, TRANSLATION_OPENAPI
+from auricle.frontend.transcriptions.translating import TranslationRequests
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.messages import LoadNow, Parts
 from auricle.process.draining import Drain
@@ -225,6 +226,8 @@ def _services(
         listen_turns=lambda socket: sockets.serve(socket, turns),
         transcriptions=TranscriptionRequests(requests),
         transcription_openapi=TRANSCRIPTION_OPENAPI,
+        translations=TranslationRequests(requests),
+        translation_openapi=TRANSLATION_OPENAPI,
         listen_recordings=ListenRecordings(requests),
         listen_openapi=LISTEN_OPENAPI,
         registry=registry,

@@ -11,6 +11,7 @@ from auricle.frontend.doors.app import WebSocketSessions
 from auricle.frontend.doors.late_sockets import LateSockets
 from auricle.frontend.doors.sockets import SocketSessions
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.realtime.translations import translations_protocol
 from auricle.frontend.twilio.session import twilio_protocol
 from auricle.frontend.vapi.session import vapi_protocol
 
@@ -21,6 +22,9 @@ def socket_ways(
     """Return what serves a socket of each path."""
     late = LateSockets(frontend.front_door, frontend.metrics, frontend.refusals)
     return {
+        "/v1/realtime/translations": partial(
+            sockets.serve, protocol=translations_protocol(frontend)
+        ),
         "/v1/twilio": partial(late.serve, protocol=twilio_protocol(frontend, access)),
         "/v1/vapi": partial(sockets.serve, protocol=vapi_protocol(frontend)),
         "/v3/ws": partial(sockets.serve, protocol=assemblyai_protocol(frontend)),

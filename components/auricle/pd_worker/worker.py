@@ -10,18 +10,14 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.landing.fetch import Fetched, WindowFetcher
-from auricle.load.places import check_place
 from auricle.load.work_meter import WorkMeter
 from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.engine import Decoded, Engine
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.places import admit, priority
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
-
-_FINALS_SHARE = 8  # one place in so many is kept for finals, because users wait for them
-# An engine runs the lowest number first.
-_FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
 class PdWorker:
@@ -68,9 +64,11 @@ class PdWorker:
 
     def _check(self, request: DecodeRequest, others: int) -> None:
         check_keys((window.key for window in request.windows), request.tenant)
-        places = self._settings.max_requests
-        kept = 0 if request.final else max(1, places // _FINALS_SHARE)
-        check_place(others, places, background=request.background, kept=kept)
+        admit(
+            *(others, self._settings.max_requests),
+            final=request.final,
+            background=request.background,
+        )
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:
@@ -130,7 +128,7 @@ class PdWorker:
             request.tail,
             self._prompt.stop_tokens,
             request.max_tokens,
-            priority=_priority(request),
+            priority=priority(final=request.final, background=request.background),
             tenant=request.tenant,
             draft=self._draft(request),
             reusable_windows=self._reusable(request),
@@ -145,12 +143,6 @@ class PdWorker:
             return None
         # No decode of this segment follows its final.
         return 0 if request.final else _finished(request.windows)
-
-
-def _priority(request: DecodeRequest) -> int:
-    if request.background:
-        return _BACKGROUND
-    return _FINAL if request.final else _PARTIAL
 
 
 def _finished(windows: Sequence[DecodeWindow]) -> int:

@@ -22,7 +22,9 @@ from auricle.frontend.doors.capabilities import Capabilities
 WAYS = (
     stream.CAPABILITIES,
     realtime.CAPABILITIES,
+    realtime.TRANSLATIONS,
     transcriptions.CAPABILITIES,
+    transcriptions.TRANSLATIONS,
     *deepgram.CAPABILITIES,
     assemblyai.CAPABILITIES,
     *riva.CAPABILITIES,

@@ -48,6 +48,8 @@ class Services:
     listen_turns: WebSocketSessions
     transcriptions: ASGIApp
     transcription_openapi: dict[str, Any]
+    translations: ASGIApp
+    translation_openapi: dict[str, Any]
     listen_recordings: ASGIApp
     listen_openapi: dict[str, Any]
     registry: Registry
@@ -92,6 +94,11 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     async def create_transcription() -> Response:
         """Transcribe a recording, as OpenAI's API does."""
         return _Handled(services.transcriptions)
+
+    @app.post("/v1/audio/translations", openapi_extra=services.translation_openapi, tags=["audio"])
+    async def create_translation() -> Response:
+        """Transcribe a recording and translate it, as OpenAI's API and vLLM's do."""
+        return _Handled(services.translations)
 
     @app.post("/v1/listen", openapi_extra=services.listen_openapi, tags=["audio"])
     async def listen_to_recording() -> Response:

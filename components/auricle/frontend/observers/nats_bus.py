@@ -74,7 +74,9 @@ class NatsBus:
     def _put(self, message: TranscriptMessage) -> None:
         # The same text has the same id, no matter which processor it came from.
         identity = f"{message.session}/{message.part}/{message.segment}/{message.type}"
-        if message.type == "committed":
+        if message.type in ("translated", "translation"):
+            identity += f"/{message.language}"
+        if message.type in ("committed", "translated"):
             identity += f"/{len(message.text)}"
         subject = f"{self._prefix}.{message.tenant}.{message.session}"
         data = msgspec.json.encode(message)

@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.frontend.line.link import LinkObserver
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import BusState, Final, Partial, SessionEvent
+from auricle.messages import BusState, Final, Partial, SessionEvent, Translation
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message on the bus, encoded as JSON.
 
     With `type` `committed`, `text` is the segment's text so far that will not change; with
-    `final` it is the segment's whole text. Times are milliseconds of the session's audio.
+    `final` it is the segment's whole text. With `translated` it is that of the segment's
+    translation into `language`, a code then, and with `translation` the whole one; `missing` says
+    why it is not. Times are milliseconds of the session's audio; a translation has none of its own.
     """
 
     type: str
@@ -38,9 +40,10 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     segment: int
     text: str
     language: str
-    audio_ms: int
+    audio_ms: int = 0
     part: str = ""
     start_ms: int | None = None
+    missing: str = ""
 
 
 class TranscriptBus(Protocol):
@@ -74,6 +77,7 @@ class TranscriptListener:
         self._spoken = spoken
         self._put = put
         self._committed = ""
+        self._translated: dict[tuple[int, str], str] = {}
 
     def heard(self, piece: Piece | FeaturePiece) -> None:
         """Audio is ignored."""
@@ -85,6 +89,8 @@ class TranscriptListener:
 
     def _message(self, event: SessionEvent) -> TranscriptMessage | None:
         spoken = self._spoken
+        if isinstance(event, Translation):
+            return self._translation(event)
         if isinstance(event, Final):
             self._committed = ""
             return TranscriptMessage(
@@ -111,3 +117,22 @@ class TranscriptListener:
                 audio_ms=event.audio_ms,
             )
         return None
+
+    def _translation(self, event: Translation) -> TranscriptMessage | None:
+        """Return the message of a translation that has grown, or ended."""
+        key = event.segment, event.language
+        before = self._translated.pop(key, "")
+        if not event.final:
+            self._translated[key] = event.committed
+            if event.committed == before:
+                return None
+        return TranscriptMessage(
+            type="translation" if event.final else "translated",
+            tenant=self._spoken.tenant,
+            session=self._spoken.session,
+            part=self._spoken.part,
+            segment=event.segment,
+            text=event.committed,
+            language=event.language,
+            missing=event.missing,
+        )

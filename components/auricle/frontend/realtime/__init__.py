@@ -12,3 +12,9 @@ CAPABILITIES = Capabilities(
     keywords="keywords",
     confidence="item.input_audio_transcription.logprobs",
 )
+TRANSLATIONS = Capabilities(
+    way="WS /v1/realtime/translations",
+    page="translation.md",
+    committed="session.input_transcript.delta",
+    translations="session.output_transcript.delta",
+)

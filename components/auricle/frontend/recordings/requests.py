@@ -117,6 +117,7 @@ class RecordingRequest:
         logprobs: bool = False,
         words: bool = False,
         grid_words: bool = False,
+        translate: str | None = None,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -133,6 +134,7 @@ class RecordingRequest:
             logprobs=logprobs,
             words=words,
             grid_words=grid_words,
+            translate=translate,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:

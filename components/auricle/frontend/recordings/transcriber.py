@@ -27,9 +27,23 @@ from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.frontend.recordings.part_translation import (
+    NO_TRANSLATION,
+    Translated,
+    translated,
+)
 from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
 from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.messages import Failed, Final, OpenSession, ResumePoint, ScoredToken, Word, Words
+from auricle.messages import (
+    Failed,
+    Final,
+    OpenSession,
+    ResumePoint,
+    ScoredToken,
+    Translation,
+    Word,
+    Words,
+)
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 
@@ -42,7 +56,7 @@ class Recording:
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
-    the times of decodes.
+    the times of decodes, with `translate`, an ISO 639-1 code, their translation.
     """
 
     id: str
@@ -58,6 +72,7 @@ class Recording:
     logprobs: bool = False
     words: bool = False
     grid_words: bool = False
+    translate: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,7 @@ class Segment:
     tokens: tuple[ScoredToken, ...] = ()
     words: PartWords = NO_WORDS
     grid_words: tuple[Word, ...] = ()
+    translation: Translated = NO_TRANSLATION
 
     @property
     def confidence(self) -> float | None:
@@ -215,6 +231,7 @@ class RecordingTranscriber:
             logprobs=recording.logprobs,
             words=recording.words,
             grid_words=recording.grid_words,
+            translate=() if recording.translate is None else (recording.translate,),
         )
         resume = ResumePoint(segment_start=part.start, context=context)
         channel = "" if recording.channel is None else f"{recording.channel}."
@@ -246,12 +263,15 @@ async def _segment(link: ProcessorLink, part: Part) -> Segment:
     """Return the session's text. The processor may have cut the part into several segments."""
     finals: list[Final] = []
     words: dict[int, Words] = {}
+    translations: dict[int, Translation] = {}
     async with aclosing(link.events()) as events:
         async for event in events:
             if isinstance(event, Final) and event.text:
                 finals.append(event)
             elif isinstance(event, Words):
                 words[event.segment] = event
+            elif isinstance(event, Translation) and event.final:
+                translations[event.segment] = event
             elif isinstance(event, Failed):
                 raise from_code(event.code, event.message)
     return Segment(
@@ -262,4 +282,5 @@ async def _segment(link: ProcessorLink, part: Part) -> Segment:
         tokens=joined((final.text, final.tokens) for final in finals),
         words=words_of([words[final.segment] for final in finals]) if words else NO_WORDS,
         grid_words=tuple(word for final in finals for word in final.words),
+        translation=translated(finals, translations),
     )

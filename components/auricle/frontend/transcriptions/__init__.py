@@ -1,4 +1,4 @@
-"""`POST /v1/audio/transcriptions`, compatible with OpenAI and vLLM."""
+"""`POST /v1/audio/transcriptions` and `translations`, compatible with OpenAI and vLLM."""
 
 from auricle.frontend.doors.capabilities import Capabilities
 
@@ -10,4 +10,12 @@ CAPABILITIES = Capabilities(
     keywords="keywords",
     words="timestamp_granularities",
     confidence="include",
+)
+TRANSLATIONS = Capabilities(
+    way="POST /v1/audio/translations",
+    page="translation.md",
+    committed="stream",
+    language="language",
+    keywords="keywords",
+    translations="to_language",
 )

@@ -13,6 +13,7 @@ from starlette.types import Message, Send
 from auricle.errors import AuricleError
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.line.token_scores import entries
+from auricle.frontend.recordings.part_translation import cut_off
 from auricle.frontend.recordings.part_words import missing_words
 from auricle.frontend.recordings.requests import RecordingRequest
 from auricle.frontend.recordings.transcriber import Segment, Whole
@@ -64,7 +65,7 @@ class _Chunks:
         self._usage = bool(request.stream_include_usage)
         self._head = {
             "id": name,
-            "object": "transcription.chunk",
+            "object": request.chunk,
             "created": int(time.time()),
             "model": request.model,
         }
@@ -121,7 +122,7 @@ def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
             body = formats.as_json(transcript) | _scores(transcript, request)
             return JSONResponse(body | _warnings(request), headers=headers)
         case "verbose_json":
-            body = formats.as_verbose_json(transcript, words=request.wants_words)
+            body = formats.as_verbose_json(transcript, request.task, words=request.wants_words)
             body |= _scores(transcript, request)
             return JSONResponse(body | _warnings(request, transcript), headers=headers)
         case "text":
@@ -146,9 +147,14 @@ def _warnings(
 
 
 def _told(request: TranscriptionForm, transcript: Transcript | None) -> list[str]:
-    """Return what had no effect, and which words have no times."""
-    segments = transcript.segments if transcript and request.wants_words else ()
-    return [*request.warnings, *missing_words(segment.words for segment in segments)]
+    """Return what had no effect, which words have no times, and what was cut off."""
+    segments = transcript.segments if transcript else ()
+    timed = segments if request.wants_words else ()
+    return [
+        *request.warnings,
+        *missing_words(segment.words for segment in timed),
+        *cut_off(segment.translation for segment in segments),
+    ]
 
 
 def _headers(request: TranscriptionForm, transcript: Transcript | None = None) -> dict[str, str]:

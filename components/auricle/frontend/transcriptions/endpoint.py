@@ -14,6 +14,7 @@ from auricle.frontend.recordings.requests import (
 from auricle.frontend.transcriptions.answers import answer, error_event
 from auricle.frontend.transcriptions.form import ChunkingStrategy, parse_form
 from auricle.frontend.transcriptions.upload import read_form, take_upload
+from auricle.settings import FrontendSettings
 
 
 class TranscriptionRequests:
@@ -47,15 +48,16 @@ class TranscriptionRequests:
                 upload.name,
                 language=request.spoken,
                 context=request.context,
-                endpointing=self._endpointing(request.chunking_strategy),
+                endpointing=endpointing(request.chunking_strategy, self._settings),
                 logprobs=request.wants_logprobs,
                 words=request.wants_words,
             )
             texts = self._requests.texts(asked, recording)
             await asked.while_client_stays(answer(texts, request, asked))
 
-    def _endpointing(self, wanted: ChunkingStrategy) -> EndpointingOptions | None:
-        """Return the request's options, the server's as defaults; None to decode all audio."""
-        if wanted.type == "none" or (wanted.type == "auto" and not self._settings.endpointing):
-            return None
-        return wanted.over(self._settings)
+
+def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> EndpointingOptions | None:
+    """Return the request's options, the server's as defaults; None to decode all audio."""
+    if wanted.type == "none" or (wanted.type == "auto" and not settings.endpointing):
+        return None
+    return wanted.over(settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -30,9 +30,12 @@ class ChunkingStrategy(ServerVadFields):
 class TranscriptionForm(Hints):
     """All fields except `file`. Unknown fields are rejected by name.
 
-    What changes the text is honoured or refused; `warnings` names what has no effect.
+    What changes the text is honoured or refused; `warnings` names what has no effect. `task` is
+    the word for what is asked for, and `chunk` that for a part of the answer, as vLLM names it.
     """
 
+    task: ClassVar[str] = "transcribe"
+    chunk: ClassVar[str] = "transcription.chunk"
     model: Annotated[str, AfterValidator(bounded("model", MODEL))] = Field(
         description="the served model's name, see GET /v1/models",
         json_schema_extra={"maxLength": MODEL},
@@ -108,17 +111,26 @@ class TranscriptionForm(Hints):
         return found
 
 
-_KNOWN = ", ".join(dict.fromkeys(["file", "model", *TranscriptionForm.model_fields]))
+F = TypeVar("F", bound=TranscriptionForm)
 
 
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
-    """Parse the fields. Raises UnsupportedValue, naming the field and what would be valid."""
+    """Parse the fields. Raises UnsupportedValue as `parse_as`."""
+    return parse_as(fields, TranscriptionForm)
+
+
+def parse_as(fields: Iterable[tuple[str, str]], kind: type[F]) -> F:
+    """Parse the fields of a kind of request.
+
+    Raises UnsupportedValue, naming the field and what would be valid.
+    """
     try:
-        form = TranscriptionForm.model_validate(_nested(fields), strict=False)
+        form = kind.model_validate(_nested(fields), strict=False)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        raise UnsupportedValue(form_fault(name, first, _KNOWN), escaped(name)) from None
+        known = ", ".join(dict.fromkeys(["file", "model", *kind.model_fields]))
+        raise UnsupportedValue(form_fault(name, first, known), escaped(name)) from None
     _ = form.context, form.spoken  # checked here, before the recording is looked at
     return form
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from auricle import subtitles
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.token_scores import joined
 from auricle.frontend.recordings.transcriber import Segment
-from auricle.frontend.transcriptions.subtitles import Cue, lines
+from auricle.frontend.transcriptions.subtitles import lines
 from auricle.messages import ScoredToken
+from auricle.subtitles import Cue
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,16 @@ def as_json(transcript: Transcript) -> dict[str, object]:
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
 
-def as_verbose_json(transcript: Transcript, *, words: bool = False) -> dict[str, object]:
+def as_verbose_json(
+    transcript: Transcript, task: str = "transcribe", *, words: bool = False
+) -> dict[str, object]:
     """Return the body for `verbose_json`; fields specific to Whisper's decoder are left out.
 
     With `words` it has them too, as far as they are known.
     """
     timed = {"words": _words(transcript)} if words else {}
     return {
-        "task": "transcribe",
+        "task": task,
         "language": transcript.language,
         "duration": round(transcript.seconds, 3),
         "text": transcript.text,
@@ -91,20 +95,12 @@ def _words(transcript: Transcript) -> list[dict[str, object]]:
 
 def as_srt(transcript: Transcript, line: int | None = None) -> str:
     """Return SubRip subtitles, of segments or of lines of at most so many characters."""
-    cues = [
-        f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n{cue.text}\n"
-        for number, cue in enumerate(_cues(transcript, line), 1)
-    ]
-    return "\n".join(cues)
+    return subtitles.as_srt(_cues(transcript, line))
 
 
 def as_vtt(transcript: Transcript, line: int | None = None) -> str:
     """Return WebVTT subtitles, of segments or of lines of at most so many characters."""
-    cues = [
-        f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n{cue.text}\n"
-        for cue in _cues(transcript, line)
-    ]
-    return "\n".join(["WEBVTT\n", *cues])
+    return subtitles.as_vtt(_cues(transcript, line))
 
 
 def _cues(transcript: Transcript, line: int | None) -> Iterator[Cue]:
@@ -113,10 +109,3 @@ def _cues(transcript: Transcript, line: int | None) -> Iterator[Cue]:
             segment.start * 1000 // SAMPLE_RATE, segment.end * 1000 // SAMPLE_RATE, segment.text
         )
         yield from [whole] if line is None else lines(whole, segment.words.words, line)
-
-
-def _time(milliseconds: int, point: str) -> str:
-    seconds, milliseconds = divmod(milliseconds, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{seconds:02}{point}{milliseconds:03}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from auricle.frontend.transcriptions.form import LISTS, TranscriptionForm
+from auricle.frontend.transcriptions.translating import TranslationForm
 
 _ERROR = {
     "type": "object",
@@ -35,8 +36,8 @@ _REFUSALS = {
 }
 
 
-def _request_schema() -> dict[str, Any]:
-    schema = TranscriptionForm.model_json_schema(ref_template="#/components/schemas/{model}")
+def _request_schema(kind: type[TranscriptionForm]) -> dict[str, Any]:
+    schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
     properties = dict(schema["properties"])
     strategy = schema["$defs"]["ChunkingStrategy"]
     properties["chunking_strategy"] = {
@@ -72,10 +73,15 @@ def _responses() -> dict[str, Any]:
     return {"200": done, **refused}
 
 
-TRANSCRIPTION_OPENAPI: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"multipart/form-data": {"schema": _request_schema()}},
-    },
-    "responses": _responses(),
-}
+def _openapi(kind: type[TranscriptionForm]) -> dict[str, Any]:
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": _request_schema(kind)}},
+        },
+        "responses": _responses(),
+    }
+
+
+TRANSCRIPTION_OPENAPI = _openapi(TranscriptionForm)
+TRANSLATION_OPENAPI = _openapi(TranslationForm)

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from auricle.messages import Word
-
-
-@dataclass(frozen=True)
-class Cue:
-    """A subtitle, and when it is shown, in milliseconds of the recording."""
-
-    start_ms: int
-    end_ms: int
-    text: str
+from auricle.subtitles import Cue
 
 
 def lines(whole: Cue, words: Sequence[Word], most: int) -> Iterator[Cue]:
