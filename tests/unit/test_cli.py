@@ -87,7 +87,10 @@ def completed(words: str, shell: str = "bash") -> list[str]:
         ("auricle component Enc", ["EncodeWorker"]),
         (
             "auricle serve graphs.e_pd",
-            [f"graphs.e_pd{name}:" for name in ("", "_align", "_align_diarize", "_diarize")],
+            [
+                f"graphs.e_pd{name}:"
+                for name in ("", "_align", "_align_diarize", "_diarize", "_translate")
+            ],
         ),
         ("auricle serve graphs.e_pd:Frontend --Plan", ["--Planner."]),
         ("auricle serve graphs.e_pd:Frontend --Frontend.tls_", None),

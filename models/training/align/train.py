@@ -1,6 +1,6 @@
 """Train the demo aligner on the CPU, for so many minutes of it; resumes from its last checkpoint.
 
-    python -m models.training.align.train --work build/aligner --minutes 60 --processes 2
+    python -m models.training.align.train --work build/aligner --minutes 36 --processes 2
 
 It begins with the demo recogniser's encoder and text layers, which know the words, and learns
 when they are said: first the encoder alone (`hearing`), then the text model alone. Minutes are
@@ -105,8 +105,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--start", type=Path, default=Path("models/demo"))
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--hearing", type=float, default=25.0, help="minutes, the encoder's")
+    parser.add_argument("--minutes", type=float, default=36.0)
+    parser.add_argument("--hearing", type=float, default=10.0, help="minutes, the encoder's")
     parser.add_argument("--batch-seconds", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--pause", type=Path, help="wait while this file exists")
