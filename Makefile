@@ -13,7 +13,7 @@ CONFIG ?= configs/demo.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -133,6 +133,17 @@ train-aligner: setup-dev
 evaluate-aligner: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
 	$(BIN)/python -m models.training.align.evaluate --model models/demo-aligner --write
+
+# About 20 minutes of one core; resumes from build/translate when interrupted. The parallel text is
+# apertium's: apt-get install apertium-eng-spa.
+train-translate: setup-dev
+	$(BIN)/python -m models.training.translate.parallel build/translate
+	$(BIN)/python -m models.training.translate.train --work build/translate
+	$(BIN)/python -m models.training.translate.export --work build/translate --output models/demo-translate
+	$(BIN)/python -m models.training.translate.evaluate --model models/demo-translate --write
+
+evaluate-translate: setup-dev
+	$(BIN)/python -m models.training.translate.evaluate --model models/demo-translate --write
 
 # Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. What PyPI's build
 # needs beside itself is as in the GPU lock. Versions stay as they are where the inputs allow it.

@@ -121,15 +121,21 @@ def synthesise(
     print(f"{name}: {len(rows)} sentences, {start / SAMPLE_RATE / 3600:.2f} hours")
 
 
-def make(directory: Path, sentences: int = TRAINING_SENTENCES, *, held_out_only: bool) -> None:
-    """All three sets, or the two held-out ones, whose sentences do not occur in training."""
-    directory.mkdir(parents=True, exist_ok=True)
+def texts(sentences: int) -> tuple[list[str], list[str]]:
+    """Return `sentences` to train with, and those of both held-out sets, which are not in them."""
     train_maker = SentenceMaker(seed=1)
     train = [train_maker.sentence() for _ in range(sentences)]
     known, held_out, maker = set(train), [], SentenceMaker(seed=2)
     while len(held_out) < 2 * _HELD_OUT_SENTENCES:
         if (text := maker.sentence()) not in known:
             held_out.append(text)
+    return train, held_out
+
+
+def make(directory: Path, sentences: int = TRAINING_SENTENCES, *, held_out_only: bool) -> None:
+    """All three sets, or the two held-out ones, whose sentences do not occur in training."""
+    directory.mkdir(parents=True, exist_ok=True)
+    train, held_out = texts(sentences)
     if not held_out_only:
         synthesise(directory, "train", TRAIN_VOICES, train, seed=3)
     synthesise(directory, "seen", TRAIN_VOICES, held_out[:_HELD_OUT_SENTENCES], seed=4)
