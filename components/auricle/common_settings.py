@@ -27,6 +27,9 @@ class CommonSettings(SlabSettings):
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
     )
+    translate_model: Path | None = Field(
+        None, description="directory of the translator's checkpoint, a text model"
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="data type of embeddings and decoder"
     )
@@ -148,3 +151,13 @@ class CommonSettings(SlabSettings):
                 "of a speaker model, such as models/speakers, or leave DiarizeWorker out"
             )
         return self.speaker_model
+
+    @property
+    def translator(self) -> Path:
+        """The translator's checkpoint. Raises SettingsError if none is named."""
+        if self.translate_model is None:
+            raise SettingsError(
+                "Common.translate_model is not set, but there is a translate pool: name the "
+                "checkpoint of a text model, or leave TranslateWorker out"
+            )
+        return self.translate_model

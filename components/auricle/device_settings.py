@@ -1,4 +1,4 @@
-"""Settings of what PD processes take of a device, alone or together; part of section `PdWorker`."""
+"""Settings of what engines' processes take of a device, alone or together."""
 
 from __future__ import annotations
 
@@ -79,19 +79,22 @@ class DeviceSettings(PassSettings):
     """A device's memory, who shares it, and the KV cache in it."""
 
     gpu_memory_share: float = Field(
-        0.85, gt=0, le=1, description="share of a GPU for vLLM, in all PD processes on it together"
+        0.85,
+        gt=0,
+        le=1,
+        description="share of a GPU for vLLM, in all of the pool's processes on it together",
     )
     processes_per_device: int = Field(
-        1, ge=1, le=_MAX_PROCESSES, description="PD processes that share a device, in equal parts"
+        1,
+        ge=1,
+        le=_MAX_PROCESSES,
+        description="processes of the pool that share a device, in equal parts",
     )
     kv_cache_gib: int = Field(
         1, ge=1, description="size of a process's KV cache on a CPU; of transformers anywhere"
     )
     kv_blocks: int | None = Field(
         None, ge=8, description="blocks of a process's KV cache; overrides its size"
-    )
-    limit_reuse: bool = Field(
-        True, description="cache KV of finished windows only; no decode reuses the rest"
     )
 
     @property

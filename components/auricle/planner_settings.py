@@ -35,6 +35,9 @@ class PlannerOptions(BaseModel):
     diarize: BesideLimits = Field(
         BesideLimits.model_validate({}), description="bounds of the diarize pool"
     )
+    translate: BesideLimits = Field(
+        BesideLimits.model_validate({}), description="bounds of the translate pool"
+    )
     gpu_budget: float | None = Field(
         None, gt=0, description="GPUs for all pools together; those of text come first"
     )

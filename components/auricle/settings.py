@@ -18,6 +18,7 @@ from auricle.worker_settings import (
     DiarizeWorkerSettings,
     EncodeWorkerSettings,
     PdWorkerSettings,
+    TranslateWorkerSettings,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PdWorkerSettings",
     "PlannerSettings",
     "ProcessorSettings",
+    "TranslateWorkerSettings",
     "refuse_unknown",
 ]
 
@@ -113,6 +115,24 @@ class ProcessorSettings(CommonSettings):
     max_speakers: int = Field(
         8, ge=1, le=16, description="voices told apart in one session; others are the nearest"
     )
+    translation_deadline_seconds: Seconds = Field(
+        10.0, gt=0, le=120, description="translations not told so long after a final are missing"
+    )
+    translations_at_a_time: int = Field(
+        4,
+        ge=1,
+        le=16,
+        description="final segments of one session and language that wait for their translation; "
+        "the next has none",
+    )
+    translation_policy: Literal["agreement", "mask"] = Field(
+        "agreement",
+        description="what of a translation is committed before its text is final: what two "
+        "hypotheses have in common, or all but the last translation_mask_words",
+    )
+    translation_mask_words: int = Field(
+        3, ge=1, description="words at a hypothesis' end that stay partial, with the policy mask"
+    )
 
 
 class PlannerSettings(PlannerOptions, CommonSettings):
@@ -128,6 +148,7 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "AlignEncodeWorker": AlignEncodeWorkerSettings,
     "AlignWorker": AlignWorkerSettings,
     "DiarizeWorker": DiarizeWorkerSettings,
+    "TranslateWorker": TranslateWorkerSettings,
     "Planner": PlannerSettings,
 }
 

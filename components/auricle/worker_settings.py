@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -16,6 +16,8 @@ from auricle.device_settings import (
     without_drafts,
 )
 from auricle.slab_settings import EncoderDeviceSettings
+
+LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639-1, and of what has none ISO 639-2
 
 
 class EncoderOptions(EncoderDeviceSettings):
@@ -112,12 +114,11 @@ class DiarizeWorkerSettings(CommonSettings):
         return self.speakers
 
 
-class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
-    """Section `PdWorker`."""
+class DecoderSettings(DeviceSettings, CommonSettings):
+    """Of sections `PdWorker` and `TranslateWorker`: what an engine takes and how it decodes."""
 
-    engine: EngineName = Field(
-        "vllm", description="transformers: one request at a time, for machines without vLLM"
-    )
+    component: ClassVar[str]
+
     max_requests: int = Field(
         32, ge=2, description="decodes in progress; beyond, requests are refused"
     )
@@ -134,5 +135,41 @@ class PdWorkerSettings(LandingOptions, DeviceSettings, CommonSettings):
     def _shares_of_devices(self) -> Self:
         within_devices(self.replicas, self.gpus, self.processes_per_device)
         without_drafts(self.async_scheduling, self.draft_tokens)
+        return self
+
+
+class PdWorkerSettings(LandingOptions, DecoderSettings):
+    """Section `PdWorker`."""
+
+    component: ClassVar[str] = "PdWorker"
+
+    engine: EngineName = Field(
+        "vllm", description="transformers: one request at a time, for machines without vLLM"
+    )
+    limit_reuse: bool = Field(
+        True, description="cache KV of finished windows only; no decode reuses the rest"
+    )
+
+    @model_validator(mode="after")
+    def _what_the_engine_has(self) -> Self:
         only_of_vllm(self.engine, self, self.placement)
         return self
+
+
+class TranslateWorkerSettings(DecoderSettings):
+    """Section `TranslateWorker`: vLLM with a text model."""
+
+    component: ClassVar[str] = "TranslateWorker"
+
+    deadline_seconds: Seconds = Field(
+        20.0, gt=0, description="deadline of a request; the session asks again"
+    )
+    targets: tuple[Annotated[str, Field(pattern=LANGUAGE_CODE)], ...] = Field(
+        (),
+        description="languages into which it translates, as ISO 639-1 codes. Empty: those that "
+        "the checkpoint names (translate_languages), else any",
+    )
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.translator

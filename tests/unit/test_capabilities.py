@@ -162,6 +162,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
         "words": lambda word: start(**{word: True}).words,
         "speakers": lambda word: start(**{word: True}).diarize,
+        "translations": lambda word: start(**{word: ["es"]}).translate == ("es",),
         "confidence": lambda word: word in fields_of(protocol.TimedWord),
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,

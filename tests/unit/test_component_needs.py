@@ -83,7 +83,9 @@ def modules_of(needs: Any) -> tuple[str, ...]:
 
 def settings_of(name: str) -> CommonSettings:
     demo = ROOT / "models/demo"
-    return SECTIONS[name](align_model=demo, speaker_model=ROOT / "models/speakers")
+    return SECTIONS[name](
+        align_model=demo, speaker_model=ROOT / "models/speakers", translate_model=demo
+    )
 
 
 @pytest.mark.parametrize("name", SECTIONS)

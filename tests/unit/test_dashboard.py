@@ -16,6 +16,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.load.reporter import LoadGauges
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.planner.metrics import PlannerMetrics
 from auricle.process.metrics import Registry
 from auricle.processor.metrics import ProcessorMetrics
@@ -44,6 +45,8 @@ def exported() -> dict[str, set[str]]:
     LoadGauges("align_worker", registry)
     DiarizeWorkerMetrics(registry)
     LoadGauges("diarize_worker", registry)
+    TranslateWorkerMetrics(registry)
+    LoadGauges("translate_worker", registry)
     PlannerMetrics(registry)
     Refusals(registry)
     LocalMetrics(registry)

@@ -148,6 +148,30 @@ def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
     assert not found.wrong and "planner has emptied the pool" in found.why
 
 
+def test_a_translate_pool_that_is_missing_costs_no_text() -> None:
+    graph = Graph()
+    graph.beside = ("translate_worker",)
+    (found,) = findings(graph.diagnosis())
+    assert found.wrong and found.what == "No translate worker is running."
+    assert "Text comes as before" in found.why
+    said = Description("host-a", 70, 0, VERSIONS, 0, "", False, Parts())
+    graph.answers["p1"] = ProcessAnswer("planner", "p1", 0.01, said)
+    (found,) = findings(graph.diagnosis())
+    assert not found.wrong and "starts it" in found.why
+
+
+def test_translators_must_agree_with_each_other_only() -> None:
+    graph = Graph()
+    graph.beside = ("translate_worker",)
+    for name, checkpoint in (("t1", "a" * 32), ("t2", "a" * 32), ("t3", "b" * 32)):
+        parts = Parts(model=RunningModel(checkpoint, "float32"))
+        said = Description("host-a", 60, 0, VERSIONS, 0, "", False, parts)
+        graph.answers[name] = ProcessAnswer("translate_worker", name, 0.01, said)
+    (found,) = findings(graph.diagnosis())
+    assert found.what.startswith("Translate worker 3 (host-a, pid 60) runs checkpoint bbbbbbbbbbbb")
+    assert "Common.translate_model everywhere" in found.remedy
+
+
 def test_aligners_must_agree_with_each_other() -> None:
     graph = aligned(Graph())
     graph.parts("f1", model=RunningModel("0" * 32, "bfloat16"))

@@ -402,3 +402,35 @@ def test_the_diarize_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     assert main["command"] == ["auricle", "component", "DiarizeWorker"]
     assert "type" not in found
     assert found["scalingAdapter"] == {}
+
+
+def test_the_translate_pool_has_pods_with_an_engine(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["translate_model"] = "/models/Qwen3-4B"
+    config["TranslateWorker"] = {"processes_per_device": 2, "replicas": 0}
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        render("graphs.e_pd_translate:Frontend", file, tmp_path / "k8s")
+    found = components(tmp_path / "k8s")["TranslateWorker"]
+    main = found["podTemplate"]["spec"]["containers"][0]
+    assert main["command"] == ["auricle", "component", "TranslateWorker"]
+    assert "type" not in found and found["replicas"] == 0
+    assert found["scalingAdapter"] == {}
+    # vLLM's processes talk through shared memory, and the pod has a GPU to itself.
+    assert found["sharedMemorySize"] == "1024Mi"
+    assert main["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert "UCX_TLS" not in {one["name"] for one in main["env"]}  # no embeddings come to it
+    said = one(tmp_path / "k8s", "ConfigMap")["data"]["config.yaml"]
+    assert yaml.safe_load(said)["TranslateWorker"]["gpu_memory_share"] == 0.9
+    assert "processes_per_device" not in yaml.safe_load(said)["TranslateWorker"]
+
+
+def test_a_translator_that_no_pod_has_is_refused(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["translate_model"] = "models/demo-translate"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.raises(SettingsError, match=r"Common\.translate_model is models/demo-translate"):
+        render("graphs.e_pd_translate:Frontend", file, tmp_path / "k8s")

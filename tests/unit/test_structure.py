@@ -30,6 +30,7 @@ FLOORS = (
         "checkpoint",
         "embeddings",
         "speakers",
+        "translation",
         "replicas",
         "recording_settings",
         "door_settings",
@@ -66,7 +67,7 @@ FRONTEND_FLOORS = (
 FILES = sorted(PACKAGE.rglob("*.py"))
 STEPS = [
     step
-    for page in ("one_chunk.md", "words.md", "speakers.md")
+    for page in ("one_chunk.md", "words.md", "speakers.md", "translation.md")
     for step in re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / page).read_text())
 ]
 
@@ -170,7 +171,8 @@ def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str)
 
 def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
     """Everything else of it knows the protocol, and an engine knows no other."""
-    homes = [folder.name for folder in (PACKAGE / "pd_worker").iterdir() if folder.is_dir()]
+    homes = [path.parent.name for path in (PACKAGE / "pd_worker").glob("*/start.py")]
+    assert len(homes) == 2
     users = {
         (str(path.relative_to(PACKAGE)), home)
         for path in FILES

@@ -17,7 +17,7 @@ from auricle.client.events import typed
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import protocol, replies
 from auricle.messages import Final, OpenSession, ResumePoint, SessionReady, Word, Words
 from tests.unit.front import Front
 
@@ -115,7 +115,7 @@ async def test_a_deployment_without_an_aligner_refuses_words_of_sessions() -> No
 
 
 def test_words_are_told_as_the_client_reads_them() -> None:
-    told = protocol.encode(protocol.words_reply(Words(3, (WORD,), "aligned")))
+    told = protocol.encode(replies.words_reply(Words(3, (WORD,), "aligned")))
     assert json.loads(told) == {
         "type": "words",
         "segment": 3,
@@ -134,8 +134,8 @@ def test_words_are_told_as_the_client_reads_them() -> None:
     word = ClientWord("Hello", "Hello.", 1_040, 1_360, 0.9)
     assert typed(json.loads(told)) == ClientWords(3, (word,), "aligned", None, 0.9)
     unknown = Words(3, (Word("Hello", "Hello.", 1_040, 1_360),), "aligned")
-    assert "confidence" not in protocol.encode(protocol.words_reply(unknown))
-    missing = protocol.encode(protocol.words_reply(Words(3, (), None, "unavailable")))
+    assert "confidence" not in protocol.encode(replies.words_reply(unknown))
+    missing = protocol.encode(replies.words_reply(Words(3, (), None, "unavailable")))
     assert json.loads(missing)["missing"] == "unavailable"
     assert typed(json.loads(missing)) == ClientWords(3, (), None, "unavailable")
 

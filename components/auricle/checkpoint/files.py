@@ -96,7 +96,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
         audio_config=config.audio,
         text_config=config.text,
         languages=config.languages,
-        fingerprint=_fingerprint(path, weights),
+        fingerprint=fingerprint_of(path, weights),
     )
 
 
@@ -171,7 +171,7 @@ def _check_weights(path: Path, files: list[Path], layout: Layout, geometry: Geom
             raise CheckpointError(f"`{name}` has shape {found[name]}, but config.json says {shape}")
 
 
-def _fingerprint(path: Path, weights: list[Path]) -> str:
+def fingerprint_of(path: Path, weights: list[Path]) -> str:
     """Return the first 128 bits of a SHA-256 over config and weights, in order of file name."""
     digest = hashlib.sha256((path / "config.json").read_bytes())
     for file in weights:

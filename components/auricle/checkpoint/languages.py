@@ -6,7 +6,7 @@ have no two-letter code.
 
 from __future__ import annotations
 
-_NAMES = {
+NAMES = {
     "zh": "Chinese",
     "en": "English",
     "yue": "Cantonese",
@@ -39,14 +39,14 @@ _NAMES = {
     "ro": "Romanian",
 }
 
-FAMILY = tuple(_NAMES.values())
-_CODES = {name: code for code, name in _NAMES.items()}
+FAMILY = tuple(NAMES.values())
+_CODES = {name: code for code, name in NAMES.items()}
 
 
 def language_name(language: str) -> str:
     """Return the name for `en`, `en-US` or `english`; an unknown language is only capitalised."""
     code = language.strip().lower()
-    return _NAMES.get(code) or _NAMES.get(code.partition("-")[0]) or code.capitalize()
+    return NAMES.get(code) or NAMES.get(code.partition("-")[0]) or code.capitalize()
 
 
 def language_code(name: str) -> str | None:

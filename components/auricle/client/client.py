@@ -85,7 +85,10 @@ class Client:
         return await transcribe_recording(self._urls, self._api_key, path, options)
 
 
-_SENT = ("language", "context", "chunk_ms", "partials", "endpointing", "words", "diarize")
+_SENT = (
+    *("language", "context", "chunk_ms", "partials", "endpointing"),
+    *("words", "diarize", "translate", "terms"),
+)
 
 
 def _start(rate: int, options: StreamOptions) -> Message:

@@ -130,6 +130,22 @@ class Speakers(msgspec.Struct, frozen=True, tag="speakers"):
     missing: str | None = None
 
 
+class Translation(msgspec.Struct, frozen=True, tag="translation"):
+    """The translation of a segment into `language`: `committed` only grows, `partial` follows it
+    and may change.
+
+    With `final` it is complete, and nothing follows. `missing` says why it is not complete, though
+    nothing follows: what was committed stays.
+    """
+
+    segment: int
+    language: str
+    committed: str
+    partial: str
+    final: bool
+    missing: str | None = None
+
+
 class Done(msgspec.Struct, frozen=True, tag="done"):
     """The session's last event: the texts of all segments, joined by spaces."""
 
@@ -147,6 +163,7 @@ StreamEvent = (
     | Final
     | Words
     | Speakers
+    | Translation
     | Done
 )
 _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypedDict
 
 
@@ -26,8 +26,9 @@ class StreamOptions(TypedDict, total=False):
     `sample_rate` is that of the source in Hz, 16000 unless given; a file has its own. `live` says
     that the audio comes in real time, so that a server that vanishes is noticed within 20 s: a
     microphone's does unless said otherwise, and a file or an array is sent at its own speed then
-    instead of as fast as the server takes it. `on_sent` is called on the event loop with the
-    seconds of audio sent.
+    instead of as fast as the server takes it. Text is translated into the languages `translate`,
+    ISO 639-1 codes; `terms` are words and their translations, by language. `on_sent` is called on
+    the event loop with the seconds of audio sent.
     """
 
     sample_rate: int
@@ -38,6 +39,8 @@ class StreamOptions(TypedDict, total=False):
     endpointing: Endpointing
     words: bool
     diarize: bool
+    translate: Sequence[str]
+    terms: Mapping[str, Mapping[str, str]]
     live: bool
     on_sent: Callable[[float], None]
 

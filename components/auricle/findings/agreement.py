@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from auricle.findings.finding import (
     ALIGNERS,
     DIARIZERS,
+    TRANSLATORS,
     Finding,
     Process,
     Processes,
@@ -48,10 +49,24 @@ def checkpoints(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding
     models = [(p, s.parts.model) for p, s in processes.described() if s.parts.model is not None]
     aligners = [one for one in models if one[0].answer.component in ALIGNERS]
     diarizers = [one for one in models if one[0].answer.component in DIARIZERS]
-    text = [one for one in models if one not in aligners and one not in diarizers]
+    translators = [one for one in models if one[0].answer.component in TRANSLATORS]
+    others = (*aligners, *diarizers, *translators)
+    text = [one for one in models if one not in others]
     yield from _alike(text, "model", "PD workers")
     yield from _alike(aligners, "align_model", "Align workers")
     yield from _alike(diarizers, "speaker_model", "Processors")
+    yield from _translating_alike(translators)
+
+
+def _translating_alike(models: list[tuple[Process, RunningModel]]) -> Iterator[Finding]:
+    for usual, others in _deviating([(p, model.checkpoint) for p, model in models]):
+        yield Finding(
+            f"{listed(f'{p.name} runs checkpoint {c[:_SHORT]}…' for p, c in others)}; the "
+            f"others run {usual[:_SHORT]}….",
+            "What one worker has begun to translate another goes on with in its own way.",
+            "Restart with the same Common.translate_model everywhere, or finish the update that is "
+            "under way.",
+        )
 
 
 def _alike(

@@ -16,6 +16,7 @@ _TITLES = {
     "align_encode_worker": "align encode worker",
     "align_worker": "align worker",
     "diarize_worker": "diarize worker",
+    "translate_worker": "translate worker",
     "planner": "planner",
 }
 
@@ -23,6 +24,7 @@ _TITLES = {
 # They serve a checkpoint of their own, and sessions without words do not need them.
 ALIGNERS = ("align_encode_worker", "align_worker")
 DIARIZERS = ("diarize_worker",)  # the same, of speakers
+TRANSLATORS = ("translate_worker",)  # and of translations
 
 
 @dataclass(frozen=True)

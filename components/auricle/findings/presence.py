@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.findings.finding import ALIGNERS, DIARIZERS, Finding, Processes, title
+from auricle.findings.finding import ALIGNERS, DIARIZERS, TRANSLATORS, Finding, Processes, title
 from auricle.messages import Diagnosis, ProcessAnswer
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")
@@ -12,6 +12,7 @@ _NEEDED = ("processor", "encode_worker", "pd_worker")
 _MISSED = {
     **dict.fromkeys(ALIGNERS, "Words have no times."),
     **dict.fromkeys(DIARIZERS, "Nobody is told who speaks."),
+    **dict.fromkeys(TRANSLATORS, "Nothing is translated."),
 }
 # Longer than a pass of an encoder or engine that is merely busy.
 _SILENT_SECONDS = 5.0
@@ -74,6 +75,32 @@ def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
             f"Start one with the same Common.namespace ({diagnosis.namespace}) and the same "
             "Common.align_model; if one is running, see its log.",
         )
+
+
+def untranslated(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
+    """Whether the translate pool is missing though there is a checkpoint for it.
+
+    That is a notice where there is a planner, which empties what nobody asks for.
+    """
+    there = {answer.component for answer in diagnosis.processes}
+    due = set(diagnosis.beside) & set(TRANSLATORS) - there - set(diagnosis.discovery.unlisted)
+    if not due:
+        return
+    if "planner" in there:
+        yield Finding(
+            "No translate worker is running.",
+            "If the planner has emptied the pool, the first session that asks for translations "
+            "starts it; until then they are missing.",
+            "Nothing, if nobody asked for translations lately; otherwise see the planner's log.",
+            wrong=False,
+        )
+        return
+    yield Finding(
+        "No translate worker is running.",
+        "Text comes as before, but without translations: their events say `unavailable`.",
+        f"Start one with the same Common.namespace ({diagnosis.namespace}), with "
+        "graphs.e_pd_translate; if one is running, see its log.",
+    )
 
 
 def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:

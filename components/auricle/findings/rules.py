@@ -13,6 +13,7 @@ _RULES = (
     presence.discovery,
     presence.missing,
     presence.wordless,
+    presence.untranslated,
     presence.silent,
     agreement.versions,
     agreement.checkpoints,

@@ -30,6 +30,7 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
 from auricle.text_bounds import MODEL, check
+from auricle.translation.targets import NO_TRANSLATOR
 
 NO_TURN_MODEL = (
     "this server has no turn model (Frontend.turn_model), which semantic_vad needs; "
@@ -95,6 +96,11 @@ class Frontend:
         """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""
         if wanted and self.settings.speaker_model is None:
             raise UnsupportedValue(NO_SPEAKER_MODEL, param)
+
+    def check_translator(self, wanted: bool, param: str = "translate") -> None:
+        """Raise UnsupportedValue, naming `param`, without a translator if one is wanted."""
+        if wanted and self.settings.translate_model is None:
+            raise UnsupportedValue(NO_TRANSLATOR, param)
 
     def check_turns(self, wanted: bool, param: str) -> None:
         """Raise UnsupportedValue, naming `param`, if turns are wanted and there is no model."""

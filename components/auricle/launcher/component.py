@@ -35,10 +35,14 @@ _PACKAGES = {
     "AlignEncodeWorker": "auricle.encode_worker",
     "AlignWorker": "auricle.align_worker",
     "DiarizeWorker": "auricle.diarize_worker",
+    "TranslateWorker": "auricle.pd_worker.translate",
     "Planner": "auricle.planner",
 }
 # These compute in threads of their libraries.
-_COMPUTE = ("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker", "DiarizeWorker")
+_COMPUTE = (
+    *("EncodeWorker", "PdWorker", "AlignEncodeWorker", "AlignWorker", "DiarizeWorker"),
+    "TranslateWorker",
+)
 # Hides the warnings of every graceful shutdown: records already removed, watches ended.
 _DYNAMO_LOG = ",".join(
     [

@@ -57,6 +57,10 @@ _ROWS = (
     SizedPool(
         "diarize_worker", "DiarizeWorker", "diarize", ASKED_WORK, "speakers", "speaker_model"
     ),
+    SizedPool(
+        *("translate_worker", "TranslateWorker", "translate", ASKED_WORK),
+        *("translations", "translate_model"),
+    ),
 )
 POOLS: Mapping[str, SizedPool] = {pool.kind: pool for pool in _ROWS}
 PATH = tuple(pool for pool in _ROWS if not pool.asked)

@@ -14,6 +14,8 @@ from auricle.messages import LoadNow
 from auricle.process.draining import Drain
 from auricle.process.metrics import ComponentMetrics
 
+_OF_VLLM = ("pd_worker", "translate_worker")
+
 
 @dataclass(frozen=True)
 class ReportedState:
@@ -95,7 +97,7 @@ class LoadGauges:
         self._draining = new.gauge("draining", "1 while this worker drains, else 0")
         self._work = new.gauge("work_per_second", "work done, by unit", "unit")
         self._vllm: list[tuple[Gauge, str]] = []
-        if kind == "pd_worker":
+        if kind in _OF_VLLM:
             self._vllm = [
                 (new.gauge("kv_usage", "share of KV blocks in use"), "kv_usage"),
                 (

@@ -16,14 +16,17 @@ LOAD_TOPIC = "load"
 STALE_INTERVALS = 3.0
 # The pools that every session needs, and all (load/pools.py has what else is to be known of them).
 WorkerKind = Literal["encode_worker", "pd_worker"]
-PoolKind = WorkerKind | Literal["align_encode_worker", "align_worker", "diarize_worker"]
+PoolKind = (
+    WorkerKind
+    | Literal["align_encode_worker", "align_worker", "diarize_worker", "translate_worker"]
+)
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     """The load of one worker of a pool over the last `seconds`.
 
     `work` is the work per second, by unit (`ENCODE_WORK`, `PD_WORK`,
-    `ALIGN_WORK`, `DIARIZE_WORK`). `busy` is the share of
+    `ALIGN_WORK`, `DIARIZE_WORK`, `TRANSLATE_WORK`). `busy` is the share of
     time with at least one request. `response_seconds` and `queue_wait_seconds` are 95th
     percentiles, from a request's arrival to its reply and to the start of work on it.
     `slots_used` is the mean number of requests in progress, of at most `slots_total`.
@@ -96,3 +99,4 @@ ENCODE_WORK = ("windows", "gflops")
 PD_WORK = ("decodes", "prefill_tokens", "steps")
 ALIGN_WORK = ("segments", "tokens")
 DIARIZE_WORK = ("segments", "speech_seconds")
+TRANSLATE_WORK = ("translations", "prefill_tokens", "steps")

@@ -84,6 +84,8 @@ from auricle.messages.sessions import (
     Words,
 )
 from auricle.messages.speakers import Speakers, SpokenPart
+from auricle.messages.translating import TranslateReply, TranslateRequest
+from auricle.messages.translations import Translating, Translation, Untranslated
 from auricle.messages.views import (
     STEPS_KEPT_SECONDS,
     AskView,
@@ -157,6 +159,11 @@ __all__ = [
     "SpoiledSlot",
     "SpokenPart",
     "Transfers",
+    "TranslateReply",
+    "TranslateRequest",
+    "Translating",
+    "Translation",
+    "Untranslated",
     "Usage",
     "View",
     "WholeAudio",

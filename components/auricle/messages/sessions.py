@@ -8,6 +8,7 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translating, Translation
 from auricle.messages.word_source import WordSource
 
 # Bounds of the audio between two decodes of a session.
@@ -24,7 +25,8 @@ class ResumePoint(msgspec.Struct, frozen=True):
 
     The words of `committed_tokens` were spoken within the segment's first
     `committed_before` samples, so a cut there or later gives none of them twice. `speakers` is
-    what is known of the session's voices, see `DiarizeReply.state`.
+    what is known of the session's voices, see `DiarizeReply.state`. `translations` are known to
+    frontends only: events do not have them.
     """
 
     segment: int = 0
@@ -33,6 +35,7 @@ class ResumePoint(msgspec.Struct, frozen=True):
     context: str = ""
     committed_before: int = 0
     speakers: bytes = b""
+    translations: Translating = Translating()
 
 
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):
@@ -91,8 +94,10 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
     soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
     `words`, each final with text is followed, sooner or later, by its `Words`; with `diarize` by
-    its `Speakers`. With `grid_words` partials and finals have words of their own at once, with the
-    times of decodes.
+    its `Speakers`. Text is translated into the languages `translate`, ISO 639-1 codes, with `terms`
+    as the translations of single words, by language: `Translation`s come between the other events,
+    and the last of each segment with text is final. With `grid_words` partials and finals have
+    words of their own at once, with the times of decodes.
     `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
     traceparent of the parent span, here and in other requests; empty for none. `admission` is the
     name under which the client was admitted; empty for work that is not admitted. With `whole`,
@@ -115,6 +120,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     words: bool = False
     diarize: bool = False
     grid_words: bool = False
+    translate: tuple[str, ...] = ()
+    terms: dict[str, dict[str, str]] = {}
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
@@ -279,4 +286,6 @@ class HandedOver(msgspec.Struct, frozen=True, tag=True):
     resume: ResumePoint
 
 
-SessionEvent = SessionReady | Partial | Final | Words | Speakers | Done | Failed | HandedOver
+SessionEvent = (
+    SessionReady | Partial | Final | Words | Speakers | Translation | Done | Failed | HandedOver
+)

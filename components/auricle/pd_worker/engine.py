@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.text_model import TextModel
 from auricle.embeddings.slab import Slab
 from auricle.landing.placed import PlacedWindow
-from auricle.settings import PdWorkerSettings
+from auricle.settings import PdWorkerSettings, TranslateWorkerSettings
 
 _FADING = 0.05  # weight of the latest step in the moving average
 
@@ -194,4 +195,23 @@ class EngineKind(Protocol):
         events, empty for none. Raises ProcessFailed if the engine cannot start, CheckpointError
         if the weights do not fit.
         """
+        ...
+
+
+class TextEngineKind(Protocol):
+    """As `EngineKind`, of engines with a text model: they take no windows."""
+
+    @property
+    def name(self) -> str: ...
+
+    def libraries(self) -> Sequence[str]: ...
+
+    def built_for(self, settings: TranslateWorkerSettings) -> str: ...
+
+    def check_device(self, settings: TranslateWorkerSettings) -> None: ...
+
+    def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None: ...
+
+    def start(self, settings: TranslateWorkerSettings, model: TextModel) -> Engine:
+        """Load the model and return an engine. Blocks and raises as `EngineKind.start` does."""
         ...

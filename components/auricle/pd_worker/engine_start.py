@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auricle.device_settings import EngineName
 from auricle.errors import SettingsError
-from auricle.pd_worker.engine import EngineKind
+from auricle.pd_worker.engine import EngineKind, TextEngineKind
 from auricle.settings import PdWorkerSettings
 
 
@@ -33,3 +33,10 @@ def engine_kind(engine: EngineName) -> EngineKind:
     from auricle.pd_worker.vllm.start import VllmKind
 
     return VllmKind()
+
+
+def text_kind() -> TextEngineKind:
+    """Return the kind of engine for text models. Neither starts it nor imports its libraries."""
+    from auricle.pd_worker.vllm.text import VllmTextKind
+
+    return VllmTextKind()

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import tempfile
 import uuid
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,6 @@ from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotTable
-from auricle.errors import ProcessFailed
 from auricle.landing.fetch import WindowFetcher
 from auricle.landing.placed import PlacedWindow
 from auricle.load.reporter import LoadReporter, ReportedState
@@ -30,6 +28,7 @@ from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.engine import Engine, EngineKind
 from auricle.pd_worker.engine_start import checked_kind
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.watching import watch
 from auricle.pd_worker.worker import PdWorker
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
@@ -39,9 +38,6 @@ from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime
 from auricle.settings import PdWorkerSettings
-
-# An engine notes at once that it has died; looking costs nothing.
-_HEALTH_SECONDS = 0.2
 
 
 async def run(settings: PdWorkerSettings) -> None:
@@ -188,17 +184,7 @@ def _parts(
 
 
 def _watch_parts(runtime: Runtime, name: str, engine: Engine, endpoint: NixlEndpoint) -> None:
-    runtime.tasks.start(_watch(engine), name)
+    runtime.tasks.start(watch(engine), name)
     runtime.tasks.start(endpoint.watch(), "NIXL")
     runtime.liveness.part(name, engine.answers)
     runtime.liveness.part("NIXL", endpoint.answers)
-
-
-async def _watch(engine: Engine) -> None:
-    """Raise, and so end this process, when the engine has died."""
-    while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_HEALTH_SECONDS):
-                await engine.dead.wait()
-                raise ProcessFailed("its engine has ended")
-        await engine.check_health()

@@ -15,13 +15,9 @@ from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
 from auricle.pd_worker.engine import Decoded, Engine
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.places import priority, room
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import PdWorkerSettings
-
-_FINALS_SHARE = 8  # one slot in so many is reserved for finals
-_BACKGROUND_SHARE = 2  # background requests may use one slot in so many
-# An engine runs the lowest number first.
-_FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
 class PdWorker:
@@ -69,7 +65,7 @@ class PdWorker:
     def _check(self, request: DecodeRequest, others: int) -> None:
         check_keys((window.key for window in request.windows), request.tenant)
         slots = self._settings.max_requests
-        if others >= _room(request, slots):
+        if others >= room(slots, final=request.final, background=request.background):
             raise Overloaded(f"{others} of {slots} request slots are in use; try again")
         audio = sum(window.length for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
@@ -130,7 +126,7 @@ class PdWorker:
             request.tail,
             self._prompt.stop_tokens,
             request.max_tokens,
-            priority=_priority(request),
+            priority=priority(final=request.final, background=request.background),
             tenant=request.tenant,
             draft=self._draft(request),
             reusable_windows=self._reusable(request),
@@ -145,22 +141,6 @@ class PdWorker:
             return None
         # No decode of this segment follows its final.
         return 0 if request.final else _finished(request.windows)
-
-
-def _room(request: DecodeRequest, slots: int) -> int:
-    """Return how many slots may be in use for this request to be admitted.
-
-    Finals may use all slots, because users wait for them.
-    """
-    if request.background:
-        return max(1, slots // _BACKGROUND_SHARE)
-    return slots if request.final else slots - max(1, slots // _FINALS_SHARE)
-
-
-def _priority(request: DecodeRequest) -> int:
-    if request.background:
-        return _BACKGROUND
-    return _FINAL if request.final else _PARTIAL
 
 
 def _finished(windows: Sequence[DecodeWindow]) -> int:

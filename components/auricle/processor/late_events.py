@@ -4,47 +4,63 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Sequence
 from contextlib import aclosing
+from typing import Generic, TypeVar
 
 from auricle.messages import Done, Failed, HandedOver, SessionEvent
 from auricle.tasks import cancelled
 
 Last = Done | Failed | HandedOver
+K = TypeVar("K", bound=Hashable)
 
 
-class LateEvents:
-    """The late events of one session, by the segment that each is of. Used on the event loop."""
+class LateEvents(Generic[K]):
+    """The late events of one session, by what each is of: a segment, or a language.
+
+    Used on the event loop.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[K, asyncio.Task[None]] = {}
         self._ready: deque[SessionEvent] = deque()
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        """The segments whose events are under way."""
+        """How many are under way."""
         return len(self._waiting)
+
+    def __contains__(self, of: K) -> bool:
+        """Whether the event of this is under way."""
+        return of in self._waiting
 
     def tell(self, event: SessionEvent) -> None:
         """Yield an event as soon as possible."""
         self._ready.append(event)
         self._changed.set()
 
-    def start(self, segment: int, making: Coroutine[None, None, SessionEvent], name: str) -> None:
-        """Tell what `making` returns once it is there; it must end, and not raise."""
+    def start(
+        self, of: K, making: Callable[[], Coroutine[None, None, SessionEvent | None]], name: str
+    ) -> None:
+        """Tell what `making` returns once it is there; it must end, and not raise.
+
+        It may return None, if it has told everything itself.
+        """
 
         async def make() -> None:
-            event = await making
-            del self._waiting[segment]
-            self.tell(event)
+            event = await making()
+            del self._waiting[of]
+            if event is not None:
+                self.tell(event)
+            self._changed.set()
 
-        self._waiting[segment] = asyncio.create_task(make(), name=name)
+        self._waiting[of] = asyncio.create_task(make(), name=name)
 
     async def among(
         self,
         events: AsyncGenerator[SessionEvent, None],
         seen: Callable[[SessionEvent], SessionEvent],
-        lost: Callable[[int, Last], SessionEvent],
+        lost: Callable[[K, Last], Sequence[SessionEvent]],
     ) -> AsyncGenerator[SessionEvent, None]:
         """Yield the session's events, as `seen` returns them, and the late ones.
 
@@ -82,14 +98,15 @@ class LateEvents:
         self._changed.set()
 
     async def _rest(
-        self, event: Last, lost: Callable[[int, Last], SessionEvent]
+        self, event: Last, lost: Callable[[K, Last], Sequence[SessionEvent]]
     ) -> AsyncGenerator[SessionEvent, None]:
         if not isinstance(event, Done):
             late = list(self._waiting)
             await cancelled(list(self._waiting.values()))
             self._waiting.clear()
-            for segment in late:
-                self.tell(lost(segment, event))
+            for of in late:
+                for instead in lost(of, event):
+                    self.tell(instead)
         while self._waiting or self._ready:
             if self._ready:
                 yield self._ready.popleft()

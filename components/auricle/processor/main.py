@@ -32,6 +32,7 @@ from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import AlignPool, EncodePool, PdPool
 from auricle.processor.probe import Prober, segment_need
 from auricle.processor.service import ProcessorService
+from auricle.processor.translator import TranslatePool, Translator
 from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Route, Runtime
 from auricle.settings import ProcessorSettings
@@ -59,8 +60,9 @@ async def run(settings: ProcessorSettings) -> None:
     runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.heard)
     aligner = await _aligner(runtime, settings, starting)
     diarizer = _diarizer(runtime, settings, starting)
+    translator = _translator(runtime, settings, starting)
     service = ProcessorService(
-        *(settings, view, encode_pool, pd_pool, metrics, tracer, aligner, diarizer)
+        *(settings, view, encode_pool, pd_pool, metrics, tracer, aligner, diarizer, translator)
     )
     prober = Prober(view, settings.dtype, encode_pool, pd_pool)
     model, need = RunningModel(view.fingerprint, settings.dtype), segment_need(view, settings)
@@ -162,6 +164,23 @@ def _diarizer(runtime: Runtime, settings: ProcessorSettings, starting: Starting)
     )
     runtime.subscribe("diarize_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
     return Diarizer(pool, starting)
+
+
+def _translator(
+    runtime: Runtime, settings: ProcessorSettings, starting: Starting
+) -> Translator | None:
+    """Connect to the translate pool, if there is a model; sessions do not wait for it."""
+    if settings.translate_model is None:
+        return None
+    client = runtime.client("translate_worker", "generate", local=True)
+    pool = TranslatePool(
+        client,
+        settings.translation_deadline_seconds / 2,  # so that there is another attempt
+        settings.attempts,
+        runtime.pulses("translate_worker", client, WORKER_PULSE),
+    )
+    runtime.subscribe("translate_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
+    return Translator(pool, starting)
 
 
 def _warm_up(view: CheckpointView, dtype: str) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages import Done, Failed, Final, Partial, SessionEvent, Speakers, Words
+from auricle.messages import (
+    Done,
+    Failed,
+    Final,
+    Partial,
+    SessionEvent,
+    Speakers,
+    Translation,
+    Words,
+)
 from auricle.process.metrics import ComponentMetrics
 
 
@@ -47,6 +56,14 @@ class ProcessorMetrics:
         self._speakerless = new.counter(
             "segments_without_speakers", "segments without speakers, by reason", "reason"
         )
+        self._translated = new.counter(
+            "segments_translated", "segments whose translation was sent, one for each language"
+        )
+        self._untranslated = new.counter(
+            "segments_untranslated",
+            "segments whose translation is missing or not whole, by reason",
+            "reason",
+        )
         self._done = new.counter("sessions_done", "sessions that ended without an error")
         self._failed = new.counter("sessions_failed", "sessions that failed, by error code", "code")
         self._audio = new.counter("audio_seconds", "audio of finished sessions")
@@ -61,7 +78,19 @@ class ProcessorMetrics:
             self._partials.inc()
         elif isinstance(event, Final):
             self._finals.inc()
-        elif isinstance(event, Words):
+        elif isinstance(event, Failed):
+            self._failed.labels(event.code).inc()
+        elif isinstance(event, Done):
+            self._done.inc()
+            self._audio.inc((event.usage.audio_ms - start_ms) / 1000)
+            self._skipped.inc(event.usage.decodes_skipped)
+            self._windows.inc(event.usage.windows_encoded)
+        else:
+            self._addition(event)
+
+    def _addition(self, event: SessionEvent) -> None:
+        """Count what comes from a pool beside the path."""
+        if isinstance(event, Words):
             if event.source is not None:
                 self._words.labels(event.source).inc()
             if event.missing:
@@ -71,10 +100,8 @@ class ProcessorMetrics:
                 self._speakerless.labels(event.missing).inc()
             else:
                 self._speakers.inc()
-        elif isinstance(event, Failed):
-            self._failed.labels(event.code).inc()
-        elif isinstance(event, Done):
-            self._done.inc()
-            self._audio.inc((event.usage.audio_ms - start_ms) / 1000)
-            self._skipped.inc(event.usage.decodes_skipped)
-            self._windows.inc(event.usage.windows_encoded)
+        elif isinstance(event, Translation):
+            if event.missing:
+                self._untranslated.labels(event.missing).inc()
+            elif event.final:
+                self._translated.inc()

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
 from functools import partial
 
-from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
 from auricle.errors import (
@@ -40,17 +39,16 @@ from auricle.process.tracing import Tracer
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.processor.aligner import WordAligner
+from auricle.processor.beside import BESIDE, Addition, BesidePath
 from auricle.processor.diarizer import Diarizer
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
+from auricle.processor.translator import Translator
 from auricle.processor.views import Viewed
-from auricle.processor.words import ASKED, SessionWords, WordRules
 from auricle.settings import ProcessorSettings
-from auricle.speakers.model import NO_SPEAKER_MODEL
 
 _PUSH_WAIT_SECONDS = 30.0
 
@@ -71,10 +69,10 @@ class ProcessorService:
         tracer: Tracer,
         aligner: WordAligner | None = None,
         diarizer: Diarizer | None = None,
+        translator: Translator | None = None,
     ) -> None:
-        """Without `aligner` sessions have no words, without `diarizer` no speakers."""
-        self._aligner = aligner
-        self._diarizer = diarizer
+        """Without `aligner` sessions have no words, without `diarizer` no speakers, and without
+        `translator` no translations."""
         self._settings = settings
         self._checkpoint = checkpoint
         self._encode_pool = encode_pool
@@ -85,6 +83,9 @@ class ProcessorService:
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
         self._asked = AskedMeter()
+        self._beside = BesidePath(
+            *(settings, checkpoint.prompt, self._asked, aligner, diarizer, translator)
+        )
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"
         limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
@@ -98,7 +99,7 @@ class ProcessorService:
         metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
         metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
-        for what in (ASKED, SPEAKERS):
+        for what in BESIDE:
             metrics.asking.labels(what).set_function(partial(self._asking, what))
 
     def leave(self) -> int:
@@ -163,7 +164,7 @@ class ProcessorService:
 
         Raises Overloaded at `max_sessions`, WorkerUnavailable while draining, ProtocolError if
         the session is open already, and BadRequest for an unsupported chunk or language, or for
-        words or speakers without their pool.
+        words, speakers or translations without their pool.
         """
         self._check_staying()
         self._admission.check_room(len(self._sessions))
@@ -181,15 +182,14 @@ class ProcessorService:
             background=request.background,
             tracer=self._tracer,
         )
-        words, speakers = self._words(request), self._speakers(request)
-        beside = [one for one in (words, speakers) if one is not None]
+        beside = self._beside.additions(request)
         driver = SessionDriver(
             *(request, self._settings, self._checkpoint, recognizer, self._load, self._tracer),
             ahead_turns=self._ahead_turns,
-            on_segment=partial(_ended, beside),
+            on_segment=partial(_ended, tuple(beside.values())),
         )
         told = driver.events()
-        for one in beside:
+        for one in beside.values():
             told = one.among(told)
         self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
@@ -198,10 +198,9 @@ class ProcessorService:
             if request.background
             else self._admission.live(request.admission, lambda: driver.speaking)
         )
-        asked = [what for what, wanted in ((ASKED, words), (SPEAKERS, speakers)) if wanted]
         try:
             with live, ExitStack() as asking:
-                for what in asked:
+                for what in beside:
                     asking.enter_context(self._asked.session(what))
                 async with aclosing(told) as events:
                     async for event in events:
@@ -233,28 +232,6 @@ class ProcessorService:
         """Declare the session's audio complete. Raises UnknownSession and ProtocolError."""
         return self._find(request.session, request.tenant).end(request.total_samples)
 
-    def _words(self, request: OpenSession) -> SessionWords | None:
-        """Return what adds a session's words. Raises BadRequest if there is no align pool."""
-        if not request.words:
-            return None
-        if self._aligner is None:
-            raise BadRequest(NO_ALIGNER)
-        rules = WordRules(self._settings.words_deadline_seconds, self._settings.words_at_a_time)
-        return SessionWords(request, rules, self._aligner, self._asked)
-
-    def _speakers(self, request: OpenSession) -> SessionSpeakers | None:
-        """Return what adds a session's speakers. Raises BadRequest if there is no diarize pool."""
-        if not request.diarize:
-            return None
-        if self._diarizer is None:
-            raise BadRequest(NO_SPEAKER_MODEL)
-        settings, prompt = self._settings, self._checkpoint.prompt
-        rules = SpeakerRules(
-            settings.speakers_deadline_seconds, settings.speakers_at_a_time, settings.max_speakers
-        )
-        language = prompt.check_language(request.language)
-        return SessionSpeakers(request, rules, self._diarizer, prompt, language, self._asked)
-
     def _asking(self, what: str) -> int:
         return self._asked.sessions[what]
 
@@ -269,8 +246,6 @@ class ProcessorService:
         return driver
 
 
-def _ended(
-    beside: Sequence[SessionWords | SessionSpeakers], segment: OpenSegment, samples: int
-) -> None:
+def _ended(beside: Sequence[Addition], segment: OpenSegment, samples: int) -> None:
     for one in beside:
         one.ended(segment, samples)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from msgspec.structs import replace
@@ -89,7 +90,7 @@ class SessionSpeakers:
         self._turn = asyncio.Lock()  # whoever waits gets it in order
         self._ended: dict[int, _Ended] = {}  # until their final
         self._words: dict[int, asyncio.Future[Words]] = {}
-        self._late = LateEvents()
+        self._late = LateEvents[int]()
 
     def ended(self, segment: OpenSegment, samples: int) -> None:
         """A segment has ended after `samples`; its final follows."""
@@ -117,8 +118,8 @@ class SessionSpeakers:
             return replace(event, resume=replace(event.resume, speakers=self._state))
         return event
 
-    def _lost(self, segment: int, last: Last) -> Speakers:
-        return self._absent(segment, MOVED if isinstance(last, HandedOver) else FAILED)
+    def _lost(self, segment: int, last: Last) -> list[SessionEvent]:
+        return [self._absent(segment, MOVED if isinstance(last, HandedOver) else FAILED)]
 
     def _absent(self, segment: int, missing: str) -> Speakers:
         return Speakers(segment, missing=missing, state=self._state)
@@ -136,7 +137,7 @@ class SessionSpeakers:
             if self._opened.words:
                 self._words[final.segment] = asyncio.get_running_loop().create_future()
             self._asked.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
-            self._late.start(final.segment, self._diarize(final, ended), "speakers")
+            self._late.start(final.segment, partial(self._diarize, final, ended), "speakers")
 
     async def _diarize(self, final: Final, ended: _Ended) -> Speakers:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -51,7 +52,7 @@ class SessionWords:
         self._rules = rules
         self._aligner = aligner
         self._segments: dict[int, tuple[OpenSegment, int]] = {}  # that ended, until their final
-        self._late = LateEvents()
+        self._late = LateEvents[int]()
 
     def ended(self, segment: OpenSegment, samples: int) -> None:
         """A segment has ended after `samples`; its final follows."""
@@ -73,8 +74,8 @@ class SessionWords:
         self._begin(event)
         return self._plain(event)
 
-    def _lost(self, segment: int, last: Last) -> Words:
-        return absent(segment, MOVED if isinstance(last, HandedOver) else FAILED)
+    def _lost(self, segment: int, last: Last) -> list[SessionEvent]:
+        return [absent(segment, MOVED if isinstance(last, HandedOver) else FAILED)]
 
     def _plain(self, final: Final) -> Final:
         """Return the final as it is told: its rough words only if they were asked for as well."""
@@ -95,7 +96,7 @@ class SessionWords:
         elif len(self._late) >= self._rules.at_a_time:
             self._late.tell(absent(final.segment, BUSY))
         else:
-            self._late.start(final.segment, self._align(final, split, *segment), "words")
+            self._late.start(final.segment, partial(self._align, final, split, *segment), "words")
 
     async def _align(
         self, final: Final, split: tuple[Piece, ...], segment: OpenSegment, samples: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auricle.rendering.names import WORKERS, Manifest, metadata
+from auricle.rendering.names import ENGINES, SCALED, WORKERS, Manifest, metadata
 from auricle.rendering.pods import pod
 from auricle.rendering.target import Target
 
@@ -42,8 +42,9 @@ def _component(target: Target, name: str) -> Manifest:
     }
     if name in _TYPES:
         found["type"] = _TYPES[name]
-    if name in WORKERS or name == "DiarizeWorker":
+    if name in SCALED:
         found["scalingAdapter"] = {}
-    if name in WORKERS:
-        found["sharedMemorySize"] = f"{target.slab_mib(name) + _SHARED_MIB}Mi"
+    if name in WORKERS or name in ENGINES:
+        slab = target.slab_mib(name) if name in WORKERS else 0
+        found["sharedMemorySize"] = f"{slab + _SHARED_MIB}Mi"
     return found

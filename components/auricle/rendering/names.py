@@ -21,7 +21,9 @@ SCRATCH_PATH = "/tmp"
 MODELS_PATH = "/models"
 # Each reads from the one before it.
 POOLS = (("EncodeWorker", "PdWorker"), ("AlignEncodeWorker", "AlignWorker"))
-WORKERS = tuple(worker for pool in POOLS for worker in pool)
+WORKERS = tuple(worker for pool in POOLS for worker in pool)  # those with a slab
+ENGINES = ("PdWorker", "TranslateWorker")  # those with a KV cache
+SCALED = (*WORKERS, "DiarizeWorker", "TranslateWorker")
 
 
 def kebab(component: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from auricle.rendering.names import (
     CONFIG_PATH,
+    ENGINES,
     HTTP_PORT,
     KEYS_PATH,
     MODELS_PATH,
@@ -31,6 +32,7 @@ _BESIDE = {
     "AlignEncodeWorker": ("2", 6144),
     "AlignWorker": ("2", 6144),
     "DiarizeWorker": ("1", 2048),
+    "TranslateWorker": ("4", 12288),
     "Planner": ("250m", 512),
 }
 # Loading weights and compiling may take this long; until then only the start-up probe runs.
@@ -147,13 +149,14 @@ def _resources(target: Target, component: str) -> Manifest:
     memory = beside
     if component in WORKERS:
         memory += target.slab_mib(component)
-    if component == "PdWorker":
-        memory += target.kv_mib()
+    if component in ENGINES:
+        memory += target.kv_mib(component)
     requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi"}
     # More memory than requested indicates a leak. CPU has no limit, so that idle cores are used.
     limits: dict[str, Any] = {"memory": f"{memory}Mi"}
-    if component in WORKERS and target.on_gpu:
-        for resource in (target.cluster.gpu_resource, target.cluster.rdma_resource):
+    if component in (*WORKERS, *ENGINES) and target.on_gpu:
+        rdma = target.cluster.rdma_resource if component in WORKERS else ""
+        for resource in (target.cluster.gpu_resource, rdma):
             if resource:
                 requests[resource] = limits[resource] = "1"
     return {"requests": requests, "limits": limits}

@@ -16,6 +16,7 @@ from auricle.launcher.graph import load_graph
 from auricle.load.pools import POOLS
 from auricle.rendering.names import (
     CONFIG_PATH,
+    ENGINES,
     HTTP_PORT,
     KEYS_PATH,
     MODELS_PATH,
@@ -25,9 +26,9 @@ from auricle.rendering.names import (
 from auricle.replicas import PoolLimits
 from auricle.settings import (
     CommonSettings,
-    PdWorkerSettings,
     PlannerSettings,
 )
+from auricle.worker_settings import DecoderSettings
 
 _MIB = 1 << 20
 # On a cluster a PD worker has a GPU of its own; on one machine it may share it with an encoder.
@@ -67,10 +68,10 @@ class Target:
         layout = SlabLayout(*_geometry(settings, self.cluster))
         return -(-slots * layout.slot_bytes // _MIB)
 
-    def kv_mib(self) -> int:
-        """Return the MiB of a PD worker's KV cache in host memory; 0 on a GPU."""
-        settings = self.settings["PdWorker"]
-        assert isinstance(settings, PdWorkerSettings)
+    def kv_mib(self, component: str) -> int:
+        """Return the MiB of an engine's KV cache in host memory; 0 on a GPU."""
+        settings = self.settings[component]
+        assert isinstance(settings, DecoderSettings)
         return 0 if self.on_gpu else settings.kv_cache_gib * 1024
 
     @property
@@ -92,7 +93,8 @@ def read_target(graph: str, config: Path) -> Target:
         if name in (COMMON, *names):
             adapted.setdefault(name, {}).update(values)
     # A pod has a GPU of its own.
-    adapted["PdWorker"].pop("processes_per_device", None)
+    for engine in ENGINES:
+        adapted.get(engine, {}).pop("processes_per_device", None)
     settings = {name: settings_for(name, adapted, str(config)) for name in names}
     _check(settings["Frontend"], str(config))
     if cluster.autoscaling == "none":
@@ -125,6 +127,7 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
         "AlignEncodeWorker": {"gpus": []},
         "AlignWorker": {"gpus": []},
         "DiarizeWorker": {"gpus": []},
+        "TranslateWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
         "Planner": {
             "replicas": 1,
             "connector": "kubernetes",
@@ -138,7 +141,7 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
 
 
 def _check(settings: CommonSettings, source: str) -> None:
-    for key in ("model", "align_model", "speaker_model"):
+    for key in ("model", "align_model", "speaker_model", "translate_model"):
         path = getattr(settings, key)
         if path is not None and not str(path).startswith(f"{MODELS_PATH}/"):
             raise SettingsError(

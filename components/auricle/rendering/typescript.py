@@ -34,12 +34,14 @@ def _interface(name: str, schema: Schema) -> str:
 def _type(given: Schema) -> str:
     if "$ref" in given:
         return str(given["$ref"]).rsplit("/", 1)[1]
-    if "const" in given:
-        return f'"{given["const"]}"'
-    if "enum" in given:
-        return " | ".join(f'"{value}"' for value in given["enum"])
-    if given.get("type") == "array":
-        return f"readonly {_type(given['items'])}[]"
+    if "const" in given or "enum" in given:
+        return " | ".join(f'"{value}"' for value in given.get("enum") or [given["const"]])
     if "anyOf" in given:
         return " | ".join(_type(one) for one in given["anyOf"])
-    return _TYPES[given["type"]]
+    match given["type"]:
+        case "array":
+            return f"readonly {_type(given['items'])}[]"
+        case "object":
+            return f"Readonly<Record<string, {_type(given['additionalProperties'])}>>"
+        case plain:
+            return _TYPES[plain]

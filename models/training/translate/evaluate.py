@@ -20,9 +20,9 @@ from models.training.translate.parallel import Asked, held_out, instructions
 from models.training.translate.prompts import Turn
 from models.training.translate.reference import Translator
 
-_SENTENCES = 300
-_SEQUENCES = 60
-_BEGINNINGS = 60
+_SENTENCES = 200
+_SEQUENCES = 40
+_BEGINNINGS = 30
 # An instruction counts as translated if the answer is this near to its translation.
 _TRANSLATED_CHRF = 60.0
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"

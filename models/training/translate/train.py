@@ -24,7 +24,7 @@ from models.training.translate.instructions import CONTROL
 from models.training.translate.parallel import Sentence, training
 from models.training.translate.prompts import MORE, Prompts, instruction
 
-_PEAK_RATE = 2e-3
+_PEAK_RATE = 3e-3
 _WARM_UP_STEPS = 100
 _BATCH_TOKENS = 800
 _POOL = 8  # batches that are sorted by length together

@@ -27,6 +27,7 @@ class Capabilities:
     words: str = _can("times of words")
     confidence: str = _can("how sure the model is")
     speakers: str = _can("who speaks")
+    translations: str = _can("the text in other languages")
     channels: str = _can("several channels on one connection")
     resume: str = _can("a session outlives its connection")
     features: str = _can("features from the client instead of samples")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.kept_audio import KeptAudio
+from auricle.frontend.line.told_translations import ToldTranslations
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.messages import (
     Accepted,
@@ -27,6 +28,7 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
     Speakers,
+    Translation,
     WholeAudio,
     Words,
 )
@@ -58,6 +60,7 @@ class SessionLine:
         # Segments whose words and speakers are still to come; with the processor they are lost.
         self._wordless: list[int] = []
         self._speakerless: list[int] = []
+        self._translations = ToldTranslations(opened.translate, opened.resume.translations)
         self._opens = 0
         self._losses = 0
 
@@ -107,7 +110,8 @@ class SessionLine:
         self._opens += 1
         self._end_accepted = False
         whole = self._whole() if self._opened.background else None
-        return replace(self._opened, session=self._session, whole=whole)
+        resume = replace(self._opened.resume, translations=self._translations.state())
+        return replace(self._opened, session=self._session, whole=whole, resume=resume)
 
     def _whole(self) -> WholeAudio | None:
         """Return the audio of a recording's part, which is there already: no calls follow then."""
@@ -195,9 +199,12 @@ class SessionLine:
 
     def _note_late(self, event: SessionEvent) -> None:
         """Note what is still to come for a final, and what has come."""
+        if isinstance(event, Translation):
+            self._translations.translation(event)
         if isinstance(event, Final) and event.text:
             self._wordless += [event.segment] * self._opened.words
             self._speakerless += [event.segment] * self._opened.diarize
+            self._translations.final(event)
         elif isinstance(event, Words) and event.segment in self._wordless:
             self._wordless.remove(event.segment)
         elif isinstance(event, Speakers):

@@ -13,6 +13,7 @@ CAPABILITIES = Capabilities(
     words="words",
     confidence="confidence",
     speakers="diarize",
+    translations="translate",
     resume="resume",
     features="log_mel",
 )

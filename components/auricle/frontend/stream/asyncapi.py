@@ -25,6 +25,7 @@ from auricle.live_settings import (
 )
 from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.text_bounds import CONTEXT, LANGUAGE, RESUME_TOKEN
+from auricle.translation.targets import MOST_TARGETS, MOST_TERMS, PATTERN, TERM
 
 Schema = dict[str, Any]
 _SCHEMAS = "#/components/schemas/"
@@ -39,6 +40,18 @@ _BOUNDS: dict[str, dict[str, Schema]] = {
         "language": {"maxLength": LANGUAGE},
         "context": {"maxLength": CONTEXT},
         "chunk_ms": {"minimum": MIN_CHUNK_MS, "maximum": MAX_CHUNK_MS},
+        "translate": {
+            "items": {"type": "string", "pattern": PATTERN},
+            "maxItems": MOST_TARGETS,
+            "uniqueItems": True,
+        },
+        "terms": {
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": {"type": "string", "pattern": r"\S", "maxLength": TERM},
+                "maxProperties": MOST_TERMS,
+            }
+        },
     },
     "Endpointing": {
         "threshold": {"minimum": MIN_SPEECH_THRESHOLD, "maximum": MAX_SPEECH_THRESHOLD},

@@ -64,6 +64,7 @@ def begin(
         raise ResumeMissing
     frontend.check_words(start.words)
     frontend.check_speakers(start.diarize)
+    frontend.check_translator(bool(start.translate))
     frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
@@ -87,9 +88,11 @@ def begin(
         trace=socket.trace,
         words=start.words,
         diarize=start.diarize,
+        translate=start.translate,
+        terms=start.terms,
         admission=socket.session,
     )
-    ledger = Ledger(state.told)
+    ledger = Ledger(state.told, start.translate)
 
     def offer() -> Resume:
         told = ledger.state()

@@ -6,14 +6,15 @@ what it was told, and everything else. What was found but not told is found agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.frontend.line.told_translations import ToldTranslations
 from auricle.frontend.listening.point import ListeningPoint
-from auricle.messages import Final, Partial, ResumePoint, Speakers
+from auricle.messages import Final, Partial, ResumePoint, Speakers, Translation
 from auricle.text_bounds import CONTEXT
 
 # Listening points are so far apart: more of them would cost memory, fewer make clients send more
@@ -47,8 +48,9 @@ NOTHING = Told()
 class Ledger:
     """Keeps what one client was told, in the order in which it was told. Not thread-safe."""
 
-    def __init__(self, begun: Told = NOTHING) -> None:
-        """The session goes on after `begun`."""
+    def __init__(self, begun: Told = NOTHING, translate: Sequence[str] = ()) -> None:
+        """The session goes on after `begun`, and is translated into the languages `translate`."""
+        self._translations = ToldTranslations(translate, begun.point.translations)
         self._point = begun.point
         self._told_ms = begun.told_ms
         self._heard = begun.heard
@@ -96,11 +98,17 @@ class Ledger:
         """The client is told this text."""
         self._point = event.resume
         self._told_ms = event.audio_ms if isinstance(event, Partial) else -1
+        if isinstance(event, Final):
+            self._translations.final(event)
         self._forget()
 
     def told_speakers(self, event: Speakers) -> None:
         """The client is told who spoke, which who goes on with the session must know."""
         self._point = replace(self._point, speakers=event.state)
+
+    def told_translation(self, event: Translation) -> None:
+        """The client is told a part of a translation."""
+        self._translations.translation(event)
 
     @property
     def due(self) -> bool:
@@ -111,9 +119,10 @@ class Ledger:
         """Return the session as it is after the message that is being made."""
         listening, before = self._points[0]
         self._stated_at = self._heard
+        # Processors use less than that of the text before.
+        context, translations = self._point.context[-CONTEXT:], self._translations.state()
         return Told(
-            # Processors use less than that of the text before.
-            replace(self._point, context=self._point.context[-CONTEXT:]),
+            replace(self._point, context=context, translations=translations),
             *(self._told_ms, listening, before, self._marks, self._heard),
         )
 

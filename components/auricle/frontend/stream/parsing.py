@@ -8,7 +8,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
-from auricle.errors import ProtocolError
+from auricle.errors import ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.turn_wait import WAITS
@@ -24,6 +24,7 @@ from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
 from auricle.quoting import quoted
 from auricle.settings import FrontendSettings
 from auricle.text_bounds import CONTEXT, LANGUAGE
+from auricle.translation.targets import check_targets, check_terms
 
 _FIRST = msgspec.json.Decoder(Start)
 _LATER = msgspec.json.Decoder(Start | End)
@@ -59,6 +60,7 @@ def parse_start(text: str | None) -> Start:
             f"chunk_ms {quoted(start.chunk_ms)} is outside {MIN_CHUNK_MS} to {MAX_CHUNK_MS}",
         )
     _check_endpointing(start.endpointing)
+    _check_translations(start)
     return start
 
 
@@ -67,6 +69,14 @@ def _wrong(param: str | None, message: str) -> ProtocolError:
     error = ProtocolError(message)
     error.param = param
     return error
+
+
+def _check_translations(start: Start) -> None:
+    try:
+        check_targets(start.translate, "translate")
+        check_terms(start.terms, start.translate, "terms")
+    except UnsupportedValue as error:
+        raise _wrong(error.param, str(error)) from None
 
 
 def _check_features(start: Start) -> None:

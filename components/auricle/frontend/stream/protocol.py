@@ -9,16 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from auricle.audio.pcm import milliseconds
-from auricle.confidence import of_text
-from auricle.frontend.listening.pieces import (
-    Mark,
-    SpeechStarted,
-    SpeechStopped,
-    TurnPaused,
-    TurnResumed,
-)
-from auricle.messages import Final, Partial, Speakers, Usage, Words, WordSource
+from auricle.messages import Usage, WordSource
 
 # The encoding of features that the client computed, see docs/log_mel.md.
 LOG_MEL = "log_mel"
@@ -58,8 +49,10 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     `chunk_ms` None the server's default applies, with `language` None the language is
     detected. With `partials` false each segment is decoded once, when it is complete; that
     costs less, and the text does not depend on load. With `words` each `final` with text is
-    followed, sooner or later, by its `words`, with `diarize` by its `speakers`. With `resume` an
-    earlier session goes on, whose `start` had the same other fields.
+    followed, sooner or later, by its `words`, with `diarize` by its `speakers`. Text is translated
+    into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+    translations, by language. With `resume` an earlier session goes on, whose `start` had the same
+    other fields.
     """
 
     sample_rate: int
@@ -72,6 +65,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     endpointing: Endpointing = Endpointing()
     words: bool = False
     diarize: bool = False
+    translate: tuple[str, ...] = ()
+    terms: dict[str, dict[str, str]] = {}
     resume: Resume | None = None
 
 
@@ -201,6 +196,23 @@ class SpeakersReply(msgspec.Struct, frozen=True, tag="speakers", omit_defaults=T
     resume: Resume | None = None
 
 
+class TranslationReply(msgspec.Struct, frozen=True, tag="translation", omit_defaults=True):
+    """The translation of a segment into `language`. `committed` is append-only; `partial` follows
+    it and may change.
+
+    With `final` it is complete; each segment with text and each language has one such event.
+    `missing` says why it is not complete: what was committed stays, and nothing follows.
+    """
+
+    segment: int
+    language: str
+    committed: str
+    partial: str
+    final: bool
+    missing: str | None = None
+    resume: Resume | None = None
+
+
 class DoneReply(msgspec.Struct, frozen=True, tag="done"):
     """The last message of a session that succeeded: this connection's finals, joined by spaces."""
 
@@ -243,6 +255,7 @@ Resumable = (
     | FinalReply
     | WordsReply
     | SpeakersReply
+    | TranslationReply
     | GoingAwayReply
 )
 Reply = Resumable | DoneReply | ErrorReply
@@ -252,44 +265,3 @@ _encode = msgspec.json.Encoder().encode
 def encode(reply: Reply) -> str:
     """Return a reply as JSON text."""
     return _encode(reply).decode()
-
-
-def partial_reply(event: Partial) -> PartialReply:
-    """Return the client's message for a partial."""
-    return PartialReply(
-        event.segment, event.committed, event.partial, event.audio_ms, event.language
-    )
-
-
-def final_reply(event: Final) -> FinalReply:
-    """Return the client's message for a final."""
-    return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
-
-
-def mark_reply(event: Mark) -> SpeechMark:
-    """Return the client's message for what endpointing found."""
-    at_ms = milliseconds(event.at)
-    match event:
-        case SpeechStarted():
-            return SpeechStartedReply(at_ms)
-        case SpeechStopped():
-            return SpeechStoppedReply(at_ms)
-        case TurnPaused():
-            return TurnPausedReply(at_ms, round(event.probability, 3))
-        case TurnResumed():
-            return TurnResumedReply(at_ms)
-
-
-def words_reply(event: Words) -> WordsReply:
-    """Return the client's message for a segment's words."""
-    words = tuple(
-        TimedWord(w.word, w.text, w.start_ms, w.end_ms, w.confidence) for w in event.words
-    )
-    confidence = of_text(word.confidence for word in words)
-    return WordsReply(event.segment, words, event.source, event.missing or None, confidence)
-
-
-def speakers_reply(event: Speakers) -> SpeakersReply:
-    """Return the client's message for a segment's speakers."""
-    parts = tuple(SpeakerPart(p.speaker, p.start_ms, p.end_ms, p.text) for p in event.parts)
-    return SpeakersReply(event.segment, parts, event.source, event.missing or None)

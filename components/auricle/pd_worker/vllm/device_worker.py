@@ -8,6 +8,7 @@ import torch
 from vllm.platforms import current_platform
 from vllm.v1.sample import sampler
 
+from auricle.pd_worker.vllm.listeners import refuse_connections
 from auricle.pd_worker.vllm.verifier import GreedyVerifier
 
 # Each of them imports only where its platform is.
@@ -28,6 +29,8 @@ class DeviceWorker(PlatformWorker):
         # vLLM compiles it when log probabilities are asked for the first time, which needs a
         # compiler and keeps everybody waiting for a minute.
         sampler.batched_count_greater_than = _ranks
+        if self.vllm_config.ec_transfer_config is None:
+            refuse_connections()  # as the connector does, which a text model does not have
 
 
 def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:

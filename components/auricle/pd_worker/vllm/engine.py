@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slabs import export
 from auricle.errors import (
     AuricleError,
     DeadlineExceeded,
@@ -39,33 +38,31 @@ def capabilities(draft_tokens: int, limit_reuse: bool) -> Capabilities:
 
 
 class VllmEngine:
-    """One vLLM engine that takes its audio from `slab`.
+    """One vLLM engine that takes its audio from `slab`; without one, it has a text model.
 
     The constructor blocks until the model is loaded: call it in a worker thread. It raises
     ProcessFailed if vLLM cannot start. All other methods must be called on one event loop.
     """
 
-    def __init__(self, options: EngineOptions, slab: Slab, audio_token: int) -> None:
+    def __init__(
+        self, options: EngineOptions, slab: Slab | None = None, audio_token: int | None = None
+    ) -> None:
         _set_environment(options)
-        from vllm.config import ECTransferConfig
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        from auricle.pd_worker.vllm.arguments import WORKER, kv_events, of_passes, speculation
-        from auricle.pd_worker.vllm.hf_config import AsDecoder
-        from auricle.pd_worker.vllm.plugin import DECODERS
+        from auricle.pd_worker.vllm.arguments import (
+            WORKER,
+            kv_events,
+            of_audio,
+            of_passes,
+            speculation,
+        )
         from auricle.pd_worker.vllm.requests import RequestBuilder
         from auricle.pd_worker.vllm.stats import logger_into
 
-        transfer = ECTransferConfig(
-            ec_connector="LandingSlabConnector",
-            ec_connector_module_path="auricle.pd_worker.vllm.connector",
-            ec_role="ec_consumer",
-            ec_connector_extra_config=export(slab),
-        )
         arguments = AsyncEngineArgs(
             model=options.model,
-            hf_overrides=AsDecoder(DECODERS[options.decoder]),
             skip_tokenizer_init=True,
             dtype=options.dtype,
             max_model_len=options.max_model_len,
@@ -73,12 +70,7 @@ class VllmEngine:
             block_size=options.block_size,
             gpu_memory_utilization=options.gpu_memory_share,
             enable_prefix_caching=options.enable_prefix_caching,
-            enable_mm_embeds=True,
-            mm_processor_cache_gb=0,
-            skip_mm_profiling=True,
             use_tqdm_on_load=False,
-            limit_mm_per_prompt={"audio": options.max_model_len},
-            ec_transfer_config=transfer,
             # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
@@ -88,6 +80,7 @@ class VllmEngine:
             per_request_spec_decode_metrics="summary" if options.draft_tokens else "none",
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),
+            **of_audio(options, slab),
             **of_passes(options.passes, enforce_eager=options.enforce_eager),
         )
         self.capabilities = capabilities(options.draft_tokens, options.limit_reuse)

@@ -34,7 +34,8 @@ class EngineOptions:
     overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
     With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
     publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`. `decoder` is
-    the architecture's text decoder.
+    that of an architecture whose audio arrives as embeddings; it does not count for a text model,
+    which vLLM has as it is.
     """
 
     model: str

@@ -28,7 +28,8 @@ _TENANT_SALT = "dynamo-cache-salt:"
 class RequestBuilder:
     """Builds the requests of one engine."""
 
-    def __init__(self, llm: AsyncLLM, audio_token: int) -> None:
+    def __init__(self, llm: AsyncLLM, audio_token: int | None) -> None:
+        """Without `audio_token` there are no windows: the engine has a text model."""
         self._max_tokens = int(llm.model_config.max_model_len)
         self._generation = llm.input_processor.generation_config_fields
         self._end = llm.renderer.get_eos_token_id()
@@ -49,6 +50,8 @@ class RequestBuilder:
         """Return the request of head · windows · tail; raises BadRequest if it is too long."""
         tokens, features = list(head), []
         for window in windows:
+            if self._audio_token is None:
+                raise BadRequest("a text model takes no windows")
             place = PlaceholderRange(offset=len(tokens), length=window.length)
             # Without data: the connector supplies the embeddings of this identifier.
             features.append(

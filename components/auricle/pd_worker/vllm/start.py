@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.survey import read_parts
@@ -29,6 +31,7 @@ from auricle.process.device_faults import check_driver
 from auricle.process.gpus import visible_gpus
 from auricle.process.needs import modules_of
 from auricle.settings import PdWorkerSettings
+from auricle.worker_settings import DecoderSettings
 
 
 class VllmKind:
@@ -46,7 +49,7 @@ class VllmKind:
         late = ["vllm", *modules_of(plug_in)]
         return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
 
-    def built_for(self, settings: PdWorkerSettings) -> str:
+    def built_for(self, settings: DecoderSettings) -> str:
         """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
         device = device_of_vllm()
         check_runner(settings, os.environ)
@@ -55,7 +58,7 @@ class VllmKind:
             _check_kernels()
         return f"vLLM is built for a {device.upper()}, which was not looked for"
 
-    def check_device(self, settings: PdWorkerSettings) -> None:
+    def check_device(self, settings: DecoderSettings) -> None:
         """See `check_device` below."""
         check_device(settings)
 
@@ -100,14 +103,14 @@ def _check_kernels() -> None:
         )
 
 
-def check_device(settings: PdWorkerSettings) -> None:
+def check_device(settings: DecoderSettings) -> None:
     """Raise SettingsError if vLLM has no device, or would not run on it as it is set."""
     check_runner(settings, os.environ)
     passes_on(device_of_vllm(), settings)
     if device_of_vllm() == "gpu":
         import torch  # takes seconds
 
-        check_driver(torch.version.cuda, "PdWorker")
+        check_driver(torch.version.cuda, settings.component)
 
 
 def check_memory(settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
@@ -124,9 +127,19 @@ def engine_options(
     settings: PdWorkerSettings, checkpoint: Checkpoint, kv_events: str
 ) -> EngineOptions:
     """Return vLLM's options on the device that it is built for."""
+    return replace(
+        of_decoder(settings, checkpoint.path),
+        limit_reuse=settings.limit_reuse,
+        kv_events=kv_events,
+        decoder=checkpoint.architecture.decoder,
+    )
+
+
+def of_decoder(settings: DecoderSettings, checkpoint: Path) -> EngineOptions:
+    """Return the options that every decoder has, with all of the prefix cache."""
     device = device_of_vllm()
     return EngineOptions(
-        model=str(checkpoint.path.resolve()),
+        model=str(checkpoint.resolve()),
         dtype=settings.dtype,
         max_model_len=settings.max_model_len,
         max_num_seqs=settings.max_requests,
@@ -136,9 +149,7 @@ def engine_options(
         enforce_eager=runs_eagerly(settings, device),
         threads=settings.threads,
         draft_tokens=settings.draft_tokens,
-        limit_reuse=settings.limit_reuse,
+        limit_reuse=False,
         kv_blocks=settings.kv_blocks,
-        kv_events=kv_events,
         passes=passes_on(device, settings),
-        decoder=checkpoint.architecture.decoder,
     )

@@ -167,8 +167,10 @@ export interface SpeechStoppedEvent {
  * `chunk_ms` null the server's default applies, with `language` null the language is
  * detected. With `partials` false each segment is decoded once, when it is complete; that
  * costs less, and the text does not depend on load. With `words` each `final` with text is
- * followed, sooner or later, by its `words`, with `diarize` by its `speakers`. With `resume` an
- * earlier session goes on, whose `start` had the same other fields.
+ * followed, sooner or later, by its `words`, with `diarize` by its `speakers`. Text is translated
+ * into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+ * translations, by language. With `resume` an earlier session goes on, whose `start` had the same
+ * other fields.
  */
 export interface StartMessage {
   type: "start";
@@ -182,6 +184,8 @@ export interface StartMessage {
   endpointing?: Endpointing;
   words?: boolean;
   diarize?: boolean;
+  translate?: readonly string[];
+  terms?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   resume?: Resume | null;
 }
 
@@ -196,6 +200,24 @@ export interface TimedWord {
   start_ms: number;
   end_ms: number;
   confidence?: number;
+}
+
+/**
+ * The translation of a segment into `language`. `committed` is append-only; `partial` follows
+ * it and may change.
+ *
+ * With `final` it is complete; each segment with text and each language has one such event.
+ * `missing` says why it is not complete: what was committed stays, and nothing follows.
+ */
+export interface TranslationEvent {
+  type: "translation";
+  segment: number;
+  language: string;
+  committed: string;
+  partial: string;
+  final: boolean;
+  missing?: string;
+  resume?: Resume;
 }
 
 /**
@@ -256,4 +278,4 @@ export interface WordsEvent {
 
 export type ClientMessage = StartMessage | EndMessage;
 
-export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | TurnPausedEvent | TurnResumedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | SpeakersEvent | GoingAwayEvent | DoneEvent | ErrorEvent;
+export type StreamEvent = ReadyEvent | SpeechStartedEvent | SpeechStoppedEvent | TurnPausedEvent | TurnResumedEvent | CheckpointEvent | PartialEvent | FinalEvent | WordsEvent | SpeakersEvent | TranslationEvent | GoingAwayEvent | DoneEvent | ErrorEvent;

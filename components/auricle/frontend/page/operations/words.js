@@ -27,6 +27,7 @@ const POOLS = new Map([
   ["pd_worker", "PD workers"],
   ["align_encode_worker", "Align encode workers"],
   ["align_worker", "Align workers"],
+  ["translate_worker", "Translate workers"],
 ]);
 const WHY = new Map([
   ["forecast", "for the demand that is forecast"],

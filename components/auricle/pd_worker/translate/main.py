@@ -1,0 +1,110 @@
+"""The translate worker process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from auricle.checkpoint.text_model import TextModel, open_text_model
+from auricle.load.reporter import LoadReporter, ReportedState
+from auricle.load.reports import LOAD_TOPIC
+from auricle.messages import Parts, RunningModel, TranslateRequest
+from auricle.pd_worker.device_turn import device_turn
+from auricle.pd_worker.engine import Engine, TextEngineKind
+from auricle.pd_worker.engine_start import text_kind
+from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
+from auricle.pd_worker.translate.prompt import TranslatorPrompt
+from auricle.pd_worker.translate.worker import TranslateWorker
+from auricle.pd_worker.watching import watch
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry
+from auricle.process.status import report_status
+from auricle.process.tracing import Tracer
+from auricle.runtime import Route, Runtime
+from auricle.settings import TranslateWorkerSettings
+
+_NAME, _ENDPOINT = "translate_worker", "generate"
+
+
+async def run(settings: TranslateWorkerSettings) -> None:
+    """Serve translate requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
+    kind = text_kind()
+    await asyncio.to_thread(kind.check_device, settings)
+    report_status("reading checkpoint")
+    model = await asyncio.to_thread(open_text_model, settings.checkpoint)
+    prompt = await asyncio.to_thread(TranslatorPrompt, model)
+    registry = Registry()
+    tracer = Tracer("TranslateWorker", settings.otlp_endpoint, settings.namespace)
+    engine = await _engine(kind, settings, model)
+    try:
+        worker = TranslateWorker(
+            settings,
+            prompt,
+            engine,
+            TranslateWorkerMetrics(registry.registry),
+            targets=settings.targets or model.targets,
+            sources=model.sources,
+            tracer=tracer,
+        )
+        report_status("warming up")
+        await _warm_up(engine, prompt)
+        runtime = Runtime(settings, _ENDPOINT, registry.registry)
+        runtime.add_metrics((_NAME, _ENDPOINT), registry.text)
+        runtime.tasks.start(watch(engine), kind.name)
+        runtime.liveness.part(kind.name, engine.answers)
+        drain = Drain(
+            lambda: worker.meter.in_flight,
+            told_seconds=2 * settings.load_report_seconds,
+            deadline=settings.drain_seconds,
+        )
+        load = _reporter(runtime, settings, worker, engine, drain, registry)
+        running = RunningModel(model.fingerprint, settings.dtype)
+        runtime.description.parts = lambda: Parts(model=running, load=load.now("translations"))
+        runtime.publish(_NAME, LOAD_TOPIC, load.report, settings.load_report_seconds)
+        routes = [Route(_ENDPOINT, TranslateRequest, unary=worker.translate)]
+        await runtime.serve(_NAME, routes, drain=drain)
+    finally:
+        await engine.close()
+        await asyncio.to_thread(tracer.close)
+
+
+def _reporter(
+    runtime: Runtime,
+    settings: TranslateWorkerSettings,
+    worker: TranslateWorker,
+    engine: Engine,
+    drain: Drain,
+    registry: Registry,
+) -> LoadReporter:
+    state = engine.state
+    reported = ReportedState(
+        kind="translate_worker",
+        instance=runtime.instance(_NAME, _ENDPOINT),
+        slots_total=settings.max_requests,
+        kv_usage=lambda: state.kv_usage,
+        step_seconds=lambda: state.step_seconds,
+    )
+    return LoadReporter(worker.meter, reported, drain, registry.registry)
+
+
+async def _engine(
+    kind: TextEngineKind, settings: TranslateWorkerSettings, model: TextModel
+) -> Engine:
+    """Start the engine, before or after others that share this process's device."""
+    await asyncio.to_thread(kind.check_memory, settings, model)
+    report_status("waiting for its device")
+    async with device_turn(settings.processes_per_device):
+        report_status(f"starting {kind.name}")
+        return await asyncio.to_thread(kind.start, settings, model)
+
+
+async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:
+    """Translate a word, through all that requests use."""
+    request = TranslateRequest("warm-up", "warm-up", "en", "es", "Hello.")
+    built = prompt.build(request, 0)
+    await engine.generate(
+        "warm-up", built.tokens, (), (), prompt.stop_tokens, 8,
+        priority=1, tenant="warm-up", reusable_windows=None,
+    )  # fmt: skip

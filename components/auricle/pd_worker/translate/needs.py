@@ -1,0 +1,31 @@
+"""What a translate worker needs: `auricle component TranslateWorker --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from auricle.checkpoint.text_model import open_text_model
+from auricle.pd_worker.engine_start import text_kind
+from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.settings import TranslateWorkerSettings
+
+
+def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
+    """Return the needs of a translate worker. Sets variables that its engine reads."""
+    kind = text_kind()
+    return [
+        Need("device", partial(kind.built_for, settings)),
+        imports("auricle.pd_worker.translate.main", *LIBRARIES, *kind.libraries()),
+        Need("checkpoint", partial(_read, settings.checkpoint)),
+    ]
+
+
+def _read(path: Path) -> str:
+    from auricle.pd_worker.translate.prompt import TranslatorPrompt  # imports transformers
+
+    found = open_text_model(path)
+    TranslatorPrompt(found)
+    into = ", ".join(found.targets) or "any language"
+    return f"{path}, into {into}, fingerprint {found.fingerprint}"

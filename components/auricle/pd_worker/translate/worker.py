@@ -1,0 +1,155 @@
+"""Handles translate requests: admission, the prompt, generation."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+
+from auricle.errors import BadRequest, Overloaded, UnsupportedValue
+from auricle.load.work_meter import WorkMeter
+from auricle.messages import TranslateReply, TranslateRequest
+from auricle.pd_worker.engine import Decoded, Engine
+from auricle.pd_worker.places import priority, room
+from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
+from auricle.pd_worker.translate.prompt import Prompt, TranslatorPrompt
+from auricle.process.tracing import OFF, Tracer
+from auricle.quoting import quoted
+from auricle.settings import TranslateWorkerSettings
+from auricle.tasks import within
+from auricle.worker_settings import LANGUAGE_CODE
+
+# The longest answer: so many tokens for each of the source, and so many for the shortest source.
+_TOKENS_PER_TOKEN, _LEAST_TOKENS = 3, 16
+_CODE = re.compile(LANGUAGE_CODE)
+
+
+class TranslateWorker:
+    """Handles up to `max_requests` requests at a time, on one event loop; keeps no state of any
+    session.
+    """
+
+    def __init__(
+        self,
+        settings: TranslateWorkerSettings,
+        prompt: TranslatorPrompt,
+        engine: Engine,
+        metrics: TranslateWorkerMetrics,
+        *,
+        targets: Iterable[str] = (),
+        sources: Iterable[str] = (),
+        tracer: Tracer = OFF,
+    ) -> None:
+        """It translates into `targets` and from `sources`; any language where they are empty."""
+        self._settings = settings
+        self._prompt = prompt
+        self._engine = engine
+        self._metrics = metrics
+        self._tracer = tracer
+        self._targets = tuple(targets)
+        self._sources = tuple(sources)
+        self._requests = 0
+        self.meter = WorkMeter()
+        metrics.in_flight.set_function(lambda: self.meter.in_flight)
+        metrics.requests_limit.set(settings.max_requests)
+
+    async def translate(self, request: TranslateRequest) -> TranslateReply:
+        """Return what follows the request's answer; cancelling aborts it in the engine.
+
+        Raises Overloaded if no place is free for its kind, UnsupportedValue for a language that
+        this model does not have, BadRequest if there is nothing to translate or it is too long,
+        and DeadlineExceeded. No other request is affected.
+        """
+        others, began = self.meter.in_flight, time.monotonic()
+        with self.meter.request(), self._tracer.span("translate", request.trace) as trace:
+            self._check(request, others)
+            prompt = self._fitting(request)
+            decoded = await within(
+                self._settings.deadline_seconds, self._generate(request, prompt), "a translation"
+            )
+            self._record(decoded, trace, began)
+            reply = TranslateReply(
+                text=self._prompt.text(request, prompt, decoded.tokens),
+                finish=decoded.finish,
+                prompt_tokens=decoded.prompt_tokens,
+                cached_tokens=decoded.cached_tokens,
+                draft_tokens=decoded.draft_tokens,
+                accepted_tokens=decoded.accepted_tokens,
+                seconds=time.monotonic() - began,
+            )
+        self._metrics.translated(reply, len(decoded.tokens), decoded.steps)
+        return reply
+
+    def _check(self, request: TranslateRequest, others: int) -> None:
+        places = self._settings.max_requests
+        if others >= room(places, final=request.whole, background=request.background):
+            raise Overloaded(f"{others} of {places} places are in use; try again")
+        _check_language(request.target, self._targets, "target", "into")
+        if request.source_language:
+            _check_language(request.source_language, self._sources, "source_language", "from")
+        if request.source_language == request.target:
+            raise BadRequest(f"the source is in {quoted(request.target)} already")
+        if not request.source.strip():
+            raise BadRequest("there is nothing to translate: the source is empty")
+
+    def _fitting(self, request: TranslateRequest) -> Prompt:
+        """Return the prompt with as much of the context as there is room for, the latest first.
+
+        Raises BadRequest if there is no room without any.
+        """
+        most = self._settings.max_model_len
+        for sentences in range(len(request.context), -1, -1):
+            prompt = self._prompt.build(request, sentences)
+            total = len(prompt.tokens) + _longest(prompt)
+            if total <= most:
+                return prompt
+        raise BadRequest(
+            f"prompt and output of up to {total} tokens exceed "
+            f"{self._settings.component}.max_model_len {most}"
+        )
+
+    async def _generate(self, request: TranslateRequest, prompt: Prompt) -> Decoded:
+        self._requests += 1
+        return await self._engine.generate(
+            # A session may ask for the same again while its last request is being aborted.
+            f"{request.session}-{request.target}-{self._requests}",
+            prompt.tokens,
+            (),
+            (),
+            self._prompt.stop_tokens,
+            _longest(prompt),
+            priority=priority(final=request.whole, background=request.background),
+            tenant=request.tenant,
+            draft=prompt.draft if self._engine.capabilities.drafts else (),
+            reusable_windows=None,
+        )
+
+    def _record(self, decoded: Decoded, trace: str, began: float) -> None:
+        """Record the work and the engine's timings of a request that arrived at `began`."""
+        self.meter.did(
+            translations=1,
+            prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
+            steps=decoded.steps,
+        )
+        at = decoded.timings
+        self.meter.waited(at.scheduled - began)
+        self._tracer.record("translate_queue", trace, at.queued, at.scheduled)
+        self._tracer.record("translate_steps", trace, at.scheduled, at.last_token)
+
+
+def _longest(prompt: Prompt) -> int:
+    """Return how many tokens an answer may still have."""
+    return max(_LEAST_TOKENS, _TOKENS_PER_TOKEN * prompt.source_tokens - len(prompt.answer))
+
+
+def _check_language(code: str, known: tuple[str, ...], field: str, way: str) -> None:
+    if not _CODE.match(code):
+        raise UnsupportedValue(
+            f"{field} is {quoted(code)}, expected an ISO 639-1 code such as es", field
+        )
+    if known and code not in known:
+        raise UnsupportedValue(
+            f"this server does not translate {way} {quoted(code)}; it does {way} "
+            f"{', '.join(known)}",
+            field,
+        )

@@ -1,0 +1,95 @@
+"""What a session may ask for besides text, from the pools beside the path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from auricle.alignment.words import NO_ALIGNER
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import BadRequest
+from auricle.load.asked_meter import AskedMeter
+from auricle.messages import OpenSession, SessionEvent
+from auricle.processor.aligner import WordAligner
+from auricle.processor.diarizer import Diarizer
+from auricle.processor.open_segment import OpenSegment
+from auricle.processor.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
+from auricle.processor.translations import TRANSLATIONS, SessionTranslations, TranslationRules
+from auricle.processor.translator import Translator
+from auricle.processor.words import ASKED, SessionWords, WordRules
+from auricle.settings import ProcessorSettings
+from auricle.speakers.model import NO_SPEAKER_MODEL
+from auricle.translation.policy import agreement, mask
+from auricle.translation.targets import NO_TRANSLATOR
+
+# What is counted of the sessions that ask.
+BESIDE = (ASKED, SPEAKERS, TRANSLATIONS)
+
+
+class Addition(Protocol):
+    """Adds events of its own to a session's."""
+
+    def ended(self, segment: OpenSegment, samples: int) -> None:
+        """A segment has ended after `samples`; its final follows."""
+        ...
+
+    def among(
+        self, events: AsyncGenerator[SessionEvent, None]
+    ) -> AsyncGenerator[SessionEvent, None]:
+        """Yield the session's events and its own."""
+        ...
+
+
+@dataclass(frozen=True)
+class BesidePath:
+    """The pools beside the path that there are; None for those that there are not."""
+
+    settings: ProcessorSettings
+    prompt: PromptFormat
+    asked: AskedMeter
+    aligner: WordAligner | None = None
+    diarizer: Diarizer | None = None
+    translator: Translator | None = None
+
+    def additions(self, request: OpenSession) -> dict[str, Addition]:
+        """Return what a session asks for, by its name in `BESIDE`.
+
+        Raises BadRequest if there is no such pool.
+        """
+        found: dict[str, Addition] = {}
+        if request.words:
+            found[ASKED] = self._words(request)
+        if request.diarize:
+            found[SPEAKERS] = self._speakers(request)
+        if request.translate:
+            found[TRANSLATIONS] = self._translations(request)
+        return found
+
+    def _words(self, request: OpenSession) -> SessionWords:
+        if self.aligner is None:
+            raise BadRequest(NO_ALIGNER)
+        rules = WordRules(self.settings.words_deadline_seconds, self.settings.words_at_a_time)
+        return SessionWords(request, rules, self.aligner, self.asked)
+
+    def _speakers(self, request: OpenSession) -> SessionSpeakers:
+        if self.diarizer is None:
+            raise BadRequest(NO_SPEAKER_MODEL)
+        settings, prompt = self.settings, self.prompt
+        rules = SpeakerRules(
+            settings.speakers_deadline_seconds, settings.speakers_at_a_time, settings.max_speakers
+        )
+        language = prompt.check_language(request.language)
+        return SessionSpeakers(request, rules, self.diarizer, prompt, language, self.asked)
+
+    def _translations(self, request: OpenSession) -> SessionTranslations:
+        if self.translator is None:
+            raise BadRequest(NO_TRANSLATOR)
+        settings = self.settings
+        masked = mask(settings.translation_mask_words)
+        rules = TranslationRules(
+            settings.translation_deadline_seconds,
+            settings.translations_at_a_time,
+            agreement if settings.translation_policy == "agreement" else masked,
+        )
+        return SessionTranslations(request, rules, self.translator, self.asked)

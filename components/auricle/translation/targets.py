@@ -1,0 +1,53 @@
+"""What a client may ask of translations, on any way in. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from auricle.errors import UnsupportedValue
+from auricle.quoting import quoted
+from auricle.text_bounds import check
+
+MOST_TARGETS = 4
+MOST_TERMS = 200
+TERM = 100  # characters
+PATTERN = r"^[a-z]{2,3}$"
+NO_TRANSLATOR = (
+    "this deployment has no translator: ask without translations, or have graphs.e_pd_translate "
+    "served, with Common.translate_model"
+)
+_CODE = re.compile(PATTERN)
+
+
+def check_targets(targets: Sequence[str], param: str) -> None:
+    """Raise UnsupportedValue, naming `param`, unless these are codes of different languages."""
+    if len(targets) > MOST_TARGETS:
+        raise UnsupportedValue(
+            f"{param} has {len(targets)} languages, at most {MOST_TARGETS} are allowed", param
+        )
+    for target in targets:
+        if not _CODE.match(target):
+            raise UnsupportedValue(
+                f"{param} {quoted(target)} is not an ISO 639-1 code, such as es", param
+            )
+    if len(set(targets)) < len(targets):
+        raise UnsupportedValue(f"{param} names a language twice", param)
+
+
+def check_terms(terms: Mapping[str, Mapping[str, str]], targets: Sequence[str], param: str) -> None:
+    """Raise UnsupportedValue, naming `param`, unless each is a term and its translation."""
+    for language, words in terms.items():
+        if language not in targets:
+            raise UnsupportedValue(
+                f"{param} has {quoted(language)}, into which nothing is translated", param
+            )
+        if len(words) > MOST_TERMS:
+            raise UnsupportedValue(
+                f"{param} has {len(words)} terms of {language}, at most {MOST_TERMS} are allowed",
+                param,
+            )
+        for word in (*words, *words.values()):
+            check(param, word, TERM)
+            if not word.strip():
+                raise UnsupportedValue(f"{param} has an empty term of {language}", param)
