@@ -43,6 +43,8 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
     parser.add_argument("--translator", type=Path, default=ROOT / "models/demo-translate")
     arguments = parser.parse_args()
+    if not (arguments.translator / "config.json").exists():
+        parser.error(f"{arguments.translator} has no checkpoint: name one, or make train-translate")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
     asked = Asked(arguments.translator, size=size)

@@ -57,7 +57,7 @@ class Trainer:
     @torch.no_grad()
     def _begin_alike(self, tokenizer: Any, sentences: Sequence[Sentence]) -> None:
         """Let a word begin near the one that it mostly comes from, and near itself inside a
-        sentence, so that translating begins as copying: a fifth of the steps suffices.
+        sentence, so that translating begins as copying.
         """
         vectors = self.model.get_input_embeddings().weight
 
