@@ -16,7 +16,7 @@ LANGS ?= en
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -77,6 +77,10 @@ gpu-quick: setup-dev
 # The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself.
 demo: setup
 	$(BIN)/auricle demo $(DEMO)
+
+# The demo graph with a translate pool: a recording in English and Spanish, word by word.
+demo-translate: setup
+	$(BIN)/python -m examples.live_translation
 
 # What this machine carries with the demo model, in two minutes, with a plot in build/two-minutes.
 bench: setup-dev
@@ -142,6 +146,17 @@ train-aligner: setup-dev
 evaluate-aligner: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --held-out
 	$(BIN)/python -m models.training.align.evaluate --model models/demo-aligner --write
+
+# Some minutes of one core; resumes from build/translate when interrupted. The parallel text is
+# apertium's: apt-get install apertium-eng-spa.
+train-translate: setup-dev
+	$(BIN)/python -m models.training.translate.parallel build/translate
+	$(BIN)/python -m models.training.translate.train --work build/translate
+	$(BIN)/python -m models.training.translate.export --work build/translate --output models/demo-translate
+	$(BIN)/python -m models.training.translate.evaluate --model models/demo-translate --write
+
+evaluate-translate: setup-dev
+	$(BIN)/python -m models.training.translate.evaluate --model models/demo-translate --write
 
 # Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. What PyPI's build
 # needs beside itself is as in the GPU lock. Versions stay as they are where the inputs allow it.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import signal
 import sys
 import tempfile
@@ -22,10 +21,10 @@ from typing import Any
 from benchmarks.annotations.capacity import capacity
 from benchmarks.annotations.delays import delays
 from benchmarks.annotations.faults import faults
-from benchmarks.annotations.graph import Asked, LeftOut
+from benchmarks.annotations.graph import Asked
 from benchmarks.annotations.words import equality, word_errors
+from benchmarks.parts import LeftOut, measure_into
 from benchmarks.prepared import ROOT
-from benchmarks.streaming.environment import environment
 from tests.aligners import random_aligner
 
 _TRAINED = ROOT / "models/demo-aligner"
@@ -58,26 +57,6 @@ PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
 }
 
 
-def measured(
-    asked: Asked, parts: Mapping[str, Callable[[Asked], dict[str, Any]]]
-) -> tuple[dict[str, float], dict[str, Any], dict[str, str]]:
-    """Return figures, what else parts told (by part), and why parts were left out."""
-    figures: dict[str, float] = {}
-    details: dict[str, Any] = {}
-    left_out: dict[str, str] = {}
-    for name, part in parts.items():
-        print(f"measuring {name}", file=sys.stderr, flush=True)
-        try:
-            found = part(asked)
-        except LeftOut as why:
-            left_out[name] = str(why)
-            continue
-        figures |= {key: value for key, value in found.items() if isinstance(value, int | float)}
-        if rest := {key: value for key, value in found.items() if key not in figures}:
-            details[name] = rest
-    return figures, details, left_out
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(
@@ -96,37 +75,10 @@ def main() -> None:
         aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
         size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
         path = aligner or random_aligner(Path(directory) / "aligner")
-        asked = Asked(path, aligner is not None, size)
+        asked = Asked(path, aligner is not None, size=size)
         told = "random weights" if aligner is None else str(aligner)
         for name, part in chosen.items():  # what was measured is kept if the next one fails
-            figures, details, left_out = measured(asked, {name: part})
-            _add(arguments.out, told, name, figures, details, left_out)
-
-
-def _add(
-    out: Path,
-    aligner: str,
-    name: str,
-    figures: dict[str, float],
-    details: dict[str, Any],
-    left_out: dict[str, str],
-) -> None:
-    """Add one part to the result, and print it."""
-    kept = json.loads(out.read_text()) if out.exists() else {}
-    before = {part: why for part, why in kept.get("left_out", {}).items() if part != name}
-    result = {
-        "figures": kept.get("figures", {}) | figures,
-        "details": kept.get("details", {}) | details,
-        "left_out": before | left_out,
-        "aligner": aligner,
-        "environment": environment(),
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n")
-    for figure, value in figures.items():
-        print(f"{figure:46} {value:.4g}", flush=True)
-    for part, why in left_out.items():
-        print(f"{part} is left out: {why}", flush=True)
+            measure_into(arguments.out, asked, name, part, {"aligner": told})
 
 
 if __name__ == "__main__":

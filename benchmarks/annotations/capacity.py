@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
+from typing import Any
 
 import psutil
 
 from benchmarks.annotations.graph import Asked
 from benchmarks.load.capacity import CapacitySearch, Condition
 from benchmarks.load.subjects import Running, Subject
+from benchmarks.parts import Sized
+from tests.server import Server
 
 _CHUNK_MS, _FIRST = 640, 8
 _SUBJECT = Subject("ours", "demo")
@@ -17,20 +21,24 @@ _SUBJECT = Subject("ours", "demo")
 
 def capacity(asked: Asked) -> dict[str, float]:
     """Search both on one graph, whose align pool is idle in one of them."""
+    with asked.serving("--Processor.admission=fixed") as server:
+        return with_and_without(asked, server, "words", words=True)
+
+
+def with_and_without(asked: Sized, server: Server, name: str, **wanted: Any) -> dict[str, float]:
+    """Search the capacity for sessions that ask for nothing, and for what is `wanted`."""
     condition = Condition(_CHUNK_MS, (5.0, 15.0), asked.of(60, 30, 12), worst_wer=0.25)
     most = asked.of(64, 64, 2)
+    plain = Running(server.url, "demo", psutil.Process(server.process.pid))
     found: dict[str, float] = {}
-    with asked.serving("--Processor.admission=fixed") as server:
-        plain = Running(server.url, "demo", psutil.Process(server.process.pid))
-        for name, running in (("without_words", plain), ("with_words", replace(plain, words=True))):
-            search = CapacitySearch(
-                _SUBJECT, running, condition, repeats=asked.of(3, 1), told=_told
-            )
-            carried = search.run(min(_FIRST, most), most=most).capacity
-            found[f"capacity_{name}"] = float(carried)
-    without = found["capacity_without_words"]
-    ratio = found["capacity_with_words"] / without if without else float("nan")
-    return found | {"capacity_words_ratio": ratio}
+    for place, running in (
+        (f"capacity_without_{name}", plain),
+        (f"capacity_with_{name}", replace(plain, **wanted)),
+    ):
+        search = CapacitySearch(_SUBJECT, running, condition, repeats=asked.of(3, 1), told=_told)
+        found[place] = float(search.run(min(_FIRST, most), most=most).capacity)
+    without, beside = found.values()
+    return found | {f"capacity_{name}_ratio": beside / without if without else math.nan}
 
 
 def _told(line: str) -> None:

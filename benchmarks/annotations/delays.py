@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from auricle.audio.pcm import Int16
 from auricle.client import Final, Words
-from benchmarks.annotations.graph import Asked, Told, told
+from benchmarks.annotations.graph import Asked, Told, speech, told
+from benchmarks.parts import Sized
 
 # About half of what two cores carry with the demo model (`capacity_without_words`).
 _AT_ONCE = 4
@@ -20,22 +22,17 @@ _SECONDS = 8.0
 
 def delays(asked: Asked) -> dict[str, float]:
     """Speak in real time with and without words, in turns on one graph."""
-    rounds = asked.of(12, 4)
     with asked.serving() as server:
-        asyncio.run(_round(server.url, asked.speech(_AT_ONCE, 3.0, seed=99), words=True))
         stops: dict[bool, list[float]] = {True: [], False: []}
         after: list[float] = []
         missing = segments = 0
-        for number in range(rounds):
-            said = asked.speech(_AT_ONCE, _SECONDS, seed=number)
-            for wanted in (True, False) if number % 2 else (False, True):
-                for events, stopped in asyncio.run(_round(server.url, said, words=wanted)):
-                    stops[wanted].append(_last_final(events) - stopped)
-                    if wanted:
-                        waits, without = _waits(events)
-                        after += waits
-                        missing += without
-                        segments += len(waits) + without
+        for wanted, events, stopped in in_turns(asked, server.url, {"words": True}):
+            stops[wanted].append(last_final(events) - stopped)
+            if wanted:
+                waits, without = _waits(events)
+                after += waits
+                missing += without
+                segments += len(waits) + without
     return {
         "final_delay_ratio": statistics.median(stops[True]) / statistics.median(stops[False]),
         "final_delay_ms_with_words": 1000 * statistics.median(stops[True]),
@@ -45,7 +42,24 @@ def delays(asked: Asked) -> dict[str, float]:
     }
 
 
-async def _round(url: str, said: Sequence[Int16], *, words: bool) -> list[tuple[list[Told], float]]:
+def in_turns(
+    asked: Sized, url: str, wanted: Mapping[str, Any]
+) -> Iterator[tuple[bool, list[Told], float]]:
+    """Yield sessions in real time, some at once, in turns with what is `wanted` and without:
+    whether with, its events, and when its audio had ended.
+    """
+    plain = {"words": False}
+    asyncio.run(_round(url, speech(_AT_ONCE, 3.0, seed=99), wanted))
+    for number in range(asked.of(12, 4)):
+        said = speech(_AT_ONCE, _SECONDS, seed=number)
+        for options in (wanted, plain) if number % 2 else (plain, wanted):
+            for events, stopped in asyncio.run(_round(url, said, options)):
+                yield options is wanted, events, stopped
+
+
+async def _round(
+    url: str, said: Sequence[Int16], options: Mapping[str, Any]
+) -> list[tuple[list[Told], float]]:
     """Return each session's events, and when its audio had ended."""
 
     async def one(place: int, pcm: Int16) -> tuple[list[Told], float]:
@@ -57,13 +71,14 @@ async def _round(url: str, said: Sequence[Int16], *, words: bool) -> list[tuple[
             if audio_seconds >= seconds - 1e-3 and not stopped[0]:
                 stopped[0] = loop.time()
 
-        events = await told(url, pcm, live=True, words=words, on_sent=sent)
+        events = await told(url, pcm, live=True, on_sent=sent, **options)
         return events, stopped[0]
 
     return await asyncio.gather(*(one(at, pcm) for at, pcm in enumerate(said)))
 
 
-def _last_final(events: Sequence[Told]) -> float:
+def last_final(events: Sequence[Told]) -> float:
+    """Return when the last final came."""
     return max(one.at for one in events if isinstance(one.event, Final))
 
 

@@ -7,7 +7,7 @@ import signal
 
 from auricle.audio.pcm import Int16
 from auricle.client import Client, Final, Words
-from benchmarks.annotations.graph import Asked, Told, finals, told, words
+from benchmarks.annotations.graph import Asked, Told, finals, speech, told, words
 from tests.server import Server, eventually
 
 _KILLED = {"align_worker": "AlignWorker", "align_encode_worker": "AlignEncodeWorker"}
@@ -21,7 +21,7 @@ def faults(asked: Asked) -> dict[str, float]:
         for name, component in _KILLED.items():
             same = wrong = missing = count = 0
             for number in range(asked.of(6, 2)):
-                (pcm,) = asked.speech(1, _SECONDS, seed=number)
+                (pcm,) = speech(1, _SECONDS, seed=number)
                 usual, hurt = asyncio.run(_both(server, component, pcm))
                 same += list(finals(usual).values()) == list(finals(hurt).values())
                 right, told_wrong, absent = _compared(words(usual), words(hurt))

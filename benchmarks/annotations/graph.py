@@ -8,40 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from auricle.audio.pcm import Int16, to_int16
 from auricle.client import Client, Final, StreamEvent, Words
+from benchmarks.parts import Sized
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import spoken
 from tests.server import AS_DELIVERED, Server, serving
 
-Size = Literal["full", "quick", "smoke"]
 _PAUSES = (0.05, 0.3)  # none of them ends a segment
 GRAPH = "graphs.e_pd_align:Frontend"
 
 
-class LeftOut(Exception):
-    """A part cannot be measured here; the message says what is missing."""
-
-
 @dataclass(frozen=True)
-class Asked:
+class Asked(Sized):
     """An aligner's checkpoint, whether it is `trained`, and how much is measured."""
 
     aligner: Path
     trained: bool
-    size: Size
-
-    def of(self, full: int, quick: int, smoke: int = 1) -> int:
-        """Return the number for this size."""
-        return {"full": full, "quick": quick, "smoke": smoke}[self.size]
-
-    def speech(self, count: int, seconds: float, seed: int = 0) -> list[Int16]:
-        """Return recordings of training voices with sentences that are not in training."""
-        dice = random.Random(seed)
-        some = corpus("seen")
-        return [to_int16(spoken(some, dice, seconds, _PAUSES).samples) for _ in range(count)]
 
     @contextmanager
     def serving(self, *overrides: str) -> Iterator[Server]:
@@ -49,6 +34,13 @@ class Asked:
         options = (*AS_DELIVERED, f"--Common.align_model={self.aligner}", *overrides)
         with serving(*options, graph=GRAPH) as server:
             yield server
+
+
+def speech(count: int, seconds: float, seed: int = 0) -> list[Int16]:
+    """Return recordings of training voices with sentences that are not in training."""
+    dice = random.Random(seed)
+    some = corpus("seen")
+    return [to_int16(spoken(some, dice, seconds, _PAUSES).samples) for _ in range(count)]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from auricle.audio.pcm import Int16
-from benchmarks.annotations.graph import Asked, LeftOut, Told, finals, told, words
+from benchmarks.annotations.graph import Asked, Told, finals, speech, told, words
+from benchmarks.parts import LeftOut
 from benchmarks.prepared import ROOT
 from models.training.align.evaluate import LENGTHS, clips, differences, judged
 from models.training.align.reference import AlignerReference
@@ -46,7 +47,7 @@ def word_errors(asked: Asked) -> dict[str, float]:
 
 def equality(asked: Asked) -> dict[str, float]:
     """Return the share of boundaries at which graph and transformers agree to the millisecond."""
-    said = asked.speech(asked.of(24, 8), 8.0)
+    said = speech(asked.of(24, 8), 8.0)
     with asked.serving() as server:
         heard = asyncio.run(_heard(server.url, said))
     reference, same = AlignerReference(asked.aligner), list[bool]()

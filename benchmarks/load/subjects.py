@@ -41,16 +41,17 @@ class Subject:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that is ready; with `words` its sessions ask for them."""
+    """A server that is ready; its sessions ask for `words`, and translations into `translate`."""
 
     url: str
     model: str
     process: psutil.Process
     words: bool = False
+    translate: tuple[str, ...] = ()
 
     def target(self, chunk_ms: int) -> Target:
         """Return the target with that cadence."""
-        return Target(self.url, self.model, chunk_ms, words=self.words)
+        return Target(self.url, self.model, chunk_ms, words=self.words, translate=self.translate)
 
 
 @contextlib.contextmanager

@@ -120,6 +120,17 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.translation --smoke --out {out}/translation.json",
+        900,
+        ("python -m benchmarks.translation --out build/translation.json [--quick]",),
+    ),
+    Short(
+        "models.training.translate.evaluate --model models/demo-translate --sentences 4 "
+        "--beginnings 1",
+        180,
+        ("make evaluate-translate",),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (

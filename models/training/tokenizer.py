@@ -23,6 +23,11 @@ SPECIAL_TOKENS = (
     "<|audio_pad|>",
     "<asr_text>",
 )
+_AUDIO_TOKENS = {
+    "audio_token": "<|audio_pad|>",
+    "audio_bos_token": "<|audio_start|>",
+    "audio_eos_token": "<|audio_end|>",
+}
 _NOT_SPECIAL_IN_TEXT = frozenset({"<asr_text>"})
 # The pre-tokenisation pattern of the Qwen2 tokenizer.
 _SPLIT = (
@@ -67,11 +72,7 @@ def write_tokenizer(
         "add_prefix_space": False,
         "added_tokens_decoder": added,
         "additional_special_tokens": [t for t in special if t not in _NOT_SPECIAL_IN_TEXT],
-        "extra_special_tokens": {
-            "audio_token": "<|audio_pad|>",
-            "audio_bos_token": "<|audio_start|>",
-            "audio_eos_token": "<|audio_end|>",
-        },
+        "extra_special_tokens": {key: t for key, t in _AUDIO_TOKENS.items() if t in special},
         "bos_token": None,
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",

@@ -8,11 +8,12 @@ import pytest
 
 from auricle.client import Final, Words
 from benchmarks.annotations import diarization
-from benchmarks.annotations.__main__ import PARTS, measured
-from benchmarks.annotations.delays import _last_final, _waits
+from benchmarks.annotations.__main__ import PARTS
+from benchmarks.annotations.delays import _waits, last_final
 from benchmarks.annotations.faults import _compared
-from benchmarks.annotations.graph import Asked, LeftOut, Told
+from benchmarks.annotations.graph import Asked, Told
 from benchmarks.annotations.report import section
+from benchmarks.parts import LeftOut, measured
 
 pytestmark = pytest.mark.unit
 ASKED = Asked(Path("aligner"), trained=False, size="smoke")
@@ -54,7 +55,7 @@ def test_words_wait_from_their_own_final_and_missing_ones_are_counted() -> None:
         Told(3.0, words(0, "deadline")),
     ]
     assert _waits(events) == ([0.25], 1)
-    assert _last_final(events) == 2.0
+    assert last_final(events) == 2.0
 
 
 def test_after_a_fault_words_are_as_usual_or_said_to_be_missing() -> None:

@@ -21,7 +21,9 @@ def aligner() -> AlignerReference:
     return AlignerReference(MODEL)
 
 
-@pytest.mark.parametrize(("voice", "median", "high"), [("en-us+f2", 60, 200), ("en-us+m3", 80, 300)])
+@pytest.mark.parametrize(
+    ("voice", "median", "high"), [("en-us+f2", 60, 200), ("en-us+m3", 80, 300)]
+)
 def test_words_are_where_they_were_said(
     aligner: AlignerReference, tmp_path: Path, voice: str, median: float, high: float
 ) -> None:

@@ -13,7 +13,8 @@ class Target:
     """A server: its HTTP address, the model's name there, and the cadence to ask for.
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
-    `key` is the API key, where the server wants one. With `words` their times are asked for (ours).
+    `key` is the API key, where the server wants one. With `words` their times are asked for, with
+    `translate` translations into these languages (ours).
     """
 
     url: str
@@ -22,6 +23,7 @@ class Target:
     endpointing: bool = True
     key: str = ""
     words: bool = False
+    translate: tuple[str, ...] = ()
 
 
 RunSession = Callable[[Target, Record], Awaitable[None]]

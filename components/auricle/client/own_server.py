@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,15 @@ async def is_auricle(url: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def own_server(
-    console: Console, *, port: int = 0, quiet: bool = False
+    console: Console,
+    *,
+    port: int = 0,
+    quiet: bool = False,
+    graph: str = DEFAULT_GRAPH,
+    overrides: Sequence[str] = (),
 ) -> AsyncGenerator[OwnServer, None]:
-    """Run the default graph, and stop it at the end; 0 stands for a free port.
+    """Run a graph with the demo's settings and `overrides`, as `auricle serve` takes them, and stop
+    it at the end; port 0 stands for a free one.
 
     Raises AuricleError if it does not become ready.
     """
@@ -51,9 +57,9 @@ async def own_server(
     supervisors: list[Supervisor] = []
     running = asyncio.create_task(
         serve(
-            DEFAULT_GRAPH,
+            graph,
             DEFAULT_CONFIG,
-            [f"--Frontend.port={port}", "--Common.log_level=WARNING"],
+            [f"--Frontend.port={port}", "--Common.log_level=WARNING", *overrides],
             console=console,
             quiet=quiet,
             on_ready=ready.set_result,

@@ -1,0 +1,1 @@
+"""The small translator `models/demo-translate`: its parallel text, training, export, evaluation."""
