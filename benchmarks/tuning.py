@@ -3,8 +3,9 @@
     python -m benchmarks.tuning [--out benchmarks/plots]
 
 Segments: `python -m benchmarks.ways.lengths`, in the card of models/demo. The window:
-`python -m benchmarks.encoder_work`, and block size: `python -m benchmarks.kv_reuse`, both in
-RESULTS.md. Each plot carries its rows, by which a test sees whether it is current.
+`python -m benchmarks.encoder_work`, block size: `python -m benchmarks.kv_reuse`, chunk and
+rollback: `python -m benchmarks.ways.cadence`, all in RESULTS.md. Each plot carries its rows, by
+which a test sees whether it is current.
 """
 
 from __future__ import annotations
@@ -53,6 +54,16 @@ def segments() -> Rows:
 def block_sizes() -> Rows:
     """Return what is found again of the KV cache, and the time per decode, by block size."""
     return table(_RESULTS.read_text(), "block size")
+
+
+def chunks() -> Rows:
+    """Return what a session costs and how late and steady its words are, by chunk."""
+    return table(_RESULTS.read_text(), "chunk_ms")
+
+
+def rollbacks() -> Rows:
+    """Return how late words are committed and how many wrongly, by the rules of the rollback."""
+    return table(_RESULTS.read_text(), "rollback_tokens")
 
 
 def encoder_work() -> Rows:
@@ -124,7 +135,60 @@ def draw_encoder_work(rows: Rows) -> Figure:
     return figure
 
 
+def draw_chunks(rows: Rows) -> Figure:
+    """Return the plots of work, of how late words are, and of how often they change, by chunk."""
+    body = rows[1:]
+    chunk = [_number(row[0]) for row in body]
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    for axes, label, lines in zip(
+        figure.subplots(1, 3),
+        ("work per second of audio", "seconds after a word was said", "of 100 words"),
+        (
+            {"decodes": 1, "seconds encoded": 2, "tokens written": 3},
+            {"shown": 4, "committed": 5, "committed, 95%": 6},
+            {"changed after they were shown": 7, "wrong in the end": 8},
+        ),
+        strict=True,
+    ):
+        for name, column in lines.items():
+            axes.plot(chunk, [_number(row[column]) for row in body], marker="o", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(chunk, [f"{value:g}" for value in chunk], fontsize=8)
+        axes.minorticks_off()
+        axes.set_xlabel("chunk_ms")
+        axes.set_title(label, fontsize=10)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    return figure
+
+
+def draw_rollbacks(rows: Rows) -> Figure:
+    """Return the plot of words committed wrongly against how late they are committed."""
+    head, *body = rows
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axes, column, label in zip(
+        figure.subplots(1, 2), (2, 3), ("median", "95th percentile"), strict=True
+    ):
+        for settled in dict.fromkeys(row[1] for row in body):
+            some = [row for row in body if row[1] == settled]
+            late = [_number(row[column]) for row in some]
+            wrong = [_number(row[4]) for row in some]
+            axes.plot(late, wrong, marker="o", label=f"{head[1]} {settled}")
+            for row, x, y in zip(some, late, wrong, strict=True):
+                axes.annotate(row[0], (x, y), (3, 4), textcoords="offset points", fontsize=8)
+        axes.set_xlabel("committed, seconds after a word was said")
+        axes.set_ylabel("words not of the whole segment, %")
+        axes.set_title(f"{label}; at each point its {head[0]}", fontsize=10)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    return figure
+
+
 KINDS: dict[str, tuple[Callable[[], Rows], Callable[[Rows], Figure]]] = {
+    "tuning-chunk": (chunks, draw_chunks),
+    "tuning-rollback": (rollbacks, draw_rollbacks),
     "tuning-segments": (segments, draw_segments),
     "tuning-window": (encoder_work, draw_encoder_work),
     "tuning-block-size": (block_sizes, draw_block_sizes),

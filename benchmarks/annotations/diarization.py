@@ -23,10 +23,10 @@ from auricle.frontend.listening.pieces import Piece
 from auricle.settings import CommonSettings, FrontendSettings
 from auricle.speakers.model import MOST_SPEAKERS, Heard
 from auricle.speakers.windowed import WindowedModel
-from benchmarks.annotations.graph import LeftOut
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
 from benchmarks.baselines.client import PYTHON
+from benchmarks.parts import LeftOut
 from models.training.voices import UNSEEN_VARIANTS
 
 _MODEL = Path("models/speakers")

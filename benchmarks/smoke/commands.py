@@ -148,6 +148,14 @@ SHORT = (
     ),
     Short("benchmarks.tuning --out {out}", 60, ("python -m benchmarks.tuning",)),
     Short(
+        "benchmarks.ways.cadence --recordings 1",
+        300,
+        (
+            "python -m benchmarks.ways.cadence",
+            "python -m benchmarks.ways.cadence --write",
+        ),
+    ),
+    Short(
         "benchmarks.ways.lengths --recordings 1",
         300,
         ("python -m benchmarks.ways.lengths",),

@@ -14,9 +14,13 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.errors import BadRequest
 from models.training.corpus import TRAINING_SENTENCES, Corpus, jobs, planned, set_name
 from models.training.evaluate import write_card
 from models.training.examples import ExampleMaker
+from models.training.export import export
 from models.training.grammar import Grammar
 from models.training.languages import chosen, codes, codes_of, language
 from models.training.prompts import answer_ids, language_ids
@@ -31,10 +35,10 @@ ALL = ("en", "de", "es")
 NAMES = ("English", "German", "Spanish")
 # Who says what and how, of the sets that the bundled checkpoint was trained with.
 BEFORE = {
-    "train": "410063c08ebde5eb7dc8b38f8378952e3c135b4a9e0ad8a9319ed575dfc8d0da",
-    "seen": "557cb92b12f38a2408a719782e5807638d188dc5c2d0abf860ac34ef0fadd1b2",
-    "unseen": "fbade47ef1031355e3a2c7fddf846583222548a1c7f3eb53236f8d12753da642",
-}  # pragma: allowlist secret
+    "train": "410063c08ebde5eb7dc8b38f8378952e3c135b4a9e0ad8a9319ed575dfc8d0da",  # pragma: allowlist secret
+    "seen": "557cb92b12f38a2408a719782e5807638d188dc5c2d0abf860ac34ef0fadd1b2",  # pragma: allowlist secret
+    "unseen": "fbade47ef1031355e3a2c7fddf846583222548a1c7f3eb53236f8d12753da642",  # pragma: allowlist secret
+}
 EXAMPLES_BEFORE = (
     "22880305c67b7c5ae46f2509df252fccef427bf6b0073287991b3fff93c59a0c"  # pragma: allowlist secret
 )
@@ -146,6 +150,28 @@ def test_training_does_not_go_on_with_other_languages(tmp_path: Path) -> None:
     assert trainer.config["support_languages"] == ["English", "German"]
     with pytest.raises(ValueError, match="is of English: choose another --work"):
         trainer.resume()
+
+
+def test_the_server_takes_a_checkpoints_languages_and_no_others(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    work, output = tmp_path / "work", tmp_path / "checkpoint"
+    work.mkdir()
+    Trainer(work, 1, ALL).save()
+    export(work, output)
+    prompt = PromptFormat(open_checkpoint(output))
+    assert [prompt.check_language(code) for code in ALL] == list(NAMES)
+    with pytest.raises(BadRequest, match="supported: English, German, Spanish"):
+        prompt.check_language("fr")
+    _, learned = answer_ids(tokenizer, ("der", "Käse"), forced=False, language="German")
+    assert prompt.answer(tuple(learned), None) == ("German", "der Käse")
+    forced = tuple(language_ids(tokenizer, "Spanish"))
+    assert prompt.tail("Spanish")[-len(forced) :] == forced
+    card = output / "README.md"
+    assert "make train-demo LANGS=en,de,es" in card.read_text()
+    card.write_text("a card with figures")
+    export(work, output)
+    assert card.read_text() == "a card with figures"
 
 
 def test_the_card_tells_word_errors_and_languages_apart(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from benchmarks.tuning import (
     KINDS,
     PLOTS,
     draw_block_sizes,
+    draw_chunks,
     draw_encoder_work,
+    draw_rollbacks,
     draw_segments,
     drawn_from,
     table,
@@ -62,3 +64,25 @@ def test_a_geometry_has_a_bar_for_each_way_of_encoding() -> None:
     rows += [["demo", way, "", "", work, ""] for way, work in (("again", "1.5"), ("new", "0.5"))]
     (axes,) = draw_encoder_work([*rows]).axes
     assert [bar.get_width() for bar in axes.patches] == [1.5, 0.5]
+
+
+def test_a_chunk_has_a_point_in_each_of_three_plots() -> None:
+    rows = [["chunk_ms", *"abcdefgh"]]
+    rows += [["320", "3", "9", "8", "0.5", "1", "2", "7.5", "3.5%"]]
+    rows += [["640", "1.5", "5", "4", "0.7", "1.4", "2.2", "5", "3%"]]
+    work, late, words = draw_chunks(rows).axes
+    assert [line.get_ydata().tolist() for line in work.get_lines()] == [[3, 1.5], [9, 5], [8, 4]]
+    assert late.get_lines()[0].get_ydata().tolist() == [0.5, 0.7]
+    assert [line.get_ydata().tolist() for line in words.get_lines()] == [[7.5, 5], [3.5, 3]]
+
+
+def test_rules_of_one_time_to_settle_are_one_line() -> None:
+    rows = [["rollback_tokens", "settled_seconds", "a", "b", "c", "d"]]
+    rows += [["2", "0.6", "0.9", "1.5", "1%", ""], ["5", "0.6", "1", "1.6", "0.5%", ""]]
+    rows += [["2", "1.2", "1.2", "2", "0.8%", ""]]
+    median, high = draw_rollbacks(rows).axes
+    assert [line.get_xydata().tolist() for line in median.get_lines()] == [
+        [[0.9, 1], [1, 0.5]],
+        [[1.2, 0.8]],
+    ]
+    assert high.get_lines()[0].get_xdata().tolist() == [1.5, 1.6]

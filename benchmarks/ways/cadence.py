@@ -1,0 +1,281 @@
+"""What the chunk and the rollback trade: how late words are, how often they change, what it costs.
+
+    python -m benchmarks.ways.cadence [--recordings 4] [--write]
+
+The same speech, cut as the server cuts it, each segment decoded at every grid point and then once
+more at its end, with the server's own rules of what becomes committed. Time is that of the audio:
+what a decode takes comes on top, and no figure depends on the machine. `--write` puts the tables
+into RESULTS.md, from which `python -m benchmarks.tuning` draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from auricle.audio.pcm import to_float
+from auricle.audio.voice_activity import VoiceActivitySequence
+from auricle.frontend.recordings.parts import Part
+from auricle.processor.stability import CommitRules, Stability, Tokens
+from auricle.settings import FrontendSettings, ProcessorSettings
+from benchmarks.generated import table
+from benchmarks.prepared import ROOT, corpus
+from benchmarks.streaming.audio import Recording, Word, spoken
+from benchmarks.streaming.words import Errors, committed_at, errors, matches, rate, spoken_in
+from benchmarks.ways.lengths import parts, speech
+from models.training.corpus import SAMPLE_RATE
+from models.training.reference import Reference
+
+CHUNKS_MS = (160, 320, 640, 1280, 2560)
+ROLLBACKS = (2, 3, 5, 8, 12)
+SETTLED_SECONDS = (0.6, 1.2, 2.4)
+_PAUSE_AFTER = 3.0  # as in configs/demo.yaml
+_SECONDS, _PAUSES = 60.0, (0.05, 1.0)
+_WINDOW_SECONDS = 8.0
+_BROKEN_CHARACTER = "\ufffd"
+_CHUNK_COLUMNS = (
+    "`chunk_ms`",
+    "decodes per s",
+    "audio encoded, s per s",
+    "tokens written per s",
+    "shown, s after",
+    "committed, s after",
+    "95%",
+    "changed, of 100 words",
+    "word errors",
+)
+_ROLLBACK_COLUMNS = (
+    "`rollback_tokens`",
+    "`settled_seconds`",
+    "committed, s after",
+    "95%",
+    "not in the whole segment's text",
+    "word errors",
+)
+_RESULTS = ROOT / "benchmarks/RESULTS.md"
+_BEGIN, _END = "<!-- cadence -->", "<!-- /cadence -->"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`words` are those said in it, with times from its beginning (s)."""
+
+    samples: np.ndarray
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a decode at `offset` (samples) shows: committed text, and all of it."""
+
+    offset: int
+    committed: str
+    text: str
+
+
+class Hearing:
+    """Decodes one segment at any offset; what was decoded before is not decoded again."""
+
+    def __init__(self, reference: Reference, segment: Segment, settings: ProcessorSettings) -> None:
+        self.segment = segment
+        self._reference, self._settings = reference, settings
+        self._audio: dict[int, torch.Tensor] = {}
+        self._known: dict[int, list[tuple[int, Tokens]]] = {}
+
+    def tokens(self, offset: int, prefix: Tokens) -> Tokens:
+        """Return all tokens of the answer to the first `offset` samples, `prefix` first."""
+        for forced, answer in self._known.setdefault(offset, []):
+            # A greedy decode goes on from any of its own prefixes as it went on itself.
+            if forced <= len(prefix) and answer[: len(prefix)] == prefix:
+                return answer
+        if offset not in self._audio:
+            self._audio[offset] = self._reference.embeddings(self.segment.samples[:offset])
+        seconds, settings = offset / SAMPLE_RATE, self._settings
+        most = settings.min_new_tokens + int(settings.max_tokens_per_second * seconds)
+        found = self._reference.answer(self._audio[offset], prefix=prefix, max_tokens=most)
+        self._known[offset].append((len(prefix), prefix + found))
+        return prefix + found
+
+    def steps(self, chunk: int, rules: CommitRules) -> tuple[list[Step], int]:
+        """Return what is shown at each grid point and at the end, and how many tokens it took."""
+        state, shown, written, end = Stability(), list[Step](), 0, len(self.segment.samples)
+        for offset in [*range(chunk, end, chunk), end]:
+            answer = self.tokens(offset, state.committed)
+            generated = answer[len(state.committed) :]
+            written += len(generated)
+            state = state.after(generated, offset, rules=rules, ends_whole=self._whole)
+            committed = answer if offset == end else state.committed
+            shown.append(Step(offset, self.text(committed), self.text(answer)))
+        return shown, written
+
+    def text(self, tokens: Tokens) -> str:
+        """Return the words of an answer."""
+        return self._reference.text(tokens)
+
+    def _whole(self, tokens: Tokens) -> bool:
+        return not self.text(tokens).endswith(_BROKEN_CHARACTER)
+
+
+@dataclass
+class Sums:
+    """Over all segments; lags in seconds, of words that are right."""
+
+    seconds: float = 0.0
+    decodes: int = 0
+    tokens: int = 0
+    encoded: float = 0.0
+    shown: list[float] = field(default_factory=list)
+    committed: list[float] = field(default_factory=list)
+    changed: int = 0
+    unsupported: int = 0
+    words: int = 0
+    errors: list[Errors] = field(default_factory=list)
+
+    def add(self, hearing: Hearing, chunk: int, rules: CommitRules) -> None:
+        """Listen to one more segment."""
+        steps, written = hearing.steps(chunk, rules)
+        final, end = steps[-1].text, steps[-1].offset / SAMPLE_RATE
+        said = hearing.segment.words
+        self.seconds += end
+        self.decodes += len(steps)
+        self.tokens += written
+        self.encoded += sum(encoded_seconds(step.offset) for step in steps)
+        before = steps[:-1]
+        shown = committed_at([(s.offset / SAMPLE_RATE, s.text) for s in before], final, end)
+        kept = committed_at([(s.offset / SAMPLE_RATE, s.committed) for s in before], final, end)
+        for mine, theirs in matches([word.text for word in said], final.split()):
+            self.shown.append(shown[theirs] - said[mine].end)
+            self.committed.append(kept[theirs] - said[mine].end)
+        self.changed += changed([step.text for step in steps])
+        whole = hearing.tokens(steps[-1].offset, ())
+        heard = final.split()
+        self.words += len(heard)
+        self.unsupported += len(heard) - len(matches(hearing.text(whole).split(), heard))
+        self.errors.append(errors(" ".join(word.text for word in said), final))
+
+
+def encoded_seconds(offset: int) -> float:
+    """Audio (s) that a decode at `offset` samples has encoded: the window that is still growing."""
+    rest = offset / SAMPLE_RATE % _WINDOW_SECONDS
+    return rest or _WINDOW_SECONDS
+
+
+def changed(texts: Sequence[str]) -> int:
+    """Words that were shown and are not in the next text at their place."""
+    count = 0
+    for before, after in pairwise(texts):
+        old, new = before.split(), after.split()
+        same = 0
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
+        count += len(old) - same
+    return count
+
+
+def segments(recording: Recording, detector: VoiceActivitySequence) -> Iterator[Segment]:
+    """The segments of a recording, as the server cuts it."""
+    for part in parts(speech(detector, recording), _PAUSE_AFTER):
+        yield Segment(_samples(part), tuple(_said(recording, part)))
+
+
+def _samples(part: Part) -> np.ndarray:
+    return to_float(np.frombuffer(part.pcm, "<i2"))
+
+
+def _said(recording: Recording, part: Part) -> Iterator[Word]:
+    start = part.start / SAMPLE_RATE
+    for word in spoken_in(recording.words, start, part.end / SAMPLE_RATE):
+        yield Word(word.text, word.start - start, word.end - start)
+
+
+def rules(settings: ProcessorSettings, rollback: int, settled_seconds: float) -> CommitRules:
+    """As the processor makes them of its settings."""
+    return CommitRules(
+        rollback_tokens=rollback,
+        open_tokens=min(settings.open_tokens, rollback),
+        settled_samples=int(settled_seconds * SAMPLE_RATE),
+        unfixed_decodes=settings.unfixed_chunks,
+    )
+
+
+def _summed(hearings: Sequence[Hearing], chunk_ms: int, rules_: CommitRules) -> Sums:
+    sums = Sums()
+    for hearing in hearings:
+        sums.add(hearing, chunk_ms * SAMPLE_RATE // 1000, rules_)
+    return sums
+
+
+def chunk_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iterator[list[str]]:
+    """A row for each chunk, with the default rules."""
+    usual = rules(settings, settings.rollback_tokens, settings.settled_seconds)
+    for chunk_ms in CHUNKS_MS:
+        sums = _summed(hearings, chunk_ms, usual)
+        yield [
+            str(chunk_ms),
+            f"{sums.decodes / sums.seconds:.2f}",
+            f"{sums.encoded / sums.seconds:.2f}",
+            f"{sums.tokens / sums.seconds:.1f}",
+            f"{np.median(sums.shown):.2f}",
+            f"{np.median(sums.committed):.2f}",
+            f"{np.percentile(sums.committed, 95):.2f}",
+            f"{100 * sums.changed / sums.words:.1f}",
+            f"{rate(sums.errors):.2%}",
+        ]
+
+
+def rollback_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iterator[list[str]]:
+    """A row for each `rollback_tokens` and `settled_seconds`, with the default chunk."""
+    chunk_ms = FrontendSettings().default_chunk_ms
+    for settled in SETTLED_SECONDS:
+        for rollback in ROLLBACKS:
+            sums = _summed(hearings, chunk_ms, rules(settings, rollback, settled))
+            yield [
+                str(rollback),
+                f"{settled:g}",
+                f"{np.median(sums.committed):.2f}",
+                f"{np.percentile(sums.committed, 95):.2f}",
+                f"{sums.unsupported / sums.words:.2%}",
+                f"{rate(sums.errors):.2%}",
+            ]
+
+
+def report(hearings: Sequence[Hearing], settings: ProcessorSettings) -> str:
+    """Both tables, as they stand in RESULTS.md."""
+    minutes = sum(len(h.segment.samples) for h in hearings) / SAMPLE_RATE / 60
+    lines = [f"{len(hearings)} segments, {minutes:.1f} minutes of speech.", ""]
+    lines += table(_CHUNK_COLUMNS, list(chunk_rows(hearings, settings)))
+    lines += table(_ROLLBACK_COLUMNS, list(rollback_rows(hearings, settings)))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
+    parser.add_argument("--recordings", type=int, default=4, help="of a minute")
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    dice, detector, settings = random.Random(12), VoiceActivitySequence(), ProcessorSettings()
+    voices = [corpus(name) for name in ("seen", "unseen")]
+    made = [spoken(voices[n % 2], dice, _SECONDS, _PAUSES) for n in range(arguments.recordings)]
+    reference = Reference(arguments.model)
+    cut = [segment for recording in made for segment in segments(recording, detector)]
+    text = report([Hearing(reference, segment, settings) for segment in cut], settings)
+    print(text)
+    if arguments.write:
+        head, _, rest = _RESULTS.read_text().partition(_BEGIN)
+        _RESULTS.write_text(f"{head}{_BEGIN}\n{text}{_END}{rest.partition(_END)[2]}")
+
+
+if __name__ == "__main__":
+    main()
