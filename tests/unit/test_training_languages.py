@@ -34,11 +34,12 @@ DEMO = Path(__file__).parents[2] / "models/demo"
 ALL = ("en", "de", "es")
 NAMES = ("English", "German", "Spanish")
 # Who says what and how, of the sets that the bundled checkpoint was trained with.
-BEFORE = {
-    "train": "410063c08ebde5eb7dc8b38f8378952e3c135b4a9e0ad8a9319ed575dfc8d0da",  # pragma: allowlist secret
-    "seen": "557cb92b12f38a2408a719782e5807638d188dc5c2d0abf860ac34ef0fadd1b2",  # pragma: allowlist secret
-    "unseen": "fbade47ef1031355e3a2c7fddf846583222548a1c7f3eb53236f8d12753da642",  # pragma: allowlist secret
-}
+_DIGESTS = (
+    "410063c08ebde5eb7dc8b38f8378952e3c135b4a9e0ad8a9319ed575dfc8d0da",  # pragma: allowlist secret
+    "557cb92b12f38a2408a719782e5807638d188dc5c2d0abf860ac34ef0fadd1b2",  # pragma: allowlist secret
+    "fbade47ef1031355e3a2c7fddf846583222548a1c7f3eb53236f8d12753da642",  # pragma: allowlist secret
+)
+BEFORE = dict(zip(("train", "seen", "unseen"), _DIGESTS, strict=True))
 EXAMPLES_BEFORE = (
     "22880305c67b7c5ae46f2509df252fccef427bf6b0073287991b3fff93c59a0c"  # pragma: allowlist secret
 )
