@@ -92,7 +92,7 @@ serve: setup
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
 # time (tests/distribution.py). Without Node the page is not tested in a browser.
 test: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 4
+	$(BIN)/pytest -n 3
 
 # What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.

@@ -1,8 +1,8 @@
 """Which of pytest's processes runs which tests.
 
-Tests of a graph wait more than they compute, and so do many others, so there are two processes more
-than cores. But no third graph whose processes find each other by files runs beside two: each takes
-some 30 of the 128 inotify instances that Linux grants a user by default.
+Tests of a graph wait more than they compute, so there is one process more than cores. But no
+third graph whose processes find each other by files runs beside two: each takes some 30 of the
+128 inotify instances that Linux grants a user by default.
 """
 
 from __future__ import annotations
