@@ -31,7 +31,7 @@ _POOL = 8  # batches that are sorted by length together
 _SAVE_EVERY = 100
 _IGNORE = -100
 _ALIKE = 0.7  # cosine
-STEPS = 2_000
+STEPS = 9_000
 
 
 class Trainer:
