@@ -20,7 +20,7 @@ FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
 # Modules there that start graphs of their own.
 GRAPHS_OF_THEIR_OWN = {
     *("test_commands.py", "test_dynamo_frontend.py", "test_ops_page.py", "test_planner.py"),
-    "test_transformers_graph.py",
+    *("test_transformers_graph.py", "test_translation.py"),
 }
 # Processes of this one's graphs find each other by etcd, which takes no inotify instances.
 GRAPHS_ON_ETCD = {"test_etcd_nats.py"}

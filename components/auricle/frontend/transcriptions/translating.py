@@ -112,18 +112,18 @@ async def _in_target(
                 yield output
                 continue
             if output.translation.missing not in ("", CUT):
-                raise _error(output)
+                raise _error(output, target)
             name = language_name(target)
             yield replace(output, text=output.translation.text, language=name)
 
 
-def _error(segment: Segment) -> AuricleError:
+def _error(segment: Segment, target: str) -> AuricleError:
     """Return why a segment has no translation, or not all of it."""
     why, at = segment.translation.missing, segment.start / SAMPLE_RATE
     said = f"the text at {at:.1f} s was not translated ({why})"
     if why == UnsupportedValue.code:
         return UnsupportedValue(
-            f"{said}: the model does not translate {segment.language or 'that'} into this language",
+            f"{said}: the model does not translate {segment.language or 'that'} into {target}",
             _PARAM,
         )
     if why == "starting":

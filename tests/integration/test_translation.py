@@ -1,0 +1,149 @@
+"""Live translation on a real graph, with the demo translator in vLLM.
+
+Its text is decoded by transformers, which starts in a fraction of vLLM's time: who makes the text
+is nothing to the pool beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from auricle.client import Client, Final, Partial, StreamEvent, Translation
+from models.training.translate.reference import Translator
+from tests import recordings
+from tests.launcher import Launcher
+from tests.server import LIGHT_ENGINE, READY_SECONDS, ROOT, Server, eventually, free_port, serving
+
+pytestmark = pytest.mark.end_to_end
+DEADLINE_SECONDS = 240
+MODEL = ROOT / "models/demo-translate"
+RECORDING = "kitchen"
+SPEECH = recordings.samples(RECORDING)
+KINDS = {"Processor": "processor", "TranslateWorker": "translate%5Fworker"}
+Ended = dict[tuple[int, str], Translation]
+
+
+@pytest.fixture(scope="module")
+def graph() -> Iterator[Server]:
+    options = (
+        f"--Common.translate_model={MODEL}",
+        f"--TranslateWorker.system_port={free_port()}",
+        "--Common.load_report_seconds=0.5",
+        # On a busy machine an answer may take many seconds.
+        "--Processor.translation_deadline_seconds=60",
+        *LIGHT_ENGINE,
+    )
+    with serving(*options, graph="graphs.e_pd_translate:Frontend") as running:
+        yield running
+
+
+@pytest.fixture
+async def server(graph: Server) -> AsyncIterator[Server]:
+    """The graph; whole again after the test, and rid of the records of what died."""
+    launcher = Launcher(graph)
+    yield graph
+    for component, kind in KINDS.items():
+        await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
+        await eventually(lambda name=kind: instances(graph, name) == 1, READY_SECONDS)
+
+
+def instances(graph: Server, kind: str) -> int:
+    """How many processes of a kind are listed; those that died are for a while."""
+    return len([*graph.discovery.rglob(f"*{kind}%2Falive%2F*")])
+
+
+async def streamed(server: Server, **options: Any) -> list[StreamEvent]:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return [event async for event in Client(server.url).stream(SPEECH, **options)]
+
+
+def texts(events: list[StreamEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Final) and event.text]
+
+
+def ended(events: list[StreamEvent]) -> Ended:
+    """The last event of each translation; nothing was taken back before, or told after."""
+    committed: dict[tuple[int, str], str] = {}
+    found: Ended = {}
+    for event in events:
+        if isinstance(event, Translation):
+            key = event.segment, event.language
+            assert key not in found
+            assert event.committed.startswith(committed.get(key, ""))
+            committed[key] = event.committed
+            if event.final:
+                assert event.partial == ""
+                found[key] = event
+    segments = [event.segment for event in events if isinstance(event, Final) and event.text]
+    assert {segment for segment, _ in found} == set(segments)
+    return found
+
+
+async def test_a_final_is_followed_by_what_the_model_alone_makes_of_it(server: Server) -> None:
+    plain = await streamed(server, partials=False)
+    events = await streamed(server, partials=False, translate=["es"])
+    assert texts(events) == texts(plain) and texts(plain)
+    first = min(event.segment for event in events if isinstance(event, Final) and event.text)
+    told = ended(events)[first, "es"]
+    assert told.missing is None
+    # Later segments are translated with those before as context.
+    assert told.committed.strip() == Translator(MODEL).translated(texts(events)[0]).strip()
+    assert not [event for event in plain if isinstance(event, Translation)]
+
+
+async def test_a_live_session_is_told_words_before_its_segments_end(server: Server) -> None:
+    events = await streamed(server, live=True, translate=["es"])
+    assert all(event.committed and event.missing is None for event in ended(events).values())
+    assert any(isinstance(event, Translation) and not event.final for event in events)
+    assert any(isinstance(event, Partial) for event in events)
+
+
+async def test_what_cannot_be_translated_is_named_and_costs_no_text(server: Server) -> None:
+    """A language that the model lacks, and the one that is spoken."""
+    events = await streamed(server, partials=False, translate=["fr", "en", "es"])
+    assert texts(events) == texts(await streamed(server, partials=False))
+    missing: dict[str, set[str | None]] = {}
+    for (_, language), event in ended(events).items():
+        missing.setdefault(language, set()).add(event.missing)
+    assert missing == {"fr": {"unsupported_value"}, "en": {"same_language"}, "es": {None}}
+
+
+async def test_a_recording_is_translated(server: Server) -> None:
+    async with httpx.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as client:
+        answer = await client.post(
+            "/v1/audio/translations",
+            files={"file": recordings.path(RECORDING).read_bytes()},
+            data={"model": "demo", "to_language": "es"},
+        )
+        refused = await client.post(
+            "/v1/audio/translations",
+            files={"file": recordings.path(RECORDING).read_bytes()},
+            data={"model": "demo", "to_language": "fr"},
+        )
+    assert answer.status_code == 200, answer.text
+    words = answer.json()["text"].split()
+    assert len(words) > 5 and "cocina" in words
+    assert refused.status_code == 400 and "fr" in refused.text
+
+
+@pytest.mark.parametrize("component", ["Processor", "TranslateWorker"])
+async def test_nothing_is_doubled_or_lost_unsaid_when_a_process_dies(
+    server: Server, component: str
+) -> None:
+    events: list[StreamEvent] = []
+    process, dead = server.component(component), False
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        async for event in Client(server.url).stream(SPEECH, live=True, translate=["es"]):
+            events.append(event)
+            if isinstance(event, Translation) and event.committed and not dead:
+                process.send_signal(signal.SIGKILL)
+                dead = True
+    assert dead
+    assert all(event.committed or event.missing for event in ended(events).values())
+    assert " ".join(texts(events)) == recordings.words(RECORDING)
