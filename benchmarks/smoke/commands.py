@@ -81,6 +81,11 @@ SHORT = (
         ("make evaluate-demo",),
     ),
     Short(
+        "models.training.align.evaluate --model models/demo-aligner --clips 2 --judged 1",
+        180,
+        ("make evaluate-aligner",),
+    ),
+    Short(
         "benchmarks.footprint --starts 1",
         180,
         ("python -m benchmarks.footprint", "python -m benchmarks.footprint --starts 3"),
@@ -114,6 +119,7 @@ SHORT = (
         "benchmarks.annotations --smoke --out {out}/annotations.json",
         900,
         (
+            "python -m benchmarks.annotations --out build/annotations.json",
             "python -m benchmarks.annotations --out build/annotations.json [--quick]",
             "python -m benchmarks.annotations.confidence --out build/confidence.json [--quick]",
             "python -m benchmarks.annotations.turns --out build/turns.json [--quick]",
