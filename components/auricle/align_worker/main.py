@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import torch
 
@@ -18,20 +19,18 @@ from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.errors import SettingsError
 from auricle.landing.fetch import WindowFetcher
-from auricle.load.reporter import LoadReporter, ReportedState
-from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import AlignRequest, Parts, RunningModel, SlabState
 from auricle.process.device_faults import check_driver
-from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
-from auricle.runtime import Route, Runtime
+from auricle.runtime import Route, Runtime, report_load
 from auricle.settings import AlignWorkerSettings
 
-_NAME, _ENDPOINT = "align_worker", "generate"
+_NAME: Final = "align_worker"
+_ENDPOINT = "generate"
 
 
 async def run(settings: AlignWorkerSettings) -> None:
@@ -83,18 +82,10 @@ async def run(settings: AlignWorkerSettings) -> None:
         runtime.tasks.start(endpoint.watch(), "NIXL")
         runtime.liveness.part("the aligner", worker.device.answers)
         runtime.liveness.part("NIXL", endpoint.answers)
-        drain = Drain(
-            lambda: worker.meter.in_flight,
-            told_seconds=2 * settings.load_report_seconds,
-            deadline=settings.drain_seconds,
+        _, drain = report_load(
+            *(runtime, settings, _NAME, worker.meter, registry.registry),
+            slots=settings.max_requests,
         )
-        reported = ReportedState(
-            kind="align_worker",
-            instance=runtime.instance(_NAME, _ENDPOINT),
-            slots_total=settings.max_requests,
-        )
-        load = LoadReporter(worker.meter, reported, drain, registry.registry)
-        runtime.publish(_NAME, LOAD_TOPIC, load.report, settings.load_report_seconds)
         await runtime.serve(
             _NAME, [Route(_ENDPOINT, AlignRequest, unary=worker.align)], drain=drain
         )

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import torch
 
 from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
 from auricle.diarize_worker.worker import DiarizeWorker
-from auricle.load.reporter import LoadReporter, ReportedState
-from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import DiarizeRequest, Parts, RunningModel
 from auricle.process.device_faults import check_driver
-from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.runtime import Route, Runtime
+from auricle.runtime import Route, Runtime, report_load
 from auricle.settings import DiarizeWorkerSettings
 from auricle.speakers.windowed import WindowedModel
 
-_NAME, _ENDPOINT = "diarize_worker", "generate"
+_NAME: Final = "diarize_worker"
+_ENDPOINT = "generate"
 
 
 async def run(settings: DiarizeWorkerSettings) -> None:
@@ -51,18 +50,10 @@ async def run(settings: DiarizeWorkerSettings) -> None:
         runtime.description.parts = lambda: Parts(model=running)
         runtime.tasks.start(worker.run(), "batcher")
         runtime.liveness.part("the speaker model", worker.device.answers)
-        drain = Drain(
-            lambda: worker.meter.in_flight,
-            told_seconds=2 * settings.load_report_seconds,
-            deadline=settings.drain_seconds,
+        _, drain = report_load(
+            *(runtime, settings, _NAME, worker.meter, registry.registry),
+            slots=settings.max_requests,
         )
-        reported = ReportedState(
-            kind="diarize_worker",
-            instance=runtime.instance(_NAME, _ENDPOINT),
-            slots_total=settings.max_requests,
-        )
-        load = LoadReporter(worker.meter, reported, drain, registry.registry)
-        runtime.publish(_NAME, LOAD_TOPIC, load.report, settings.load_report_seconds)
         routes = [Route(_ENDPOINT, DiarizeRequest, unary=worker.diarize)]
         await runtime.serve(_NAME, routes, drain=drain)
     finally:

@@ -21,8 +21,7 @@ from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotTable
 from auricle.landing.fetch import WindowFetcher
 from auricle.landing.placed import PlacedWindow
-from auricle.load.reporter import LoadReporter, ReportedState
-from auricle.load.reports import LOAD_TOPIC
+from auricle.load.reporter import LoadReporter
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
 from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.engine import Engine, EngineKind
@@ -30,13 +29,12 @@ from auricle.pd_worker.engine_start import checked_kind
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.watching import watch
 from auricle.pd_worker.worker import PdWorker
-from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
-from auricle.runtime import Route, Runtime
+from auricle.runtime import Route, Runtime, report_load
 from auricle.settings import PdWorkerSettings
 
 
@@ -86,24 +84,17 @@ async def run(settings: PdWorkerSettings) -> None:
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, kind.name, engine, endpoint)
         moves = transfers(endpoint.backends, on_device=slab.on_device)
-        drain = Drain(
-            lambda: len(worker.segments) + worker.meter.in_flight,
-            told_seconds=2 * settings.load_report_seconds,
-            deadline=settings.drain_seconds,
-        )
         state = engine.state
-        reported = ReportedState(
-            kind="pd_worker",
-            instance=runtime.instance("pd_worker", "generate"),
-            slots_total=settings.max_requests,
+        load, drain = report_load(
+            *(runtime, settings, "pd_worker", worker.meter, registry.registry),
+            slots=settings.max_requests,
+            held=lambda: len(worker.segments) + worker.meter.in_flight,
             kv_usage=lambda: state.kv_usage,
             step_seconds=lambda: state.step_seconds,
         )
-        load = LoadReporter(worker.meter, reported, drain, registry.registry)
         runtime.description.parts = partial(
             _parts, checkpoint.fingerprint, settings, engine, fetcher.table, moves, load
         )
-        runtime.publish("pd_worker", LOAD_TOPIC, load.report, settings.load_report_seconds)
         if kv_events:
             await runtime.publish_kv("pd_worker", "generate", kv_events, settings.model.name)
         routes = [Route("generate", DecodeRequest, unary=worker.decode)]

@@ -13,6 +13,7 @@ from auricle.runtime.pulses import PROCESSOR_PULSE, WORKER_PULSE, Pulses, PulseT
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.tokens import Tokens
+from auricle.runtime.worker_load import report_load
 
 __all__ = [
     "PROCESSOR_PULSE",
@@ -26,4 +27,5 @@ __all__ = [
     "Runtime",
     "Tokens",
     "dynamo_environment",
+    "report_load",
 ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from auricle.checkpoint.text_model import TextModel, open_text_model
-from auricle.load.reporter import LoadReporter, ReportedState
-from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import Parts, RunningModel, TranslateRequest
 from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.engine import Engine, TextEngineKind
@@ -15,14 +14,14 @@ from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import TranslatorPrompt
 from auricle.pd_worker.translate.worker import TranslateWorker
 from auricle.pd_worker.watching import watch
-from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
-from auricle.runtime import Route, Runtime
+from auricle.runtime import Route, Runtime, report_load
 from auricle.settings import TranslateWorkerSettings
 
-_NAME, _ENDPOINT = "translate_worker", "generate"
+_NAME: Final = "translate_worker"
+_ENDPOINT = "generate"
 
 
 async def run(settings: TranslateWorkerSettings) -> None:
@@ -54,39 +53,20 @@ async def run(settings: TranslateWorkerSettings) -> None:
         runtime.add_metrics((_NAME, _ENDPOINT), registry.text)
         runtime.tasks.start(watch(engine), kind.name)
         runtime.liveness.part(kind.name, engine.answers)
-        drain = Drain(
-            lambda: worker.meter.in_flight,
-            told_seconds=2 * settings.load_report_seconds,
-            deadline=settings.drain_seconds,
+        state = engine.state
+        load, drain = report_load(
+            *(runtime, settings, _NAME, worker.meter, registry.registry),
+            slots=settings.max_requests,
+            kv_usage=lambda: state.kv_usage,
+            step_seconds=lambda: state.step_seconds,
         )
-        load = _reporter(runtime, settings, worker, engine, drain, registry)
         running = RunningModel(model.fingerprint, settings.dtype)
         runtime.description.parts = lambda: Parts(model=running, load=load.now("translations"))
-        runtime.publish(_NAME, LOAD_TOPIC, load.report, settings.load_report_seconds)
         routes = [Route(_ENDPOINT, TranslateRequest, unary=worker.translate)]
         await runtime.serve(_NAME, routes, drain=drain)
     finally:
         await engine.close()
         await asyncio.to_thread(tracer.close)
-
-
-def _reporter(
-    runtime: Runtime,
-    settings: TranslateWorkerSettings,
-    worker: TranslateWorker,
-    engine: Engine,
-    drain: Drain,
-    registry: Registry,
-) -> LoadReporter:
-    state = engine.state
-    reported = ReportedState(
-        kind="translate_worker",
-        instance=runtime.instance(_NAME, _ENDPOINT),
-        slots_total=settings.max_requests,
-        kv_usage=lambda: state.kv_usage,
-        step_seconds=lambda: state.step_seconds,
-    )
-    return LoadReporter(worker.meter, reported, drain, registry.registry)
 
 
 async def _engine(
