@@ -22,9 +22,16 @@ from transformers.models.gemma4.modeling_gemma4 import (
 
 from auricle.audio.constants import BINS
 from auricle.checkpoint.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
-from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.causal_layer import Past, layer_over
-from auricle.encode_worker.encoder import TORCH_DTYPES, MelBlock, MelWindow, load, split
+from auricle.encode_worker.encoder import (
+    TORCH_DTYPES,
+    MelBlock,
+    MelWindow,
+    load_audio,
+    set_up_torch,
+    split,
+)
 from auricle.errors import CheckpointError
 
 
@@ -45,13 +52,11 @@ class CausalEncoder:
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        torch.set_num_threads(threads)
         if not isinstance(checkpoint.geometry, Causal):
             raise CheckpointError(f"{checkpoint.path} has no causal encoder")
         self._geometry = checkpoint.geometry
         self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
-        if self._dtype is torch.float32:
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self._dtype, threads)
         known = Gemma4AudioConfig().to_dict().keys() - {"architectures", "model_type"}
         config = Gemma4AudioConfig(
             **{key: value for key, value in checkpoint.audio_config.items() if key in known}
@@ -59,11 +64,7 @@ class CausalEncoder:
         self._encoder: Any = Gemma4AudioModel(config)
         width = Gemma4TextConfig(hidden_size=checkpoint.geometry.hidden_size)
         self._projector = Gemma4MultimodalEmbedder(config, width)
-        weights, projector = audio_weights(checkpoint)
-        load(self._encoder, weights, "audio encoder")
-        load(self._projector, projector, "projector")
-        for module in (self._encoder, self._projector):
-            module.to(self._device, self._dtype).eval()
+        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
 
     @property
     def on_gpu(self) -> bool:

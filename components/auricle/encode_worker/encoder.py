@@ -110,7 +110,6 @@ class Encoder:
         attention: Attention | None = None,
     ) -> None:
         """`attention` is the one that serves best on the device, unless given."""
-        torch.set_num_threads(threads)
         known = Qwen3ASRConfig().audio_config.to_dict().keys()
         audio = {
             k: v
@@ -122,17 +121,11 @@ class Encoder:
         self._dtype = TORCH_DTYPES[dtype]
         self._device = torch.device(device)
         self._attention = attention or attention_for(self._device, self._dtype)
-        if self._dtype is torch.float32:
-            # By default cuDNN's convolutions round float32 to 10 bits of mantissa on a GPU.
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self._dtype, threads)
         self._encoder = Qwen3ASREncoder(config.audio_config)
         use(self._attention, self._encoder)
         self._projector = Qwen3ASRMultiModalProjector(config)
-        weights, projector = audio_weights(checkpoint)
-        load(self._encoder, weights, "audio encoder")
-        load(self._projector, projector, "projector")
-        for module in (self._encoder, self._projector):
-            module.to(self._device, self._dtype).eval()
+        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
         encoder = self._encoder
         self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
         for conv in self._convs:
@@ -229,6 +222,28 @@ def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
     for row, block in enumerate(blocks):
         values = normalise(block.frames, block.floor).T
         features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
+
+
+def set_up_torch(dtype: torch.dtype, threads: int) -> None:
+    """Let torch compute on so many threads of this process, and in float32 exactly."""
+    torch.set_num_threads(threads)
+    if dtype is torch.float32:
+        # By default cuDNN's convolutions round float32 to 10 bits of mantissa on a GPU.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def load_audio(
+    checkpoint: Checkpoint, encoder: Any, projector: Any, device: torch.device, dtype: torch.dtype
+) -> None:
+    """Load a checkpoint's audio encoder and projector, ready to compute on the device.
+
+    Raises CheckpointError if its weights are not those of the two modules.
+    """
+    weights, projection = audio_weights(checkpoint)
+    load(encoder, weights, "audio encoder")
+    load(projector, projection, "projector")
+    for module in (encoder, projector):
+        module.to(device, dtype).eval()
 
 
 def load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:

@@ -16,17 +16,14 @@ from auricle.encode_worker.encoders import cost_of, encoder_for
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
-from auricle.load.reporter import LoadReporter, ReportedState
-from auricle.load.reports import LOAD_TOPIC
 from auricle.messages import EncodeRequest, Parts, RunningModel, SlabState
 from auricle.process.device_faults import check_driver
-from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
-from auricle.runtime import Route, Runtime
+from auricle.runtime import Route, Runtime, report_load
 from auricle.settings import EncodeWorkerSettings
 
 _EXPIRE_SECONDS = 1.0
@@ -83,20 +80,10 @@ async def run(settings: EncodeWorkerSettings) -> None:
         runtime.liveness.part("the encoder", worker.device.answers)
         runtime.liveness.part("NIXL", endpoint.answers)
         runtime.tasks.start(_expire_leases(store), "lease expiry")
-        drain = Drain(
-            lambda: store.open_leases() + worker.meter.in_flight,
-            told_seconds=2 * settings.load_report_seconds,
-            deadline=settings.drain_seconds,
-        )
-        load = LoadReporter(
-            worker.meter,
-            ReportedState(
-                kind=settings.pool,
-                instance=runtime.instance(settings.pool, "generate"),
-                slots_total=settings.max_queued_windows,
-            ),
-            drain,
-            registry.registry,
+        load, drain = report_load(
+            *(runtime, settings, settings.pool, worker.meter, registry.registry),
+            slots=settings.max_queued_windows,
+            held=lambda: store.open_leases() + worker.meter.in_flight,
         )
         runtime.description.parts = lambda: Parts(
             model=model,
@@ -104,7 +91,6 @@ async def run(settings: EncodeWorkerSettings) -> None:
             transfers=moves,
             load=load.now("requests"),
         )
-        runtime.publish(settings.pool, LOAD_TOPIC, load.report, settings.load_report_seconds)
         await runtime.serve(
             settings.pool,
             [Route("generate", EncodeRequest, unary=worker.encode)],

@@ -25,9 +25,16 @@ from transformers.models.qwen2_audio.modeling_qwen2_audio import (
 
 from auricle.audio.constants import BINS
 from auricle.audio.mel import normalise
-from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.encode_worker.encoder import TORCH_DTYPES, MelBlock, MelWindow, load, split
+from auricle.encode_worker.encoder import (
+    TORCH_DTYPES,
+    MelBlock,
+    MelWindow,
+    load_audio,
+    set_up_torch,
+    split,
+)
 from auricle.errors import CheckpointError
 
 
@@ -39,13 +46,11 @@ class WholeChunkEncoder:
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        torch.set_num_threads(threads)
         if not isinstance(checkpoint.geometry, WholeChunks):
             raise CheckpointError(f"{checkpoint.path} is not encoded in whole chunks")
         self._geometry = checkpoint.geometry
         self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
-        if self._dtype is torch.float32:
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self._dtype, threads)
         known = Qwen2AudioEncoderConfig().to_dict().keys() - {"architectures", "model_type"}
         audio = {key: value for key, value in checkpoint.audio_config.items() if key in known}
         config = Qwen2AudioEncoderConfig(**audio)
@@ -55,11 +60,7 @@ class WholeChunkEncoder:
         self._projector = Qwen2AudioMultiModalProjector(
             Qwen2AudioConfig(audio_config=config, text_config=width)
         )
-        weights, projector = audio_weights(checkpoint)
-        load(self._encoder, weights, "audio encoder")
-        load(self._projector, projector, "projector")
-        for module in (self._encoder, self._projector):
-            module.to(self._device, self._dtype).eval()
+        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
 
     @property
     def on_gpu(self) -> bool:
