@@ -49,9 +49,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
     yield f"Aligner: {result['aligner']}."
     yield ""
     yield from generated.figures(KNOWN, result["figures"])
-    for part, why in result["left_out"].items():
-        yield f"`{part}` was left out: {why}."
-        yield ""
+    yield from generated.left_out(result)
 
 
 def main() -> None:

@@ -57,9 +57,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
             for figure, what in _BY_POLICY.items()
         ]
         yield from generated.table(["", *(_POLICIES[name] for name in columns)], rows)
-    for part, why in result["left_out"].items():
-        yield f"`{part}` was left out: {why}."
-        yield ""
+    yield from generated.left_out(result)
 
 
 def _shown(figures: dict[str, float], name: str) -> str:
