@@ -31,6 +31,8 @@ KNOWN = {
     "prefix_cache_hit_ratio": ("prompt tokens found in the KV cache", ""),
     "draft_accepted_ratio": ("draft tokens accepted", ""),
     "final_delay_ratio": ("stop to final with a translation ÷ without", "≤ 1.02"),
+    "final_delay_ratio_low": ("its 95% interval: from", ""),
+    "final_delay_ratio_high": ("to", ""),
     "capacity_without_translation": ("live sessions, none with a translation", ""),
     "capacity_with_translation": ("live sessions, all with one target language", ""),
     "capacity_translation_ratio": ("the latter ÷ the former", ""),
