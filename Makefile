@@ -94,9 +94,9 @@ serve: setup
 test: setup-dev $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m "not deployment"
 
-# What stands beside the default deployment, about six minutes on two cores: other models, the align
-# and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
-test-deployments: setup-dev agents-env
+# Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
+# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but

@@ -150,7 +150,7 @@ def test_a_checkpoint_that_does_not_fit_stops_the_server_and_says_why(tmp_path: 
     (tmp_path / "config.json").write_text("{}")
     done = auricle(
         *("serve", "graphs.e_pd:Frontend", "-f", "configs/demo.yaml"),
-        f"--Common.model={tmp_path}",
+        *(f"--Common.model={tmp_path}", *LIGHT_ENGINE),
     )
     assert done.returncode == 1
     assert "config.json is of a model that auricle does not know" in done.stdout
@@ -163,7 +163,7 @@ def test_a_server_whose_output_nobody_reads_any_more_stops_in_order() -> None:
     with leaving_nothing() as environment:
         command = [sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"]
         process = subprocess.Popen(
-            [*command, "-f", "configs/demo.yaml", "--Frontend.port=0"],
+            [*command, "-f", "configs/demo.yaml", "--Frontend.port=0", *LIGHT_ENGINE],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
