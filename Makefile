@@ -97,7 +97,7 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
 # the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 3 -m deployment
+	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
