@@ -16,7 +16,7 @@ LANGS ?= en
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -91,10 +91,15 @@ serve: setup
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
 # time (tests/distribution.py). Without Node the page is not tested in a browser.
-test: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 3
+test: setup-dev $(if $(shell command -v npm),chromium-env)
+	$(BIN)/pytest -n 3 -m "not deployment"
 
-# What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
+# Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
+# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
+	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
+
+# What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
 test-again: setup-dev
 	$(BIN)/python -m tests.again --most 3

@@ -22,7 +22,7 @@ from tests import recordings
 from tests.launcher import Launcher
 from tests.server import LIGHT_ENGINE, READY_SECONDS, ROOT, Server, eventually, free_port, serving
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 240
 MODEL = ROOT / "models/demo-translate"
 RECORDING = "kitchen"
