@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
+# TARGET=light is an environment without vLLM.
+OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
@@ -87,7 +89,7 @@ bench: setup-dev
 	$(BIN)/python -m benchmarks.two_minutes $(if $(URL),--url $(URL))
 
 serve: setup
-	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)
+	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG) $(OVERRIDES)
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
 # time (tests/distribution.py). Without Node the page is not tested in a browser.
@@ -168,6 +170,7 @@ evaluate-translate: setup-dev
 lock:
 	$(COMPILE) --override requirements/overrides-gpu.txt requirements/gpu.in -o requirements/gpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
+	$(COMPILE) --override requirements/overrides-cpu.txt --constraint requirements/cpu.txt requirements/light.in -o requirements/light.txt
 	mkdir -p build
 	cat requirements/cpu.txt requirements/dev.txt > build/all.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
@@ -175,7 +178,7 @@ lock:
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/bench.txt
 
 # Every import of a lock file's environment: which need a driver, which are broken.
 imports: setup

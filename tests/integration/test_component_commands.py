@@ -23,18 +23,44 @@ def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["Frontend", "Processor", "EncodeWorker", "PdWorker"])
-def test_what_a_component_needs_is_checked_without_serving(name: str) -> None:
-    """Any attempt to connect ends it."""
-    code = (
-        "import os, sys\n"
-        "sys.addaudithook(lambda event, _: event == 'socket.connect' and os._exit(3))\n"
-        "from auricle.cli import main\n"
-        "main()"
-    )
-    command = [sys.executable, "-c", code, "component", name, "-f", "configs/demo.yaml", "--check"]
+# Run before a command. Any attempt to connect ends it.
+NO_CONNECTION = """
+import os, sys
+sys.addaudithook(lambda event, _: event == "socket.connect" and os._exit(3))
+"""
+NO_VLLM = """
+from importlib.machinery import PathFinder
+class WithoutVllm(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] != "vllm":
+            return super().find_spec(name, path, target)
+sys.meta_path = [WithoutVllm if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+RUN = "from auricle.cli import main\nmain()"
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("Frontend", NO_VLLM),
+        ("Processor", NO_VLLM),
+        ("EncodeWorker", NO_VLLM),
+        ("PdWorker --PdWorker.engine=transformers", NO_VLLM),
+        ("PdWorker", ""),
+    ],
+)
+def test_what_a_component_needs_is_checked_without_serving(name: str, before: str) -> None:
+    """It is not vLLM, but for PD workers that run it."""
+    code = NO_CONNECTION + before + RUN
+    command = [sys.executable, "-c", code, "component", "-f", "configs/demo.yaml", "--check"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=READY_SECONDS, check=False
+        [*command, *name.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=READY_SECONDS,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
