@@ -119,12 +119,16 @@ def _good(rng: random.Random) -> Lie:
 
 def request(rng: random.Random) -> tuple[str, Lie]:
     """One request to an endpoint of the graph."""
-    good = _good(rng)
+    return lied(rng, _good(rng))
+
+
+def lied(rng: random.Random, good: Lie) -> tuple[str, Lie]:
+    """The request, or one like it, sealed in one way or another; and the kind of case."""
     kind = f"{good.component}.{good.endpoint}"
     seal = GOOD if chance(rng, 0.6) else rng.choice(SEALS)
     kind = f"{kind}, seal {seal}"
     if chance(rng, 0.15):
-        return kind, replace(good, seal=seal)
+        return kind, replace(good, message=_sendable(good.message), seal=seal)
     message = bent(rng, good.message)
     if chance(rng, 0.3):
         message = _deeper(rng, message)
