@@ -81,7 +81,7 @@ class TranslateWorker:
                 accepted_tokens=decoded.accepted_tokens,
                 seconds=time.monotonic() - began,
             )
-        self._metrics.translated(reply, len(decoded.tokens), decoded.steps)
+        self._metrics.translated(reply, decoded)
         return reply
 
     def _check(self, request: TranslateRequest, others: int) -> None:
