@@ -11,6 +11,8 @@ from auricle.frontend.doors.field_errors import bounded
 from auricle.text_bounds import CONTEXT, LANGUAGE, check
 
 _MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+# Among more than that languages are detected freely: each costs a decode where another is heard.
+_MOST_AMONG = 4
 
 
 class Hints(BaseModel):
@@ -27,7 +29,8 @@ class Hints(BaseModel):
         tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
         Field(max_length=_MOST_LANGUAGES),
     ] = Field(
-        default=(), description="in place of `language`; of several, the language is detected"
+        default=(),
+        description="in place of `language`; of up to four, each segment is in one of them",
     )
     prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
         default="",
@@ -51,6 +54,13 @@ class Hints(BaseModel):
         return several[0] if len(several) == 1 else self.language
 
     @property
+    def among(self) -> tuple[str, ...]:
+        """The languages of which each segment is in one; empty if there are not several, or too
+        many."""
+        several = tuple(dict.fromkeys(self.languages))
+        return several if 1 < len(several) <= _MOST_AMONG else ()
+
+    @property
     def context(self) -> str:
         """The model's context. Raises UnsupportedValue if both together are too long."""
         context = " ".join(part for part in (self.prompt, ", ".join(self.keywords)) if part)
@@ -60,6 +70,8 @@ class Hints(BaseModel):
     @property
     def without_effect(self) -> list[str]:
         """What a client should know of the languages it named."""
-        if len(set(self.languages)) < 2:
+        if len(set(self.languages)) <= _MOST_AMONG:
             return []
-        return ["languages has no effect: of several, the language is detected"]
+        return [
+            f"languages has no effect: of more than {_MOST_AMONG} languages, it is detected freely"
+        ]
