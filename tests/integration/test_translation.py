@@ -159,7 +159,7 @@ async def test_a_recording_is_translated(server: Server) -> None:
     assert refused.status_code == 400 and "fr" in refused.text
 
 
-@pytest.mark.parametrize(("area", "count"), [("translations", 60), ("translate_requests", 40)])
+@pytest.mark.parametrize(("area", "count"), [("translations", 40), ("translate_requests", 20)])
 async def test_hostile_input_is_refused_and_disturbs_nobody(
     server: Server, monkeypatch: pytest.MonkeyPatch, area: str, count: int
 ) -> None:

@@ -19,6 +19,8 @@ from benchmarks.hostile.generators.websocket import frame
 
 _CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _PACKET_BYTES = 64_000
+# Longer than Processor.translation_deadline_seconds: then a translation is missing, and that is told.
+_TRANSLATED_SECONDS = 20.0
 
 
 async def translations(target: Target, case: Case) -> Outcome:
@@ -67,7 +69,7 @@ async def _spoken(wire: Wire, sent: list[bytes], pcm: bytes) -> _Heard:
         while not heard.code:
             if (found := wire.frame()) is not None:
                 heard.take(*found)
-            elif not await wire.receive():
+            elif not await wire.receive(_TRANSLATED_SECONDS):
                 break
     finally:
         wire.close()

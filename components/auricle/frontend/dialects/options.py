@@ -12,8 +12,8 @@ class AudioOptions:
     """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence_ms` the server's endpointing applies. With `languages` each segment is in one of them. `words`: the times that words have.
-    `warnings` are sentences on what has no effect.
+    `silence_ms` the server's endpointing applies. With `languages` each segment is in one of them.
+    `words`: the times that words have. `warnings` are sentences on what has no effect.
     """
 
     encoding: str
