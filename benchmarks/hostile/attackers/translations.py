@@ -19,7 +19,7 @@ from benchmarks.hostile.generators.websocket import frame
 
 _CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _PACKET_BYTES = 64_000
-# Longer than Processor.translation_deadline_seconds: then a translation is missing, and that is told.
+# More than Processor.translation_deadline_seconds, when a translation is said to be missing.
 _TRANSLATED_SECONDS = 20.0
 
 
