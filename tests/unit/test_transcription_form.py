@@ -120,12 +120,16 @@ def test_lists_come_with_brackets_or_without() -> None:
         assert form.context == "On the navy. Ada, Grace Hopper"
 
 
-def test_one_of_languages_is_forced_and_among_several_it_is_detected() -> None:
+def test_one_of_languages_is_forced_and_of_several_each_segment_has_one() -> None:
     one = parse_form([MODEL, ("languages[]", "de")])
-    assert (one.spoken, one.warnings) == ("de", [])
+    assert (one.spoken, one.among, one.warnings) == ("de", (), [])
     several = parse_form([MODEL, ("languages[]", "de"), ("languages[]", "en")])
-    assert several.spoken is None
-    assert several.warnings == ["languages has no effect: of several, the language is detected"]
+    assert (several.spoken, several.among, several.warnings) == (None, ("de", "en"), [])
+    many = parse_form([MODEL, *(("languages[]", code) for code in "abcde")])
+    assert (many.spoken, many.among) == (None, ())
+    assert many.warnings == [
+        "languages has no effect: of more than 4 languages, it is detected freely"
+    ]
 
 
 def test_what_is_honoured_is_not_warned_of() -> None:

@@ -56,7 +56,8 @@ class Recording:
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
-    the times of decodes, with `translate`, an ISO 639-1 code, their translation.
+    the times of decodes, with `translate`, an ISO 639-1 code, their translation. With `languages`
+    each segment is in one of them.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Recording:
     words: bool = False
     grid_words: bool = False
     translate: str | None = None
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ class RecordingTranscriber:
             session=uuid.uuid4().hex,
             tenant=recording.tenant,
             language=recording.language,
+            languages=recording.languages,
             context=recording.context,
             chunk_ms=self._settings.default_chunk_ms,
             partials=False,

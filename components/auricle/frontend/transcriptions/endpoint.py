@@ -47,6 +47,7 @@ class TranscriptionRequests:
                 upload.path,
                 upload.name,
                 language=request.spoken,
+                languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._settings),
                 logprobs=request.wants_logprobs,

@@ -94,6 +94,7 @@ class TranslationRequests:
                 upload.path,
                 upload.name,
                 language=request.spoken,
+                languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._frontend.settings),
                 translate=request.target,
