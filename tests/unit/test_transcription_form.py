@@ -58,9 +58,14 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
             "include 'words' cannot be used: it must be 'logprobs'",
         ),
         (
-            [MODEL, ("known_speaker_names[]", "Ada")],
+            [MODEL, ("known_speaker_names[]", "Ada"), ("known_speaker_names[]", "Grace")],
             "known_speaker_names",
-            "known_speaker_names is not supported; supported: file, model, language",
+            "known_speaker_names is not supported: voices are not known by name; speakers are A, B",
+        ),
+        (
+            [MODEL, ("known_speaker_references[]", "data:audio/wav;base64,UklGRg==")],
+            "known_speaker_references",
+            "known_speaker_references is not supported: voices are not known by name",
         ),
         (
             [MODEL, ("language", "en"), ("languages[]", "de")],
@@ -83,9 +88,9 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
             "timestamp_granularities 'token' cannot be used: it must be 'segment' or 'word'",
         ),
         (
-            [MODEL, ("response_format", "diarized_json")],
+            [MODEL, ("response_format", "xml")],
             "response_format",
-            "response_format 'diarized_json' cannot be used: it must be 'json', 'text'",
+            "response_format 'xml' cannot be used: it must be 'json', 'text', 'verbose_json', 'dia",
         ),
         ([MODEL, ("stream", "maybe")], "stream", "stream 'maybe' cannot be used"),
         ([MODEL, MODEL], "model", "model was sent twice"),

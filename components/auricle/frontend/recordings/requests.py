@@ -119,6 +119,7 @@ class RecordingRequest:
         words: bool = False,
         grid_words: bool = False,
         translate: str | None = None,
+        diarize: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -137,6 +138,7 @@ class RecordingRequest:
             words=words,
             grid_words=grid_words,
             translate=translate,
+            diarize=diarize,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:
