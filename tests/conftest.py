@@ -32,7 +32,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGraph:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test without a category, or with two, is a mistake; so is a deployment without processes."""
+    """A test without a category, or with two, is a mistake; so is a unit test of a deployment."""
     for item in items:
         names = {mark.name for mark in item.iter_markers()}
         if len(found := CATEGORIES & names) != 1:

@@ -20,7 +20,16 @@ from auricle.client import Client, Final, Partial, StreamEvent, Translation
 from models.training.translate.reference import Translator
 from tests import hostile, recordings
 from tests.launcher import Launcher
-from tests.server import LIGHT_ENGINE, READY_SECONDS, ROOT, Server, eventually, free_port, serving
+from tests.server import (
+    ANSWER_SECONDS,
+    LIGHT_ENGINE,
+    READY_SECONDS,
+    ROOT,
+    Server,
+    eventually,
+    free_port,
+    serving,
+)
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 240
@@ -139,6 +148,11 @@ async def test_what_cannot_be_translated_is_named_and_costs_no_text(server: Serv
     for (_, language), event in ended(events).items():
         missing.setdefault(language, set()).add(event.missing)
     assert missing == {"fr": {"unsupported_value"}, "en": {"same_language"}, "es": {None}}
+
+
+def test_clients_are_told_the_languages(graph: Server) -> None:
+    entry = httpx.get(f"{graph.url}/v1/models", timeout=ANSWER_SECONDS).json()["data"][0]
+    assert entry["capabilities"] == {"words": False, "speakers": False, "translate": ["es"]}
 
 
 async def test_a_recording_is_translated(server: Server) -> None:

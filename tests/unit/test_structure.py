@@ -52,7 +52,7 @@ FLOORS = (
 )
 # The same inside the frontend, the one component that has rooms of its own.
 FRONTEND_FLOORS = (
-    ("listening", "metrics", "model_presets"),
+    ("listening", "metrics", "model_presets", "abilities"),
     ("line",),
     ("observers", "doors"),
     ("frontend",),

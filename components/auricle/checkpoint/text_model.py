@@ -86,6 +86,11 @@ def is_text_model(path: Path) -> bool:
     return isinstance(named, list) and any(str(one).endswith(_CLASS) for one in named)
 
 
+def read_targets(path: Path) -> tuple[str, ...]:
+    """Return the languages into which a text model says it translates. Raises CheckpointError."""
+    return _codes(read_text_config(path), "translate_languages", path / "config.json")
+
+
 def check_positions(config: dict[str, Any], max_model_len: int) -> None:
     """Raise SettingsError if prompts may be longer than the model takes."""
     positions = config.get("max_position_embeddings")

@@ -46,7 +46,7 @@ async def run(settings: TranslateWorkerSettings) -> None:
             prompt,
             engine,
             TranslateWorkerMetrics(registry.registry),
-            targets=settings.targets or model.targets,
+            targets=settings.translate_targets or model.targets,
             sources=model.sources,
             tracer=tracer,
         )

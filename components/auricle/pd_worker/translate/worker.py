@@ -18,14 +18,14 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.quoting import quoted
 from auricle.settings import TranslateWorkerSettings
 from auricle.tasks import within
-from auricle.worker_settings import LANGUAGE_CODE
+from auricle.translation.targets import PATTERN
 
 # The longest answer: so many tokens for each of the source, and so many for the shortest source.
 _TOKENS_PER_TOKEN, _LEAST_TOKENS = 3, 16
 # What a prompt cannot have room for: refused before anything of it is tokenized, which would keep
 # all others waiting.
 _CHARACTERS_PER_TOKEN, _MOST_SENTENCES = 16, 16
-_CODE = re.compile(LANGUAGE_CODE)
+_CODE = re.compile(PATTERN)
 
 
 class TranslateWorker:
