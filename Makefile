@@ -97,7 +97,7 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m "not deployment"
 
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
-# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+# the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
 

@@ -20,7 +20,7 @@ from auricle.client import Client, Final, Speakers, StreamEvent
 from models.training.espeak import Espeak
 from tests.server import Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120
 RATE = 16_000
 ASKED: dict[str, Any] = {"partials": False, "diarize": True}
