@@ -1,6 +1,9 @@
 """Who speaks to the model: every synthesiser and every person, with their licences.
 
-All speak English. `models.training.sources.card` has them as a table.
+All speak English, and are free software of Debian's main or PyPI. `models.training.sources.card`
+has them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
+kal; asterisk's recordings and flite's rms and awb, which the benchmarks test with; recordings that
+are not free (TIDIGITS, in pocketsphinx-testdata).
 """
 
 from __future__ import annotations
