@@ -1,4 +1,4 @@
-"""How many live sessions a machine carries if all of them ask for words, and if none does."""
+"""How many live sessions a machine carries if all ask for words and speakers, and if none does."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from typing import Any
 
 import psutil
 
-from benchmarks.annotations.graph import Asked
+from benchmarks.annotations.graph import BOTH_POOLS, Asked
 from benchmarks.load.capacity import CapacitySearch, Condition
 from benchmarks.load.subjects import Running, Subject
 from benchmarks.parts import Sized
 from tests.server import Server
 
-_CHUNK_MS, _FIRST = 640, 8
+_CHUNK_MS, _FIRST = 640, 16
 _SUBJECT = Subject("ours", "demo")
 
 
 def capacity(asked: Asked) -> dict[str, float]:
-    """Search both on one graph, whose align pool is idle in one of them."""
-    with asked.serving("--Processor.admission=fixed") as server:
-        return with_and_without(asked, server, "words", words=True)
+    """Search both on one graph, whose pools beside the path are idle in one of them."""
+    with asked.serving("--Processor.admission=fixed", graph=BOTH_POOLS) as server:
+        return with_and_without(asked, server, "words_and_speakers", words=True, diarize=True)
 
 
 def with_and_without(asked: Sized, server: Server, name: str, **wanted: Any) -> dict[str, float]:
     """Search the capacity for sessions that ask for nothing, and for what is `wanted`."""
     condition = Condition(_CHUNK_MS, (5.0, 15.0), asked.of(60, 30, 12), worst_wer=0.25)
     most = asked.of(64, 64, 2)
+    first = min(_FIRST, most)
     plain = Running(server.url, "demo", psutil.Process(server.process.pid))
     found: dict[str, float] = {}
     for place, running in (
@@ -36,7 +37,8 @@ def with_and_without(asked: Sized, server: Server, name: str, **wanted: Any) -> 
         (f"capacity_with_{name}", replace(plain, **wanted)),
     ):
         search = CapacitySearch(_SUBJECT, running, condition, repeats=asked.of(3, 1), told=_told)
-        found[place] = float(search.run(min(_FIRST, most), most=most).capacity)
+        capacity = search.run(first, most=most).capacity
+        found[place], first = float(capacity), max(1, capacity)  # the next is near it
     without, beside = found.values()
     return found | {f"capacity_{name}_ratio": beside / without if without else math.nan}
 

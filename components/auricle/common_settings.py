@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from auricle.errors import SettingsError
 from auricle.replicas import MAX_REPLICAS
 from auricle.slab_settings import SlabSettings
+from auricle.translation.targets import PATTERN
 
 Seconds = float
 
@@ -29,6 +30,11 @@ class CommonSettings(SlabSettings):
     )
     translate_model: Path | None = Field(
         None, description="directory of the translator's checkpoint, a text model"
+    )
+    translate_targets: tuple[Annotated[str, Field(pattern=PATTERN)], ...] = Field(
+        (),
+        description="languages into which is translated, as ISO 639-1 codes. Empty: those that "
+        "the translator's checkpoint names (translate_languages), else any",
     )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="data type of embeddings and decoder"

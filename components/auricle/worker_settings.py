@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -16,8 +16,6 @@ from auricle.device_settings import (
     without_drafts,
 )
 from auricle.slab_settings import EncoderDeviceSettings
-
-LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639-1, and of what has none ISO 639-2
 
 
 class EncoderOptions(EncoderDeviceSettings):
@@ -163,11 +161,6 @@ class TranslateWorkerSettings(DecoderSettings):
 
     deadline_seconds: Seconds = Field(
         20.0, gt=0, description="deadline of a request; the session asks again"
-    )
-    targets: tuple[Annotated[str, Field(pattern=LANGUAGE_CODE)], ...] = Field(
-        (),
-        description="languages into which it translates, as ISO 639-1 codes. Empty: those that "
-        "the checkpoint names (translate_languages), else any",
     )
 
     @property

@@ -1,7 +1,7 @@
 // Uses the page as a person would: node page.mjs URL RECORDING.wav FOLDER. Prints what was found as
 // JSON; screenshots and downloads are written to FOLDER.
 import { readFileSync } from "node:fs";
-import { PHONE, started } from "./setup.mjs";
+import { downloadsTo, PHONE, started } from "./setup.mjs";
 
 const [url, recording, folder] = process.argv.slice(2);
 const WAV = readFileSync(recording);
@@ -27,24 +27,11 @@ const WANTS_KEY = (request) =>
     ? request.respond({ status: 401, contentType: "application/json", body: '{"error": {"message": "a key is needed"}}' })
     : request.continue();
 
-const said = (page) => page.$$eval("#final p", (lines) => lines.map((line) => line.lastChild.textContent).join(" "));
+const said = (page) => page.$$eval("#final .said", (lines) => lines.map((line) => line.lastChild.textContent).join(" "));
 const idle = (page) => page.waitForFunction(() => {
   const listen = document.getElementById("listen");
   return listen.ariaDisabled !== "true" && listen.textContent === "Start microphone" && document.querySelector("#final p");
 });
-const downloadsTo = async (page) => {
-  const client = await page.createCDPSession();
-  await client.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
-  return (format) => new Promise((resolve) => {
-    const progress = ({ state }) => {
-      if (state !== "completed") return;
-      client.off("Browser.downloadProgress", progress);
-      resolve();
-    };
-    client.on("Browser.downloadProgress", progress);
-    page.click(`[data-format=${format}]`);
-  });
-};
 
 // A microphone, by keyboard alone.
 const page = await opened(DESK, SETTLED);
@@ -60,6 +47,7 @@ await page.waitForFunction((seconds) => {
   const [minutes, rest] = document.getElementById("heard").textContent.split(":").map(Number);
   return 60 * minutes + rest > seconds - 2 && document.getElementById("speech").textContent === "silence";
 }, {}, RECORDED_SECONDS);
+found.offered = await page.$eval("#translate", (row) => !row.hidden); // there is no translator
 found.focused = await page.evaluate(() => document.activeElement.id);
 await page.keyboard.press("Enter");
 await idle(page);
@@ -72,7 +60,7 @@ await chooser.accept([recording]);
 await page.waitForFunction(() => document.getElementById("delay-name").textContent === "Speed");
 await idle(page);
 found.file = await said(page);
-const download = await downloadsTo(page);
+const download = await downloadsTo(page, folder);
 for (const format of ["txt", "srt", "vtt", "json"]) await download(format);
 
 // A telephone, and a server that wants a key.

@@ -7,6 +7,21 @@ import puppeteer from "puppeteer-core";
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 export const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 
+// Returns what saves the transcript in a format, as a file in `folder`.
+export async function downloadsTo(page, folder) {
+  const client = await page.createCDPSession();
+  await client.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
+  return (format) => new Promise((resolve) => {
+    const progress = ({ state }) => {
+      if (state !== "completed") return;
+      client.off("Browser.downloadProgress", progress);
+      resolve();
+    };
+    client.on("Browser.downloadProgress", progress);
+    page.click(`[data-format=${format}]`);
+  });
+}
+
 // Starts Chromium. `ours` matches the paths of the page itself, whose bytes are its weight; `seconds`
 // is how long a page may take for anything; screenshots are PREFIXNAME.png in `folder`. With `failures`
 // requests that failed count as said on the console (a stream that is left does, and need not).

@@ -70,6 +70,7 @@ def test_it_is_quiet_small_and_by_itself(found: dict[str, Any], server: Server) 
     assert [url for url in found["requests"] if not url.startswith((server.url, "blob:"))] == []
     assert 0 < max(found["weights"]) < 150_000
     assert not found["keyAskedInVain"]
+    assert not found["offered"]
 
 
 def test_it_looks_as_the_readme_shows(found: dict[str, Any], shown: Path) -> None:

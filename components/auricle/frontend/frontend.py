@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 from auricle.alignment.words import NO_ALIGNER
 from auricle.errors import UnknownModel, UnsupportedValue
+from auricle.frontend.abilities import Abilities, abilities_of
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.live import LiveSessions
@@ -60,6 +61,11 @@ class Frontend:
     def model(self) -> str:
         """The served model's own name."""
         return self.models[0]
+
+    @cached_property
+    def abilities(self) -> Abilities:
+        """What clients are told that a session may ask for."""
+        return abilities_of(self.settings)
 
     @cached_property
     def key_limits(self) -> KeyLimits:

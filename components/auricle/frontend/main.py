@@ -219,6 +219,7 @@ def _services(
     requests = RecordingRequests(frontend, access, transcriber, frontend.key_limits)
     return Services(
         models=frontend.models,
+        abilities=frontend.abilities,
         access=access,
         stream=lambda socket: sockets.serve(socket, stream_protocol),
         realtime=lambda socket: sockets.serve(socket, realtime_protocol),

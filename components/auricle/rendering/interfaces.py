@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from auricle.frontend.abilities import schemas as abilities_schemas
 from auricle.frontend.operations.routes import schemas as operations_schemas
 from auricle.frontend.stream.asyncapi import asyncapi, names, schemas
 from auricle.rendering.settings_page import settings_page
@@ -13,6 +14,7 @@ from auricle.rendering.ways import ways_page
 
 _HEADER = "// Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.\n\n"
 _OPERATIONS = "// Documents of /v1/operations. Written by `make interfaces`; not to be edited.\n\n"
+_MODELS = "// Parts of /v1/models. Written by `make interfaces`; not to be edited.\n\n"
 _PAGES = Path("components/auricle/frontend/page")
 
 
@@ -25,6 +27,7 @@ def interfaces() -> dict[Path, str]:
         Path("docs/settings.md"): settings_page(),
         Path("docs/asyncapi.json"): json.dumps(asyncapi(), indent=2) + "\n",
         _PAGES / "assets/messages.d.ts": _HEADER + declarations(schemas(), unions),
+        _PAGES / "assets/models.d.ts": _MODELS + declarations(abilities_schemas(), {}),
         _PAGES / "operations/operations.d.ts": _OPERATIONS + declarations(operations_schemas(), {}),
     }
 

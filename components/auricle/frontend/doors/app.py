@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auricle import __version__
 from auricle.errors import UNFORESEEN, AuricleError, UnknownModel
+from auricle.frontend.abilities import Abilities
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
@@ -34,13 +35,15 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Services:
-    """The handlers of the routes. `processors` returns how many processors can be called now.
+    """The handlers of the routes, and what is said of the models.
 
+    `processors` returns how many processors can be called now.
     `diagnose` makes a diagnosis, or raises RateLimited. `sockets` are those of other services'
     protocols, by path; `rpc_methods` are the gRPC server's, which has a port of its own.
     """
 
     models: tuple[str, ...]
+    abilities: Abilities
     access: Access
     stream: WebSocketSessions
     realtime: WebSocketSessions
@@ -164,11 +167,12 @@ def _add_model_routes(app: FastAPI, services: Services) -> None:
     }
 
     def entry(name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": created, "owned_by": "auricle"}
+        said = {"id": name, "object": "model", "created": created, "owned_by": "auricle"}
+        return said | {"capabilities": msgspec.to_builtins(services.abilities)}
 
     @app.get("/v1/models", tags=["models"], responses=refusals)
     async def models(request: Request) -> dict[str, object]:
-        """The served model and its aliases."""
+        """The served model and its aliases, and what a session may ask for beside text."""
         services.access.client(request.headers)
         return {"object": "list", "data": [entry(name) for name in services.models]}
 

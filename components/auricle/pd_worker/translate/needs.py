@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from auricle.checkpoint.text_model import open_text_model
 from auricle.pd_worker.engine_start import text_kind
@@ -18,14 +17,15 @@ def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
     return [
         Need("device", partial(kind.built_for, settings)),
         imports("auricle.pd_worker.translate.main", *LIBRARIES, *kind.libraries()),
-        Need("checkpoint", partial(_read, settings.checkpoint)),
+        Need("checkpoint", partial(_read, settings)),
     ]
 
 
-def _read(path: Path) -> str:
+def _read(settings: TranslateWorkerSettings) -> str:
     from auricle.pd_worker.translate.prompt import TranslatorPrompt  # imports transformers
 
+    path = settings.checkpoint
     found = open_text_model(path)
     TranslatorPrompt(found)
-    into = ", ".join(found.targets) or "any language"
+    into = ", ".join(settings.translate_targets or found.targets) or "any language"
     return f"{path}, into {into}, fingerprint {found.fingerprint}"

@@ -1,7 +1,8 @@
 // @ts-check
 // A transcript as a file, in the formats that people expect.
-/** @typedef {import("./transcript.js").Segment} Segment */
+/** @typedef {import("./transcript.js").Segment & { missing?: string }} Segment */
 
+const FIELDS = ["start", "end", "language", "missing"]; // of a segment, beside its text
 const LINE_CHARACTERS = 42; // what subtitles usually have
 
 /** @param {number} seconds @param {string} point before the milliseconds */
@@ -23,13 +24,16 @@ function lines(text) {
   return found.join("\n");
 }
 
+/** @param {Segment[]} segments */
+const spoken = (segments) => segments.filter(({ text }) => text);
+
 /** @param {Segment[]} segments @param {string} point */
 const cues = (segments, point) =>
-  segments.map(({ start, end, text }) => `${clock(start, point)} --> ${clock(end, point)}\n${lines(text)}\n`);
+  spoken(segments).map(({ start, end, text }) => `${clock(start, point)} --> ${clock(end, point)}\n${lines(text)}\n`);
 
 /** @type {Record<string, { type: string, write: (segments: Segment[]) => string }>} */
 export const FORMATS = {
-  txt: { type: "text/plain", write: (segments) => segments.map(({ text }) => text + "\n").join("") },
+  txt: { type: "text/plain", write: (segments) => spoken(segments).map(({ text }) => text + "\n").join("") },
   srt: {
     type: "application/x-subrip",
     write: (segments) => cues(segments, ",").map((cue, n) => `${n + 1}\n${cue}`).join("\n"),
@@ -38,16 +42,16 @@ export const FORMATS = {
   json: {
     type: "application/json",
     write: (segments) =>
-      JSON.stringify({ text: segments.map(({ text }) => text).join(" "), segments }, null, 1) + "\n",
+      JSON.stringify({ text: spoken(segments).map(({ text }) => text).join(" "), segments }, ["text", "segments", ...FIELDS], 1) + "\n",
   },
 };
 
-/** Offer `segments` as a file. @param {Segment[]} segments @param {string} format of FORMATS */
-export function download(segments, format) {
+/** Offer `segments` as a file. @param {Segment[]} segments @param {string} format of FORMATS @param {string} language or empty */
+export function download(segments, format, language) {
   const { type, write } = FORMATS[format];
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([write(segments)], { type }));
-  link.download = `transcript.${format}`;
+  link.download = `transcript${language && `.${language}`}.${format}`;
   link.click();
   URL.revokeObjectURL(link.href);
 }

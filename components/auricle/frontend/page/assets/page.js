@@ -5,6 +5,7 @@ import { download } from "./downloads.js";
 import { play, SAMPLE_RATE, samplesOf } from "./file.js";
 import { capture } from "./microphone.js";
 import { Transcript } from "./transcript.js";
+import { chosen, Lines, nameOf, offer } from "./translations.js";
 
 /** @template {HTMLElement} E @param {string} id @param {new () => E} type @returns {E} */
 function at(id, type) {
@@ -18,11 +19,11 @@ const field = (/** @type {string} */ id) => at(id, HTMLInputElement).value.trim(
 const SERVER = new URL(".", location.href);
 const LISTEN = at("listen", HTMLButtonElement);
 const FILE = at("file", HTMLInputElement);
+const SAVED = at("saved", HTMLSelectElement);
 const DOWNLOADS = [...document.querySelectorAll("button[data-format]")].filter((b) => b instanceof HTMLButtonElement);
 
 /** One session, from its source to the page. */
 class Captions {
-  transcript = new Transcript();
   samples = 0; // that the source has given
   told = 0; // segments on the page
   over = false;
@@ -33,10 +34,14 @@ class Captions {
     this.live = stopSource !== undefined;
     this.stopSource = stopSource;
     this.began = performance.now();
+    const translate = chosen(at("translate", HTMLElement));
+    this.transcript = new Transcript(translate);
+    this.lines = new Lines(this.transcript);
     this.session = new Transcription(SERVER.href, (event) => this.hear(event), {
       sample_rate: sampleRate,
       language: field("language") || null,
       context: field("context"),
+      ...(translate.length ? { translate } : {}),
       key: field("key") || undefined,
     });
   }
@@ -60,7 +65,12 @@ class Captions {
     const { segments, committed, partial, delay, unstable, heard, speaking } = this.transcript;
     const captions = at("captions", HTMLElement);
     const atEnd = captions.scrollTop + captions.clientHeight >= captions.scrollHeight - 40;
-    for (; this.told < segments.length; this.told++) at("final", HTMLElement).append(paragraph(segments[this.told]));
+    this.lines.update();
+    for (; this.told < segments.length; this.told++) {
+      const segment = segments[this.told];
+      at("final", HTMLElement).append(paragraph(segment), ...this.lines.of(segment.segment));
+    }
+    at("open-translations", HTMLElement).replaceChildren(...this.lines.ofOpen());
     text("committed", committed);
     text("partial", partial);
     if (this.live) text("delay", delay === undefined ? "–" : `${delay.toFixed(1)} s`);
@@ -69,7 +79,7 @@ class Captions {
     text("heard", clock(heard));
     text("speech", this.over ? "not listening" : speaking ? "speech" : "silence");
     at("light", HTMLElement).classList.toggle("on", speaking && !this.over);
-    DOWNLOADS.forEach((button) => (button.disabled = !segments.length));
+    allowSaving(this.transcript);
     if (atEnd) captions.scrollTop = captions.scrollHeight;
   }
   async endSource() {
@@ -93,9 +103,16 @@ class Captions {
 /** @param {number} seconds */
 const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 
+/** @param {Transcript} transcript */
+function allowSaving(transcript) {
+  const nothing = !transcript.textIn(SAVED.value).some((segment) => segment.text);
+  DOWNLOADS.forEach((button) => (button.disabled = nothing));
+}
+
 /** @param {import("./transcript.js").Segment} segment */
 function paragraph(segment) {
   const [line, time] = [document.createElement("p"), document.createElement("time")];
+  line.className = "said";
   time.textContent = clock(segment.start);
   line.append(time, segment.text);
   return line;
@@ -117,6 +134,7 @@ async function askWhoMayCall() {
     const body = await answer.json();
     if (answer.ok) {
       text("model", body.data[0].id);
+      offer(at("translate", HTMLElement), body.data[0].capabilities?.translate ?? null); // an older server says nothing
       return;
     }
     at("key-row", HTMLElement).hidden = false;
@@ -132,7 +150,11 @@ function begin(sampleRate, stopSource) {
   at("hint", HTMLElement).hidden = true;
   text("delay-name", stopSource ? "Text behind speech" : "Speed");
   at("final", HTMLElement).replaceChildren();
-  return (captions = new Captions(sampleRate, stopSource));
+  captions = new Captions(sampleRate, stopSource);
+  const { languages } = captions.transcript;
+  at("saved-row", HTMLElement).hidden = !languages.length;
+  SAVED.replaceChildren(new Option("as spoken", ""), ...languages.map((code) => new Option(nameOf(code), code)));
+  return captions;
 }
 
 /** A button that is disabled loses the focus, and a keyboard its place. @param {boolean} on */
@@ -186,8 +208,11 @@ FILE.addEventListener("change", () => {
   FILE.value = "";
 });
 for (const button of DOWNLOADS) {
-  button.addEventListener("click", () => captions && download(captions.transcript.segments, button.dataset.format ?? "txt"));
+  button.addEventListener("click", () => {
+    if (captions) download(captions.transcript.textIn(SAVED.value), button.dataset.format ?? "txt", SAVED.value);
+  });
 }
+SAVED.addEventListener("change", () => captions && allowSaving(captions.transcript));
 at("controls", HTMLFormElement).addEventListener("submit", (event) => event.preventDefault());
 at("key", HTMLInputElement).addEventListener("change", askWhoMayCall);
 void askWhoMayCall();

@@ -1,14 +1,21 @@
 // @ts-check
 // What a session has said so far, and how soon and how steadily. No page, no network.
 /** @typedef {import("./messages").StreamEvent} StreamEvent */
-/** @typedef {{ start: number, end: number, text: string, language: string }} Segment in seconds */
+/** @typedef {{ segment: number, start: number, end: number, text: string, language: string }} Segment in seconds */
+/** @typedef {{ committed: string, partial: string, final: boolean, missing?: string }} Translated */
 
+// Why a translation is missing: it is said in that language; its session failed; it is still to come.
+export const [SAME, SESSION_FAILED, LATER] = ["same_language", "session_failed", "later"];
+/** @param {number} segment @param {string} language */
+export const keyOf = (segment, language) => `${segment} ${language}`;
 const REMEMBERED = 20; // partials whose delay counts
 /** @param {string} text */
 const words = (text) => text.split(/\s+/).filter(Boolean);
 
 export class Transcript {
   /** @type {Segment[]} */ segments = [];
+  /** @type {Map<string, Translated>} by `keyOf` */ translations = new Map();
+  open = -1; // the number of the segment that is not final
   committed = ""; // of the open segment: never changes
   partial = ""; // after it: may change
   speaking = false;
@@ -17,6 +24,10 @@ export class Transcript {
   shown = 0; // words that were shown before they were final
   changed = 0; // of them, those that were taken back
 
+  /** @param {string[]} languages that it is translated into */
+  constructor(languages = []) {
+    this.languages = languages;
+  }
   /**
    * @param {StreamEvent} event
    * @param {number} spoken seconds of audio that were spoken when the event came
@@ -26,6 +37,7 @@ export class Transcript {
     if (event.type === "speech_stopped") this.speaking = false;
     if (event.type === "partial") {
       this.heard = event.audio_ms / 1000;
+      this.open = event.segment;
       this.delays = [...this.delays, Math.max(0, spoken - this.heard)].slice(-REMEMBERED);
       this.replace(event.committed, event.partial);
     }
@@ -35,9 +47,33 @@ export class Transcript {
       this.committed = "";
       if (event.text) {
         const [start, end] = [event.start_ms / 1000, event.end_ms / 1000];
-        this.segments.push({ start, end, text: event.text, language: event.language });
+        this.segments.push({ segment: event.segment, start, end, text: event.text, language: event.language });
       }
     }
+    if (event.type === "translation") this.translations.set(keyOf(event.segment, event.language), event);
+    if (event.type === "error") this.leaveUntranslated();
+  }
+  /** The session failed: what is not translated by now never will be. */
+  leaveUntranslated() {
+    for (const key of this.segments.flatMap(({ segment }) => this.languages.map((language) => keyOf(segment, language)))) {
+      const told = this.translations.get(key);
+      if (told?.final) continue;
+      this.translations.set(key, { committed: told?.committed ?? "", partial: "", final: true, missing: SESSION_FAILED });
+    }
+  }
+  /**
+   * What was said, in `language`; as it was spoken with an empty one.
+   * @param {string} language
+   * @returns {(Segment & { missing?: string })[]} `missing` says why a segment's text is not all there
+   */
+  textIn(language) {
+    if (!language) return this.segments;
+    return this.segments.map((segment) => {
+      const told = this.translations.get(keyOf(segment.segment, language));
+      if (told?.missing === SAME) return { ...segment, language };
+      const missing = told?.final ? told.missing : LATER;
+      return { ...segment, language, text: told?.committed.trim() ?? "", missing };
+    });
   }
   /** @param {string} committed @param {string} partial */
   replace(committed, partial) {

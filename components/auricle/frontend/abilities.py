@@ -1,0 +1,57 @@
+"""What a deployment can do beside text, as `GET /v1/models` says it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from auricle.checkpoint.text_model import read_targets
+from auricle.errors import CheckpointError
+from auricle.settings import FrontendSettings
+
+log = logging.getLogger(__name__)
+
+
+class Abilities(msgspec.Struct, frozen=True):
+    """What a session may ask for beside text.
+
+    `words` and `speakers` say whether there is a model for them. `translate` has the languages into
+    which is translated, as ISO 639-1 codes: empty if any may be asked for, null without a
+    translator.
+    """
+
+    words: bool
+    speakers: bool
+    translate: tuple[str, ...] | None
+
+
+def abilities_of(settings: FrontendSettings) -> Abilities:
+    """Return what the models can that the settings name; reads a file of the translator's."""
+    return Abilities(
+        words=settings.align_model is not None,
+        speakers=settings.speaker_model is not None,
+        translate=_targets(settings),
+    )
+
+
+def schemas() -> dict[str, Mapping[str, Any]]:
+    """Return the JSON Schema of the above, by its name."""
+    found = msgspec.json.schema_components([Abilities], ref_template="{name}")[1]
+    said = inspect.cleandoc(Abilities.__doc__ or "")
+    return {name: schema | {"description": said} for name, schema in found.items()}
+
+
+def _targets(settings: FrontendSettings) -> tuple[str, ...] | None:
+    if settings.translate_model is None:
+        return None
+    if settings.translate_targets:
+        return settings.translate_targets
+    try:
+        return read_targets(settings.translate_model)
+    except CheckpointError as error:  # it may be on the workers' machines only
+        log.warning("clients are not told into which languages is translated: %s", error)
+        return ()

@@ -1,0 +1,14 @@
+// Parts of /v1/models. Written by `make interfaces`; not to be edited.
+
+/**
+ * What a session may ask for beside text.
+ *
+ * `words` and `speakers` say whether there is a model for them. `translate` has the languages into
+ * which is translated, as ISO 639-1 codes: empty if any may be asked for, null without a
+ * translator.
+ */
+export interface Abilities {
+  words: boolean;
+  speakers: boolean;
+  translate: readonly string[] | null;
+}

@@ -1,0 +1,185 @@
+"""Translations on the page, in headless Chromium; what the server says is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, WebSocket
+
+from auricle.frontend.page.routes import CAPTIONS, with_pages
+from tests.chromium.driving import driven, needs_node
+from tests.chromium.visits import emptied
+from tests.server import ROOT
+from tests.unit.doors import Door
+
+pytestmark = [pytest.mark.integration, needs_node]
+DEADLINE_SECONDS = 240
+SCREENSHOTS = ("light", "dark", "phone")
+ENGLISH, SPANISH = {"language": "English"}, {"language": "Spanish"}
+REASONS = ("the server does not translate this", "not translated, as the session ended")
+
+
+def final(segment: int, text: str, **spoken: str) -> dict[str, Any]:
+    times = {"start_ms": 2_000 * segment, "end_ms": 2_000 * segment + 1_500}
+    return {"type": "final", "segment": segment, "text": text, **times, **(spoken or ENGLISH)}
+
+
+def told(
+    segment: int,
+    language: str,
+    committed: str,
+    partial: str = "",
+    *,
+    final: bool = False,
+    **more: Any,
+) -> dict[str, Any]:
+    words = {"committed": committed, "partial": partial, "final": final}
+    return {"type": "translation", "segment": segment, "language": language, **words, **more}
+
+
+LACKS = {"final": True, "missing": "unsupported_value"}
+WHILE_SPOKEN = [
+    {"type": "ready", "session": "s", "model": "demo", "chunk_ms": 640},
+    {"type": "speech_started", "at_ms": 0},
+    final(0, "the cat is under the table"),
+    told(0, "es", "el gato", " está debajo"),
+    told(0, "es", "el gato está debajo de la mesa", final=True),
+    told(0, "fr", "", **LACKS),
+    final(1, "three dogs"),
+    {"type": "partial", "segment": 2, "committed": "the red", "partial": " boat", "audio_ms": 4_700}
+    | ENGLISH,
+    told(2, "es", "la", " barca"),
+]
+AFTER_ITS_END = [
+    told(1, "es", "tres perros", final=True),
+    told(1, "fr", "", **LACKS),
+    final(2, "the red boat"),
+    told(2, "es", "la barca roja", final=True),
+    told(2, "fr", "", **LACKS),
+    final(3, "hola", **SPANISH),
+    told(3, "es", "", final=True, missing="same_language"),
+    told(3, "fr", "", **LACKS),
+    final(4, "eleven green birds"),
+    told(4, "es", "once", " pájaros"),
+    {"type": "error", "code": "internal", "message": "the recognizer failed"},
+]
+
+
+def scripted(starts: list[dict[str, Any]]) -> FastAPI:
+    """A server that translates into two languages, and keeps what sessions ask for in `starts`."""
+    app = with_pages(FastAPI(), wanted=True, pages=(CAPTIONS,))
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        able = {"words": False, "speakers": False, "translate": ["es", "de", "fr"]}
+        return {"data": [{"id": "demo", "capabilities": able}]}
+
+    @app.websocket("/v1/audio/stream")
+    async def stream(socket: WebSocket) -> None:
+        await socket.accept()
+        starts.append(await socket.receive_json())
+        for event in WHILE_SPOKEN:
+            await socket.send_json(event)
+        while (await socket.receive()).get("text") is None:  # until the page says that it is over
+            pass
+        for event in AFTER_ITS_END:
+            await socket.send_json(event)
+        await socket.close()
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def shown() -> Path:
+    """Where the screenshots are left, to be looked at."""
+    return emptied(ROOT / "build/page-translations")
+
+
+@pytest.fixture(scope="module")
+def found(shown: Path) -> dict[str, Any]:
+    """What Chromium found, see tests/chromium/translations.mjs, and the sessions' `starts`."""
+
+    async def look() -> dict[str, Any]:
+        starts: list[dict[str, Any]] = []
+        door = Door()
+        async with door.serving(scripted(starts)):
+            url = f"http://127.0.0.1:{door.port}/"
+            seen = await driven("translations.mjs", url, shown, seconds=DEADLINE_SECONDS)
+        return {**seen, "starts": starts}
+
+    return asyncio.run(look())
+
+
+def line(language: str, tongue: str, **more: Any) -> dict[str, Any]:
+    """A line as the page shows it, read out unless `more` says otherwise."""
+    told = {"committed": "", "partial": "", "missing": "", "told": True}
+    return {"lang": language, "tongue": tongue, **told, **more}
+
+
+def test_the_languages_that_the_server_has_may_be_chosen(found: dict[str, Any]) -> None:
+    assert found["offered"] == ["Spanish", "German", "French"]
+    assert found["starts"][0]["translate"] == ["es", "fr"]
+
+
+def test_any_language_may_be_typed_where_the_server_names_none(found: dict[str, Any]) -> None:
+    assert found["starts"][1]["translate"] == ["es", "de"]
+
+
+def test_a_translation_stands_below_its_segment(found: dict[str, Any]) -> None:
+    french = line("fr", "French", missing=REASONS[0])
+    assert found["final"] == [
+        line("es", "Spanish", committed="el gato está debajo de la mesa"),
+        french,
+        line("es", "Spanish", partial="…", told=False),
+        line("fr", "French", partial="…", told=False),
+    ]
+    assert found["open"] == [
+        line("es", "Spanish", committed="la", partial=" barca", told=False),
+    ]
+    said = [one for one in found["ended"] if one["lang"] == "es"]
+    assert [one["committed"] for one in said] == [
+        *("el gato está debajo de la mesa", "tres perros", "la barca roja", "", "once")
+    ]
+    assert found["left"] == []
+
+
+def test_what_is_not_translated_is_named(found: dict[str, Any]) -> None:
+    spanish = [one["missing"] for one in found["ended"] if one["lang"] == "es"]
+    assert spanish == ["", "", "", "said in this language", REASONS[1]]
+    french = [one["missing"] for one in found["ended"] if one["lang"] == "fr"]
+    assert french == [REASONS[0]] * 4 + [REASONS[1]]
+    assert all(one["told"] and not one["partial"] for one in found["ended"])
+    assert found["trouble"] == "the recognizer failed"
+
+
+def test_a_translation_can_be_saved(found: dict[str, Any], shown: Path) -> None:
+    assert found["saved"] == ["as spoken", "Spanish", "French"]
+    assert found["nothing"]
+    saved = {
+        name: (shown / f"transcript.es.{name}").read_text()
+        for name in ("txt", "srt", "vtt", "json")
+    }
+    texts = ["el gato está debajo de la mesa", "tres perros", "la barca roja", "hola", "once"]
+    assert saved["txt"].splitlines() == texts
+    for name, begin in (("srt", "2\n00:00:02,000 --> "), ("vtt", "\n00:00:02.000 --> ")):
+        assert begin in saved[name] and all(text in saved[name] for text in texts)
+    told = json.loads(saved["json"])
+    assert told["text"] == " ".join(texts)
+    assert told["segments"][-1] == {
+        "text": "once",
+        "start": 8,
+        "end": 9.5,
+        "language": "es",
+        "missing": "session_failed",
+    }
+
+
+def test_nobody_is_shut_out(found: dict[str, Any], shown: Path) -> None:
+    assert found["violations"] == found["overflow"] == found["console"] == []
+    assert 0 < max(found["weights"]) < 150_000
+    for name in SCREENSHOTS:
+        assert (shown / f"translations-{name}.png").stat().st_size > 5_000

@@ -1,0 +1,50 @@
+"""What clients are told that a session may ask for beside text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.frontend.abilities import abilities_of
+from auricle.settings import FrontendSettings
+from tests.server import ROOT
+from tests.unit.front import Front
+
+pytestmark = pytest.mark.unit
+TRANSLATOR = ROOT / "models/demo-translate"
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({}, None),
+        ({"translate_targets": ["de"]}, None),
+        ({"translate_model": TRANSLATOR}, ("es",)),
+        ({"translate_model": TRANSLATOR, "translate_targets": ["de", "es"]}, ("de", "es")),
+        ({"translate_model": Path("of/another/machine")}, ()),
+    ],
+)
+def test_languages_are_those_named_or_those_of_the_checkpoint(
+    named: dict[str, Any], said: tuple[str, ...] | None
+) -> None:
+    assert abilities_of(FrontendSettings(**named)).translate == said
+
+
+def test_languages_that_cannot_be_read_are_said_to_be_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    abilities_of(FrontendSettings(translate_model=Path("of/another/machine")))
+    assert "of/another/machine has no config.json" in caplog.text
+
+
+async def test_each_model_is_listed_with_them() -> None:
+    models = {"align_model": Path("a"), "speaker_model": Path("s"), "model_aliases": ("other",)}
+    front = Front(**models)
+    async with front.serving():
+        listed = (await front.get("/v1/models")).json()["data"]
+        one = (await front.get("/v1/models/other")).json()
+    assert len(listed) == 2 and one == listed[1]
+    for entry in listed:
+        assert entry["capabilities"] == {"words": True, "speakers": True, "translate": None}
