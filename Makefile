@@ -11,12 +11,14 @@ BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/demo.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
+# TARGET=light is an environment without vLLM.
+OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -87,14 +89,19 @@ bench: setup-dev
 	$(BIN)/python -m benchmarks.two_minutes $(if $(URL),--url $(URL))
 
 serve: setup
-	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG)
+	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG) $(OVERRIDES)
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
 # time (tests/distribution.py). Without Node the page is not tested in a browser.
-test: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 3
+test: setup-dev $(if $(shell command -v npm),chromium-env)
+	$(BIN)/pytest -n 3 -m "not deployment"
 
-# What failed in the last `make test`, once more and alone: up to three races do not stop CI, but
+# Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
+# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
+	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
+
+# What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
 test-again: setup-dev
 	$(BIN)/python -m tests.again --most 3
@@ -163,6 +170,7 @@ evaluate-translate: setup-dev
 lock:
 	$(COMPILE) --override requirements/overrides-gpu.txt requirements/gpu.in -o requirements/gpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
+	$(COMPILE) --override requirements/overrides-cpu.txt --constraint requirements/cpu.txt requirements/light.in -o requirements/light.txt
 	mkdir -p build
 	cat requirements/cpu.txt requirements/dev.txt > build/all.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
@@ -170,7 +178,7 @@ lock:
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/bench.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/bench.txt
 
 # Every import of a lock file's environment: which need a driver, which are broken.
 imports: setup

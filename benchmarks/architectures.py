@@ -1,11 +1,16 @@
 """Whether audio in parts gives what a model makes of the whole, for every architecture.
 
-    python -m benchmarks.architectures --out FILE [--quick | --smoke]
+    python -m benchmarks.architectures --out FILE [--quick | --smoke] [--only MODEL...] [--resume]
 
 A small checkpoint of random weights in each published format is encoded as a live segment grows, by
 an encode worker, and decoded at every point of the grid (640 ms) and at the end. Beside it
-transformers' own model gets all audio so far at each of these points. Compared are embeddings and
-greedy tokens; random weights show every wrong tensor and position, and say nothing about words.
+transformers' own model gets all audio so far at each of these points. Compared are embeddings,
+logits and greedy tokens; random weights show every wrong tensor and position, and say nothing about
+words.
+
+An answer that differs is a tie if all logits of its first different token agree within 1e-4, so
+that each model has the two tokens within 2e-4 of each other. FILE is written after each recording,
+and `--resume` goes on with it.
 """
 
 from __future__ import annotations
@@ -15,13 +20,14 @@ import asyncio
 import json
 import random
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
@@ -30,13 +36,14 @@ from auricle.encode_worker.encoders import encoder_for
 from auricle.pd_worker.transformers.decoder import TextDecoder
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.settings import EncodeWorkerSettings
+from benchmarks import results
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import spoken
 from benchmarks.streaming.environment import environment
 from tests import recordings
 from tests.gemma import random_gemma4
 from tests.other_models import Listens, random_omni, random_qwen2_audio, random_qwen3_asr
-from tests.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy
+from tests.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy_logits
 
 KINDS: dict[str, Callable[[Path], Listens]] = {
     "Qwen3-ASR": random_qwen3_asr,
@@ -49,35 +56,98 @@ _SECONDS = (1.0, 4.0)
 _LONGEST = 28.0  # of an encoder that takes 30 s at once
 _PAUSES = (0.2, 0.6)
 
+_TIE = 1e-4  # between logits of one token: the bar of embeddings
+
 Samples = npt.NDArray[np.float32]
 
 
-@dataclass
-class Found:
-    """What was found of one architecture; costs are lists over decodes."""
+class Difference(msgspec.Struct, frozen=True):
+    """Two answers up to their first different token, which is number `at`.
 
-    recordings: int = 0
-    differences: list[float] = field(default_factory=list)
-    identical: int = 0
-    answers: set[tuple[int, ...]] = field(default_factory=set)
-    windows: list[int] = field(default_factory=list)
-    split_seconds: list[float] = field(default_factory=list)
-    whole_seconds: list[float] = field(default_factory=list)
+    Margins are by how much each model prefers its own token to the other's; `logits` is the largest
+    difference between theirs of that token.
+    """
 
-    def figures(self) -> dict[str, float]:
-        """Return what is published."""
-        decodes = len(self.differences)
-        return {
-            "recordings": self.recordings,
-            "decodes": decodes,
-            "max_embedding_difference": max(self.differences),
-            "identical_tokens_share": self.identical / decodes,
-            "different_answers": len(self.answers),
-            "windows_a_decode": float(np.mean(self.windows)),
-            "most_windows_a_decode": max(self.windows),
-            "split_encode_ms_p50": 1000 * float(np.median(self.split_seconds)),
-            "whole_encode_ms_p50": 1000 * float(np.median(self.whole_seconds)),
-        }
+    at: int
+    ours: int
+    theirs: int
+    our_margin: float
+    their_margin: float
+    logits: float
+
+    @property
+    def tie(self) -> bool:
+        """Whether it is of rounding only."""
+        return self.logits <= _TIE
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What one recording showed; lists are over its decodes.
+
+    `logits` are largest differences, up to the first token that differs.
+    """
+
+    samples: int
+    embeddings: list[float] = []
+    logits: list[float] = []
+    answers: list[list[int]] = []
+    differences: list[Difference] = []
+    windows: list[int] = []
+    split_seconds: list[float] = []
+    whole_seconds: list[float] = []
+
+
+def figures(rows: Sequence[Row]) -> dict[str, float]:
+    """Return what is published of one architecture."""
+    decodes = sum(len(row.answers) for row in rows)
+    different = [one for row in rows for one in row.differences]
+    ties = [one for one in different if one.tie]
+    windows = [one for row in rows for one in row.windows]
+    return {
+        "recordings": len(rows),
+        "decodes": decodes,
+        "max_embedding_difference": max(max(row.embeddings) for row in rows),
+        "max_logit_difference": max(max(row.logits) for row in rows),
+        "identical_tokens_share": 1 - len(different) / decodes,
+        "ties": len(ties),
+        "largest_tie_margin": max((max(t.our_margin, t.their_margin) for t in ties), default=0.0),
+        "different_beyond_ties": len(different) - len(ties),
+        "different_answers": len({tuple(answer) for row in rows for answer in row.answers}),
+        "windows_a_decode": float(np.mean(windows)),
+        "most_windows_a_decode": max(windows),
+        "split_encode_ms_p50": 1000 * _median(row.split_seconds for row in rows),
+        "whole_encode_ms_p50": 1000 * _median(row.whole_seconds for row in rows),
+    }
+
+
+def _median(parts: Iterable[list[float]]) -> float:
+    return float(np.median([one for part in parts for one in part]))
+
+
+def difference(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[float, Difference | None]:
+    """Compare the logits of two answers, (tokens, vocabulary).
+
+    Returns their largest difference up to the first different token, and what is known of that;
+    None if the answers are the same. Raises ValueError if one only ends earlier.
+    """
+    shared = min(len(ours), len(theirs))
+    apart = (ours[:shared] - theirs[:shared]).abs().amax(1)
+    tokens = ours.argmax(1)[:shared], theirs.argmax(1)[:shared]
+    places = torch.nonzero(tokens[0] != tokens[1])
+    if not len(places):
+        if len(ours) != len(theirs):
+            raise ValueError(f"one answer has {len(ours)} tokens, the same one {len(theirs)}")
+        return float(apart.max()), None
+    at = int(places[0])
+    mine, other = int(tokens[0][at]), int(tokens[1][at])
+    return float(apart[: at + 1].max()), Difference(
+        at=at,
+        ours=mine,
+        theirs=other,
+        our_margin=float(ours[at, mine] - ours[at, other]),
+        their_margin=float(theirs[at, other] - theirs[at, mine]),
+        logits=float(apart[at]),
+    )
 
 
 def _recordings(size: str) -> list[Samples]:
@@ -92,44 +162,74 @@ def _recordings(size: str) -> list[Samples]:
     return [samples[:most] for samples in found]
 
 
-async def _compared(make: Callable[[Path], Listens], heard: Sequence[Samples]) -> Found:
+@dataclass(frozen=True)
+class _Model:
+    """A random checkpoint: transformers' own model, and the parts of the split path."""
+
+    stock: Listens
+    worker: Worker
+    decoder: TextDecoder
+    prompt: PromptFormat
+
+    async def heard(self, samples: Samples) -> Row:
+        """Return what one recording shows, as it grows."""
+        pcm = to_int16(samples)
+        segment = GrowingSegment(self.worker, pcm)
+        head, tail = self.prompt.head(""), self.prompt.tail(None)
+        row = Row(len(pcm))
+        for end in (*range(GRID, len(pcm), GRID), len(pcm)):
+            decode = await segment.until(end)
+            whole = to_float(pcm[:end])
+            expected = self.stock.embeddings(whole)
+            row.whole_seconds.append(self.stock.seconds)
+            row.split_seconds.append(decode.seconds)
+            row.windows.append(decode.windows)
+            row.embeddings.append(float((decode.embeddings - expected).abs().max()))
+            ours = greedy_logits(
+                self.decoder, decode.embeddings, head, tail, self.prompt.stop_tokens
+            )
+            apart, different = difference(ours, self.stock.logits(whole, head, tail))
+            row.answers.append(ours.argmax(1).tolist())
+            row.logits.append(apart)
+            row.differences.extend([] if different is None else [different])
+        return row
+
+
+async def _compared(
+    make: Callable[[Path], Listens],
+    heard: Sequence[Samples],
+    rows: list[Row],
+    done: Callable[[], None],
+) -> None:
+    """Add to `rows` what the recordings show that it does not have yet; call `done` after each."""
     with tempfile.TemporaryDirectory() as directory:
         stock = make(Path(directory))
         checkpoint = open_checkpoint(Path(directory))
         settings = EncodeWorkerSettings(dtype="float32", threads=1)
         options = TransformersOptions("float32", "cpu", 1, 1024, 1, 1)
         decoder, prompt = TextDecoder(checkpoint, options), PromptFormat(checkpoint)
-        found = Found()
         async with encode_worker(checkpoint, encoder_for(checkpoint, settings)) as worker:
-            for samples in heard:
-                await _one(found, stock, worker, decoder, prompt, samples)
-    return found
+            model = _Model(stock, worker, decoder, prompt)
+            for samples in heard[len(rows) :]:
+                rows.append(await model.heard(samples))
+                done()
 
 
-async def _one(
-    found: Found,
-    stock: Listens,
-    worker: Worker,
-    decoder: TextDecoder,
-    prompt: PromptFormat,
-    samples: Samples,
-) -> None:
-    """Add what one recording shows, as it grows."""
-    pcm = to_int16(samples)
-    segment = GrowingSegment(worker, pcm)
-    head, tail = prompt.head(""), prompt.tail(None)
-    found.recordings += 1
-    for end in (*range(GRID, len(pcm), GRID), len(pcm)):
-        decode = await segment.until(end)
-        heard = to_float(pcm[:end])
-        expected = stock.embeddings(heard)
-        found.whole_seconds.append(stock.seconds)
-        found.split_seconds.append(decode.seconds)
-        found.windows.append(decode.windows)
-        found.differences.append(float((decode.embeddings - expected).abs().max()))
-        tokens = greedy(decoder, decode.embeddings, head, tail, prompt.stop_tokens)
-        found.identical += tokens == stock.tokens(heard, head, tail)
-        found.answers.add(tuple(tokens))
+def resumed(found: results.Result, heard: Sequence[Samples], size: str) -> dict[str, list[Row]]:
+    """Return the rows of a file that was written before, by architecture.
+
+    Raises ValueError if it is of another commit, size or audio.
+    """
+    commit = environment()["commit"]
+    if (found["environment"]["commit"], found["size"]) != (commit, size):
+        raise ValueError(
+            f"it is of {found['environment']['commit']}, {found['size']}; this is {commit}, {size}"
+        )
+    rows = msgspec.convert(found["rows"], dict[str, list[Row]])
+    for name, those in rows.items():
+        if [row.samples for row in those] != [len(one) for one in heard[: len(those)]]:
+            raise ValueError(f"{name} heard other recordings than are there now")
+    return rows
 
 
 def main() -> None:
@@ -142,21 +242,31 @@ def main() -> None:
     scale.add_argument("--quick", action="store_true", help="12 recordings")
     scale.add_argument("--smoke", action="store_true", help="one recording: only whether it runs")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--resume", action="store_true", help="go on with FILE")
     arguments = parser.parse_args()
     size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
     heard = _recordings(size)
-    began, result = time.monotonic(), {}
+    rows: dict[str, list[Row]] = {}
+    if arguments.resume:
+        try:
+            rows = resumed(json.loads(arguments.out.read_text()), heard, size)
+        except (OSError, ValueError, KeyError) as error:
+            parser.error(f"--resume: {error}")
+
+    def write() -> None:
+        results.write(
+            arguments.out,
+            {
+                "size": size,
+                "architectures": {name: figures(those) for name, those in rows.items() if those},
+                "audio_seconds": sum(map(len, heard)) / recordings.SAMPLE_RATE,
+                "rows": msgspec.to_builtins(rows),
+            },
+        )
+
     for name in arguments.only:
-        result[name] = asyncio.run(_compared(KINDS[name], heard)).figures()
-        print(name, json.dumps(result[name], indent=1), flush=True)
-        report = {
-            "architectures": result,
-            "audio_seconds": sum(map(len, heard)) / recordings.SAMPLE_RATE,
-            "took_seconds": time.monotonic() - began,
-            "environment": environment(),
-        }
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+        asyncio.run(_compared(KINDS[name], heard, rows.setdefault(name, []), write))
+        print(name, json.dumps(figures(rows[name]), indent=1), flush=True)
 
 
 if __name__ == "__main__":

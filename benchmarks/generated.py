@@ -40,6 +40,13 @@ def figures(
     yield from table(["figure", "what", "measured", "bar"], rows)
 
 
+def left_out(result: dict[str, Any]) -> Iterator[str]:
+    """Return why parts of a benchmark were not measured."""
+    for part, why in result["left_out"].items():
+        yield f"`{part}` was left out: {why}."
+        yield ""
+
+
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Return a Markdown table."""
     yield f"| {' | '.join(names)} |"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from benchmarks.streaming.environment import environment
+from benchmarks import results
 
 Size = Literal["full", "quick", "smoke"]
 _Asked = TypeVar("_Asked")
@@ -62,18 +61,15 @@ def measure_into(
     Figures of other parts stay.
     """
     figures, details, left_out = measured(asked, {name: part})
-    kept = json.loads(out.read_text()) if out.exists() else {}
+    kept = results.kept(out)
     before = {part: why for part, why in kept.get("left_out", {}).items() if part != name}
     result = {
         "figures": kept.get("figures", {}) | figures,
         "details": kept.get("details", {}) | details,
         "left_out": before | left_out,
         **told,
-        "environment": environment(),
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n")
-    for figure, value in figures.items():
-        print(f"{figure:46} {value:.4g}", flush=True)
+    results.write(out, result)
+    results.tell(figures)
     for left, why in left_out.items():
         print(f"{left} is left out: {why}", flush=True)

@@ -32,11 +32,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGraph:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test without a category, or with two, is a mistake."""
+    """A test without a category, or with two, is a mistake; so is a unit test of a deployment."""
     for item in items:
-        found = CATEGORIES & {mark.name for mark in item.iter_markers()}
-        if len(found) != 1:
+        names = {mark.name for mark in item.iter_markers()}
+        if len(found := CATEGORIES & names) != 1:
             raise pytest.UsageError(f"{item.nodeid} needs exactly one of {sorted(CATEGORIES)}")
+        if "deployment" in names and "unit" in found:
+            raise pytest.UsageError(f"{item.nodeid} is of a deployment, so it is no unit test")
 
 
 def pytest_collection_finish() -> None:

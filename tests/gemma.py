@@ -16,7 +16,7 @@ from transformers.models.gemma4.configuration_gemma4 import Gemma4Config
 from transformers.models.gemma4.feature_extraction_gemma4 import Gemma4AudioFeatureExtractor
 from transformers.models.gemma4.modeling_gemma4 import Gemma4ForConditionalGeneration
 
-from tests.other_models import MOST_TOKENS, randomise
+from tests.other_models import generated, randomise
 
 _SPECIAL = ("<pad>", "<eos>", "<bos>", "<unk>")
 _TURNS = ("<|turn>", "<turn|>", "<|audio>", "<|audio|>", "<audio|>")
@@ -91,24 +91,24 @@ class GemmaStock:
         found: torch.Tensor = output.pooler_output[output.attention_mask]
         return found
 
-    @torch.inference_mode()
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
         """Greedy tokens of the answer, the one that ends it included."""
+        found: list[int] = self.logits(pcm, head, tail).argmax(1).tolist()
+        return found
+
+    @torch.inference_mode()
+    def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
+        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
         heard = self._heard(pcm)
         rows = int(heard.input_features_mask[:, ::2][:, ::2].sum())
         ids = torch.tensor([[*head, *[self._token] * rows, *tail]])
-        output = self._model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            input_features=heard.input_features,
-            input_features_mask=heard.input_features_mask,
-            do_sample=False,
-            max_new_tokens=MOST_TOKENS,
-            eos_token_id=self._stops,
-            pad_token_id=0,
-        )
-        found: list[int] = output[0, ids.shape[1] :].tolist()
-        return found
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "input_features": heard.input_features,
+            "input_features_mask": heard.input_features_mask,
+        }
+        return generated(self._model, inputs, self._stops, 0)
 
 
 def random_gemma4(path: Path, *, seed: int = 8) -> GemmaStock:

@@ -162,6 +162,10 @@ class Listens(Protocol):
         """Greedy tokens of the answer, the one that ends it included."""
         ...
 
+    def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
+        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        ...
+
 
 class Stock:
     """transformers' own model, fed with whole recordings."""
@@ -231,19 +235,34 @@ class Stock:
         (found,) = self._seen
         return found.reshape(-1, found.shape[-1])[: inputs["input_ids"].shape[1] - 2]
 
-    @torch.inference_mode()
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
         """Greedy tokens of the answer, the one that ends it included."""
-        inputs = self._inputs(pcm, head, tail)
-        output = self._model.generate(
-            **inputs,
-            do_sample=False,
-            max_new_tokens=MOST_TOKENS,
-            eos_token_id=[END, END_OF_TEXT],
-            pad_token_id=END_OF_TEXT,
-        )
-        found: list[int] = output[0, inputs["input_ids"].shape[1] :].tolist()
+        found: list[int] = self.logits(pcm, head, tail).argmax(1).tolist()
         return found
+
+    @torch.inference_mode()
+    def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
+        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        return generated(
+            self._model, self._inputs(pcm, head, tail), [END, END_OF_TEXT], END_OF_TEXT
+        )
+
+
+def generated(model: Any, inputs: Any, stops: list[int], pad: int) -> torch.Tensor:
+    """The logits of a greedy answer of at most `MOST_TOKENS`, (tokens, vocabulary)."""
+    output = model.generate(
+        **inputs,
+        do_sample=False,
+        max_new_tokens=MOST_TOKENS,
+        eos_token_id=stops,
+        pad_token_id=pad,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    chosen = output.sequences[0, inputs["input_ids"].shape[1] :]
+    logits = torch.cat(output.logits).float()
+    assert torch.equal(logits.argmax(1), chosen)
+    return logits
 
 
 def random_qwen3_asr(path: Path, *, seed: int = 4) -> Stock:

@@ -150,10 +150,22 @@ def greedy(
     stops: tuple[int, ...],
 ) -> list[int]:
     """Return the tokens of the answer, the one that ends it included."""
+    found: list[int] = greedy_logits(decoder, embeddings, head, tail, stops).argmax(1).tolist()
+    return found
+
+
+def greedy_logits(
+    decoder: TextDecoder,
+    embeddings: torch.Tensor,
+    head: tuple[int, ...],
+    tail: tuple[int, ...],
+    stops: tuple[int, ...],
+) -> torch.Tensor:
+    """Return those from which each token of the answer was chosen, (tokens, vocabulary)."""
     window = embeddings.contiguous().view(torch.uint8)
     rows, cache = decoder.embedded([head, window, tail]), decoder.kv.slot(0, 0)
-    found: list[int] = []
-    while len(found) < MOST_TOKENS and not set(found) & set(stops):
-        found.append(int(decoder.step(rows, cache).argmax()))
-        rows = decoder.embedded([found[-1:]])
-    return found
+    found: list[torch.Tensor] = []
+    while len(found) < MOST_TOKENS and not (found and int(found[-1].argmax()) in stops):
+        found.append(decoder.step(rows, cache))
+        rows = decoder.embedded([[int(found[-1].argmax())]])
+    return torch.stack(found)

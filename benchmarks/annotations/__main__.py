@@ -9,7 +9,6 @@ are left out by name. Figures already in FILE of other parts are kept.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import signal
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import results
 from benchmarks.annotations.capacity import capacity
 from benchmarks.annotations.delays import delays
 from benchmarks.annotations.faults import faults
@@ -59,13 +59,7 @@ PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true")
-    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
+    parser = results.parser(__doc__)
     parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
     parser.add_argument("--aligner", type=Path, help="checkpoint; default: models/demo-aligner")
     arguments = parser.parse_args()
@@ -73,9 +67,8 @@ def main() -> None:
     chosen = {name: part for name, part in PARTS.items() if name in (arguments.only or PARTS)}
     with tempfile.TemporaryDirectory() as directory:
         aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
-        size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
         path = aligner or random_aligner(Path(directory) / "aligner")
-        asked = Asked(path, aligner is not None, size=size)
+        asked = Asked(path, aligner is not None, size=arguments.scale)
         told = "random weights" if aligner is None else str(aligner)
         for name, part in chosen.items():  # what was measured is kept if the next one fails
             measure_into(arguments.out, asked, name, part, {"aligner": told})

@@ -1,4 +1,4 @@
-"""How many live sessions a machine carries if all of them ask for words, and if none does."""
+"""How many live sessions a machine carries if all ask for words and speakers, and if none does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.annotations.graph import Asked
+from benchmarks.annotations.graph import BOTH_POOLS, Asked
 from benchmarks.load.capacity import CapacitySearch, Condition
 from benchmarks.load.subjects import Running, Subject
 from benchmarks.parts import Sized
@@ -20,9 +20,9 @@ _SUBJECT = Subject("ours", "demo")
 
 
 def capacity(asked: Asked) -> dict[str, float]:
-    """Search both on one graph, whose align pool is idle in one of them."""
-    with asked.serving("--Processor.admission=fixed") as server:
-        return with_and_without(asked, server, "words", words=True)
+    """Search both on one graph, whose pools beside the path are idle in one of them."""
+    with asked.serving("--Processor.admission=fixed", graph=BOTH_POOLS) as server:
+        return with_and_without(asked, server, "words_and_speakers", words=True, diarize=True)
 
 
 def with_and_without(asked: Sized, server: Server, name: str, **wanted: Any) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from auricle.audio.pcm import Int16
 from auricle.client import Final, Words
 from benchmarks.annotations.graph import Asked, Told, speech, told
+from benchmarks.before.pairs import ratio
 from benchmarks.parts import Sized
 
 # About half of what two cores carry with the demo model (`capacity_without_words`).
@@ -33,12 +33,21 @@ def delays(asked: Asked) -> dict[str, float]:
                 after += waits
                 missing += without
                 segments += len(waits) + without
-    return {
-        "final_delay_ratio": statistics.median(stops[True]) / statistics.median(stops[False]),
-        "final_delay_ms_with_words": 1000 * statistics.median(stops[True]),
-        "final_delay_ms_without": 1000 * statistics.median(stops[False]),
+    return final_delays(stops, "words") | {
         "words_delay_p95_ms": 1000 * float(np.percentile(after, 95)) if after else float("nan"),
         "words_missing_share": missing / max(1, segments),
+    }
+
+
+def final_delays(stops: Mapping[bool, Sequence[float]], name: str) -> dict[str, float]:
+    """Compare seconds from the end of the audio to the last final, with and without, in pairs."""
+    found = ratio(stops[False], stops[True])
+    return {
+        "final_delay_ratio": found.ratio,
+        "final_delay_ratio_low": found.low,
+        "final_delay_ratio_high": found.high,
+        f"final_delay_ms_with_{name}": 1000 * found.now,
+        "final_delay_ms_without": 1000 * found.before,
     }
 
 

@@ -11,7 +11,6 @@ training variants. espeak-ng's unseen variants include some that are hardly told
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,13 @@ from auricle.frontend.listening.pieces import Piece
 from auricle.settings import CommonSettings, FrontendSettings
 from auricle.speakers.model import MOST_SPEAKERS, Heard
 from auricle.speakers.windowed import WindowedModel
+from benchmarks.annotations.graph import SPEAKERS
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
 from benchmarks.baselines.client import PYTHON
 from benchmarks.parts import LeftOut
 from models.training.voices import UNSEEN_VARIANTS
 
-_MODEL = Path("models/speakers")
 _SEED = 5
 _APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative: at once
 
@@ -45,7 +44,7 @@ def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
     kinds = {"espeak_unseen": [f"en-us+{name}" for name in UNSEEN_VARIANTS]}
     if voices.flite is not None:
         kinds["flite"] = [f"flite+{name}" for name in FLITE_VOICES]
-    model = WindowedModel(_MODEL, "cpu", threads=1, most_windows=32)
+    model = WindowedModel(SPEAKERS, "cpu", threads=1, most_windows=32)
     changes, told = 0, list[Scored]()
     for figure, gap in (("der_no_overlap", _APART), ("der_overlap", _TOGETHER)):
         for kind, names in kinds.items():

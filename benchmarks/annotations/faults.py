@@ -1,45 +1,62 @@
-"""Each worker of the align pool killed in mid-session: text as before, words late or missing."""
+"""Each worker beside the path killed in mid-session: text as before, the rest late or missing."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Mapping
 
 from auricle.audio.pcm import Int16
-from auricle.client import Client, Final, Words
-from benchmarks.annotations.graph import Asked, Told, finals, speech, told, words
+from auricle.client import Client, Final, Speakers, Words
+from benchmarks.annotations.graph import (
+    BOTH_POOLS,
+    Asked,
+    Told,
+    finals,
+    speakers,
+    speech,
+    told,
+    words,
+)
 from tests.server import Server, eventually
 
-_KILLED = {"align_worker": "AlignWorker", "align_encode_worker": "AlignEncodeWorker"}
+_Read = Callable[[list[Told]], Mapping[int, Words | Speakers]]
+# What each of them makes, and the name of that.
+_KILLED: Mapping[str, tuple[str, str, _Read]] = {
+    "align_worker": ("AlignWorker", "words", words),
+    "align_encode_worker": ("AlignEncodeWorker", "words", words),
+    "diarize_worker": ("DiarizeWorker", "speakers", speakers),
+}
 _SECONDS, _BACK_SECONDS = 40.0, 120.0
 
 
 def faults(asked: Asked) -> dict[str, float]:
     """Kill each in turn after the first final of a session; every other one is as it was."""
     found: dict[str, float] = {}
-    with asked.serving("--Common.pause_after_seconds=4") as server:
-        for name, component in _KILLED.items():
+    with asked.serving("--Common.pause_after_seconds=4", graph=BOTH_POOLS) as server:
+        for name, (component, what, read) in _KILLED.items():
             same = wrong = missing = count = 0
             for number in range(asked.of(6, 2)):
                 (pcm,) = speech(1, _SECONDS, seed=number)
                 usual, hurt = asyncio.run(_both(server, component, pcm))
                 same += list(finals(usual).values()) == list(finals(hurt).values())
-                right, told_wrong, absent = _compared(words(usual), words(hurt))
+                right, told_wrong, absent = _compared(read(usual), read(hurt))
                 wrong, missing = wrong + told_wrong, missing + absent
                 count += right + told_wrong + absent
             found |= {
                 f"text_identical_{name}": same / asked.of(6, 2),
-                f"words_wrong_{name}": float(wrong),
-                f"words_missing_share_{name}": missing / max(1, count),
+                f"{what}_wrong_{name}": float(wrong),
+                f"{what}_missing_share_{name}": missing / max(1, count),
             }
     return found
 
 
 async def _both(server: Server, component: str, pcm: Int16) -> tuple[list[Told], list[Told]]:
-    usual = await told(server.url, pcm, partials=False)
+    asked = {"words": True, "diarize": True, "partials": False}
+    usual = await told(server.url, pcm, **asked)
     hurt: list[Told] = []
     killed = False
-    async for event in Client(server.url).stream(pcm, words=True, partials=False):
+    async for event in Client(server.url).stream(pcm, **asked):
         hurt.append(Told(0.0, event))
         if isinstance(event, Final) and not killed:
             server.component(component).send_signal(signal.SIGKILL)
@@ -55,8 +72,10 @@ def _is_back(server: Server, component: str) -> bool:
         return False
 
 
-def _compared(usual: dict[int, Words], hurt: dict[int, Words]) -> tuple[int, int, int]:
-    """Count segments whose words are as usual, wrong, and missing and said to be so."""
+def _compared(
+    usual: Mapping[int, Words | Speakers], hurt: Mapping[int, Words | Speakers]
+) -> tuple[int, int, int]:
+    """Count segments of which this is as usual, wrong, and missing and said to be so."""
     right = wrong = missing = 0
     for segment, before in usual.items():
         now = hurt.get(segment)
@@ -64,6 +83,6 @@ def _compared(usual: dict[int, Words], hurt: dict[int, Words]) -> tuple[int, int
             right += 1
         elif now is not None and now.missing and now.source is None:
             missing += 1
-        else:  # other ones, or no word about it
+        else:  # another one, or nothing is said of it
             wrong += 1
     return right, wrong, missing

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from auricle.audio.pcm import Int16, to_int16
-from auricle.client import Client, Final, StreamEvent, Words
+from auricle.client import Client, Final, Speakers, StreamEvent, Words
 from benchmarks.parts import Sized
-from benchmarks.prepared import corpus
+from benchmarks.prepared import ROOT, corpus
 from benchmarks.streaming.audio import spoken
 from tests.server import AS_DELIVERED, Server, serving
 
+SPEAKERS = ROOT / "models/speakers"
 _PAUSES = (0.05, 0.3)  # none of them ends a segment
 GRAPH = "graphs.e_pd_align:Frontend"
+BOTH_POOLS = "graphs.e_pd_align_diarize:Frontend"
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,11 @@ class Asked(Sized):
     trained: bool
 
     @contextmanager
-    def serving(self, *overrides: str) -> Iterator[Server]:
-        """Run the graph with the align pool, as it is delivered, until the block ends."""
-        options = (*AS_DELIVERED, f"--Common.align_model={self.aligner}", *overrides)
-        with serving(*options, graph=GRAPH) as server:
+    def serving(self, *overrides: str, graph: str = GRAPH) -> Iterator[Server]:
+        """Run the graph with its pools, as it is delivered, until the block ends."""
+        speakers = (f"--Common.speaker_model={SPEAKERS}",) if graph == BOTH_POOLS else ()
+        options = (*AS_DELIVERED, f"--Common.align_model={self.aligner}", *speakers, *overrides)
+        with serving(*options, graph=graph) as server:
             yield server
 
 
@@ -66,3 +69,8 @@ def finals(events: list[Told]) -> dict[int, Final]:
 def words(events: list[Told]) -> dict[int, Words]:
     """Return the words of segments that have any event of them."""
     return {one.event.segment: one.event for one in events if isinstance(one.event, Words)}
+
+
+def speakers(events: list[Told]) -> dict[int, Speakers]:
+    """Return who spoke in segments that have any event of it."""
+    return {one.event.segment: one.event for one in events if isinstance(one.event, Speakers)}

@@ -18,17 +18,22 @@ KNOWN = {
     "judge_difference_ms_median": ("from pocketsphinx's alignment: median, ms", "≤ 100"),
     "align_equals_transformers": ("share of boundaries that transformers gives, too", "1"),
     "final_delay_ratio": ("stop to final with words ÷ without", "≤ 1.02"),
+    "final_delay_ratio_low": ("its 95% interval: from", ""),
+    "final_delay_ratio_high": ("to", ""),
     "words_delay_p95_ms": ("95th percentile from a final to its words, ms", "≤ 400"),
     "words_missing_share": ("segments of these without aligned words", "0"),
-    "capacity_without_words": ("live sessions, none with words", ""),
-    "capacity_with_words": ("live sessions, all with words", ""),
-    "capacity_words_ratio": ("the latter ÷ the former", "≥ 0.8"),
+    "capacity_without_words_and_speakers": ("live sessions, text alone", ""),
+    "capacity_with_words_and_speakers": ("live sessions, all with words and speakers", ""),
+    "capacity_words_and_speakers_ratio": ("the latter ÷ the former", "≥ 0.8"),
     "text_identical_align_worker": ("an align worker killed: sessions with the same text", "1"),
     "words_wrong_align_worker": ("segments with other words than usual, or none said", "0"),
     "words_missing_share_align_worker": ("segments whose words are said to be missing", ""),
     "text_identical_align_encode_worker": ("the same with an align encode worker", "1"),
     "words_wrong_align_encode_worker": ("segments with other words than usual, or none said", "0"),
     "words_missing_share_align_encode_worker": ("segments said to be missing", ""),
+    "text_identical_diarize_worker": ("the same with a diarize worker", "1"),
+    "speakers_wrong_diarize_worker": ("segments with other speakers, or none said", "0"),
+    "speakers_missing_share_diarize_worker": ("segments said to be missing", ""),
     "confidence_ece": ("expected calibration error of words' confidence", ""),
     "der_no_overlap": ("diarization error rate, one voice at a time", "≤ 0.15"),
     "der_no_overlap_flite": ("of these, flite's voices", ""),
@@ -49,9 +54,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
     yield f"Aligner: {result['aligner']}."
     yield ""
     yield from generated.figures(KNOWN, result["figures"])
-    for part, why in result["left_out"].items():
-        yield f"`{part}` was left out: {why}."
-        yield ""
+    yield from generated.left_out(result)
 
 
 def main() -> None:

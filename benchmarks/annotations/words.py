@@ -23,7 +23,7 @@ def word_errors(asked: Asked) -> dict[str, float]:
     """Compare boundaries with espeak-ng's own, and in part with pocketsphinx's."""
     if not asked.trained:
         raise LeftOut(f"{asked.aligner} has random weights: its times mean nothing")
-    aligner, count = AlignerReference(asked.aligner), asked.of(40, 8)
+    aligner, count = AlignerReference(asked.aligner), asked.of(40, 8, 3)
     found: dict[str, float] = {}
     for label, name in _VOICES.items():
         spoken = Corpus(_CORPUS, name)

@@ -12,6 +12,7 @@ from benchmarks.hostile.attackers import listen as listening
 from benchmarks.hostile.attackers.inside import Liar
 from benchmarks.hostile.attackers.resumes import Resumes
 from benchmarks.hostile.attackers.target import Target
+from benchmarks.hostile.attackers.translations import translations as translating
 from benchmarks.hostile.case import Case, Generate, Outcome
 from benchmarks.hostile.generators import (
     answers,
@@ -22,6 +23,7 @@ from benchmarks.hostile.generators import (
     messages,
     resumes,
     telephones,
+    translations,
     websocket,
     wyoming,
 )
@@ -106,6 +108,9 @@ AREAS: dict[str, Area] = {
         Area("telephones", telephones.case, _each(ports.telephones), 6_000, 200),
         Area("wyoming", wyoming.events, _each(ports.wyoming), 4_000, 150),
         Area("rpc", calls.call, rpc.calls, 6_000, 300),
+        Area("translations", translations.case, _each(translating), 4_000, 250),
+        Area("translate_requests", translations.request, _lying(Liar.request), 2_000, 150,
+             concurrent=1),
         Area("servers", requests.inside, _each(http.inside), 4_000, 200),
     )
 }  # fmt: skip

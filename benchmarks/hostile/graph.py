@@ -1,4 +1,4 @@
-"""The graph under attack: with API keys and a temporary folder of its own."""
+"""The graph under attack: with a translator, API keys and a temporary folder of its own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from auricle.frontend.doors.access.keys import new_key
 from benchmarks.hostile import watch
 from benchmarks.hostile.attackers.target import Target
 from tests import recordings
-from tests.server import AS_DELIVERED, Server, free_port, serving
+from tests.server import AS_DELIVERED, ROOT, Server, free_port, serving
 from tests.services import Nats
 
+_TRANSLATOR = ROOT / "models/demo-translate"
 _TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")
 # Every process puts its sockets there, and who may reach them is what is looked at. The server of
 # the decoding processes is not attacked: only processes of the same user reach it, and are trusted.
@@ -99,7 +100,9 @@ def running() -> Iterator[Graph]:
                 # Where the text of telephone calls goes.
                 f"--Frontend.nats_server={nats.address}",
                 *(f"--Frontend.{name}={port}" for name, port in ports.items()),
+                f"--Common.translate_model={_TRANSLATOR}",
                 *AS_DELIVERED,
+                graph="graphs.e_pd_translate:Frontend",
                 environment={"TMPDIR": str(folder / "tmp")},
             ) as server:
                 yield Graph(server, keys, folder / "tmp", ports)

@@ -55,6 +55,7 @@ from auricle.messages import (
     OpenSession,
     PushAudio,
     ResumePoint,
+    TranslateRequest,
     WithdrawAdmission,
 )
 from auricle.runtime import Tokens
@@ -73,6 +74,7 @@ _REQUESTS: dict[tuple[str, str], Any] = {
     ("processor", "end"): EndAudio,
     ("encode_worker", "generate"): EncodeRequest,
     ("pd_worker", "generate"): DecodeRequest,
+    ("translate_worker", "generate"): TranslateRequest,
     **{(name, "alive"): AskAlive | AskDescription for name in COMPONENTS},
 }
 _MAX_SEGMENT_SECONDS, _RECORDING_SECONDS = 20.0, 3_600.0
@@ -127,13 +129,18 @@ def _event(message: bytes) -> None:
         PcmStream(24_000).push(event.audio)
 
 
-def _form(data: dict[str, bytes]) -> None:
-    asyncio.run(_read(data["content_type"], data["body"]))
+def _form(data: dict[str, Any]) -> None:
+    parse_form(_fields(data))
 
 
-async def _read(content_type: bytes, body: bytes) -> None:
+def _fields(data: dict[str, Any]) -> in_process_calls.Fields:
+    """The fields of a form."""
+    return asyncio.run(_read(data["content_type"], data["body"]))
+
+
+async def _read(content_type: bytes, body: bytes) -> in_process_calls.Fields:
     async with _taken(content_type, body, read_form) as form:
-        parse_form((await take_upload(form)).fields)
+        return (await take_upload(form)).fields
 
 
 @asynccontextmanager
@@ -248,6 +255,8 @@ _PARSERS: dict[str, Callable[[Any], None]] = {
     "features": _features,
     "pcm": _pcm,
     "requests": _request,
+    "translate_requests": _request,
+    "translations": partial(in_process_calls.translations, _text, _fields),
     "listen": _listen,
     "containers": _container,
     "telephones": partial(in_process_calls.telephones, _text),

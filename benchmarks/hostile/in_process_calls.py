@@ -1,4 +1,5 @@
-"""Cases of calls, homes and gRPC against the parsers of their rooms; see `in_process`."""
+"""Cases of calls, homes, gRPC and translations against the parsers of their rooms; see
+`in_process`."""
 
 from __future__ import annotations
 
@@ -6,19 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 from auricle.audio.pcm import PcmStream
+from auricle.errors import ProtocolError
 from auricle.frontend.audiosocket.frames import AUDIO_RATES, FrameParser
 from auricle.frontend.doors.rpc.schema import parsed
 from auricle.frontend.kserve.asking import asked_by, unasked
 from auricle.frontend.kserve.recording import RAW_FIELD
 from auricle.frontend.kserve.tensors import audio_of, pcm_of
 from auricle.frontend.listening.interleaved import Interleaved
+from auricle.frontend.realtime import translation_events
 from auricle.frontend.riva.options import audio_format, parse_config
 from auricle.frontend.riva.results import PACKAGE
+from auricle.frontend.stream.parsing import parse_end, parse_start
+from auricle.frontend.transcriptions.form import parse_as
+from auricle.frontend.transcriptions.translating import TranslationForm
 from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import AudioFormat, EventParser, Ping, Transcribe
 from benchmarks.hostile.generators.rpc import INFERENCE, RECOGNITION
 from benchmarks.hostile.generators.telephones import AUDIOSOCKET, VAPI
+from benchmarks.hostile.generators.translations import STREAM
 
 _MOST_PAYLOAD = 1 << 20
 _AUDIO_FIELD = 2
@@ -29,6 +36,7 @@ _READ_AS: dict[str, type[Any]] = {
     "ping": Ping,
 }
 Text = Callable[[bytes], str]
+Fields = tuple[tuple[str, str], ...]
 
 
 def telephones(text: Text, data: dict[str, Any]) -> None:
@@ -98,3 +106,27 @@ def _recognition(method: str, messages: list[bytes]) -> None:
             if request.HasField("streaming_config"):
                 options = parse_config(request.streaming_config.config, streaming=True)
                 audio_format(options, None)
+
+
+def translations(text: Text, fields: Callable[[dict[str, Any]], Fields], data: Any) -> None:
+    """A session with translations, or a form; `fields` reads the latter's."""
+    if "body" in data:
+        form = parse_as(fields(data), TranslationForm)
+        form.check()
+        _ = form.target
+        return
+    for number, (opcode, payload) in enumerate(data["sent"]):
+        message = text(payload) if opcode == 1 else None
+        if data["path"] == STREAM:
+            if number == 0:
+                parse_start(message)
+            elif message is not None:
+                parse_end(message)
+        elif message is None:
+            raise ProtocolError("binary frames are not part of this protocol")
+        else:
+            event = translation_events.parse(message)
+            if isinstance(event, translation_events.Update):
+                translation_events.Config().updated(event.session)
+            elif isinstance(event, translation_events.Append):
+                PcmStream(translation_events.RATE).push(event.audio)

@@ -144,7 +144,7 @@ async def _settled(graph: Graph, before: Footprint) -> Footprint:
 
 def _pids(graph: Graph) -> dict[str, int]:
     found = {}
-    for name in ("Frontend", "Processor", "EncodeWorker", "PdWorker"):
+    for name in ("Frontend", "Processor", "EncodeWorker", "PdWorker", "TranslateWorker"):
         try:
             found[name] = graph.server.component(name).pid
         except LookupError:

@@ -24,7 +24,9 @@ _FAILURE = re.compile(
     r"|never awaited|Task exception|restart|ended with|died"
 )
 _TRANSPORT = re.compile(r"ERROR (_core: Failed to send|.*dynamo_runtime::pipeline::network)")
-_COMPONENTS = ("Frontend", "Processor", "EncodeWorker", "PdWorker", "Planner")
+_COMPONENTS = (
+    *("Frontend", "Processor", "EncodeWorker", "PdWorker", "TranslateWorker", "Planner"),
+)
 
 
 @dataclass(frozen=True)

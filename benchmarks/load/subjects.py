@@ -41,17 +41,23 @@ class Subject:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that is ready; its sessions ask for `words`, and translations into `translate`."""
+    """A server that is ready, and what its sessions ask for beside the text, as in `Target`."""
 
     url: str
     model: str
     process: psutil.Process
     words: bool = False
+    diarize: bool = False
     translate: tuple[str, ...] = ()
 
     def target(self, chunk_ms: int) -> Target:
         """Return the target with that cadence."""
-        return Target(self.url, self.model, chunk_ms, words=self.words, translate=self.translate)
+        return Target(
+            *(self.url, self.model, chunk_ms),
+            words=self.words,
+            diarize=self.diarize,
+            translate=self.translate,
+        )
 
 
 @contextlib.contextmanager

@@ -7,13 +7,13 @@ Figures already in FILE of other parts are kept.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import results
 from benchmarks.parts import measure_into
 from benchmarks.prepared import ROOT
 from benchmarks.translation.costs import capacity, delays
@@ -33,21 +33,14 @@ PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true")
-    scale.add_argument("--smoke", action="store_true", help="only whether it runs")
+    parser = results.parser(__doc__)
     parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
     parser.add_argument("--translator", type=Path, default=ROOT / "models/demo-translate")
     arguments = parser.parse_args()
     if not (arguments.translator / "config.json").exists():
         parser.error(f"{arguments.translator} has no checkpoint: name one, or make train-translate")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    size: Any = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
-    asked = Asked(arguments.translator, size=size)
+    asked = Asked(arguments.translator, size=arguments.scale)
     told = {"translator": arguments.translator.name}
     for name in arguments.only or PARTS:  # what was measured is kept if the next one fails
         measure_into(arguments.out, asked, name, PARTS[name], told)

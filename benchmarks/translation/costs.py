@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-
 from benchmarks.annotations.capacity import with_and_without
-from benchmarks.annotations.delays import in_turns, last_final
+from benchmarks.annotations.delays import final_delays, in_turns, last_final
 from benchmarks.translation.graph import ASKED, TARGET, Asked
 
 
@@ -21,8 +19,4 @@ def delays(asked: Asked) -> dict[str, float]:
     with asked.serving() as server:
         for wanted, events, stopped in in_turns(asked, server.url, ASKED):
             stops[wanted].append(last_final(events) - stopped)
-    return {
-        "final_delay_ratio": statistics.median(stops[True]) / statistics.median(stops[False]),
-        "final_delay_ms_with_translation": 1000 * statistics.median(stops[True]),
-        "final_delay_ms_without": 1000 * statistics.median(stops[False]),
-    }
+    return final_delays(stops, "translation")

@@ -31,6 +31,8 @@ KNOWN = {
     "prefix_cache_hit_ratio": ("prompt tokens found in the KV cache", ""),
     "draft_accepted_ratio": ("draft tokens accepted", ""),
     "final_delay_ratio": ("stop to final with a translation ÷ without", "≤ 1.02"),
+    "final_delay_ratio_low": ("its 95% interval: from", ""),
+    "final_delay_ratio_high": ("to", ""),
     "capacity_without_translation": ("live sessions, none with a translation", ""),
     "capacity_with_translation": ("live sessions, all with one target language", ""),
     "capacity_translation_ratio": ("the latter ÷ the former", ""),
@@ -57,9 +59,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
             for figure, what in _BY_POLICY.items()
         ]
         yield from generated.table(["", *(_POLICIES[name] for name in columns)], rows)
-    for part, why in result["left_out"].items():
-        yield f"`{part}` was left out: {why}."
-        yield ""
+    yield from generated.left_out(result)
 
 
 def _shown(figures: dict[str, float], name: str) -> str:

@@ -29,6 +29,7 @@ SESSIONS = 3
 TIMES = 5  # the recording is long enough to be in work when the frontend is told to go
 
 
+@pytest.mark.deployment
 @pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker", "Processor"])
 async def test_a_pool_shrinks_under_running_sessions(
     server: Server, undisturbed: str, component: str

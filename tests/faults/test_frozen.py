@@ -40,6 +40,7 @@ class Spoken:
         return self._in_use[component].replica()
 
 
+@pytest.mark.deployment
 async def test_a_session_leaves_workers_that_are_frozen(server: Server, undisturbed: str) -> None:
     await two_each(server, "EncodeWorker", "PdWorker", "Processor")
     logged = len(server.log)

@@ -19,7 +19,7 @@ from tests import recordings
 from tests.proxy import Proxy, proxied
 from tests.server import ROOT, Server, frontend_beside
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 PYTHON = ROOT / ".venv-agents/bin/python"
 LIVEKIT = ("openai", "openai_live", "deepgram", "flux")
 PIPECAT = ("openai", "openai_server_vad", "deepgram")

@@ -69,8 +69,8 @@ async def said(server: Server, name: str) -> str:
 
 async def test_nobody_else_notices(server: Server) -> None:
     """A live session beside all that follows, from its begin to its end, comes out as alone."""
-    alone = await said(server, "market")
-    bystander = asyncio.create_task(said(server, "market"))
+    alone = await said(server, "kitchen")
+    bystander = asyncio.create_task(said(server, "kitchen"))
     while not bystander.done():
         for messages, _ in WRONG:
             await converse(server, *messages)

@@ -7,22 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.hostile import pool
 from benchmarks.hostile.areas import AREAS
-from benchmarks.hostile.attack import liars_environment
-from benchmarks.hostile.attackers import inside, rpc, wire
 from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attacks import live, newcomer
-from benchmarks.hostile.attacks import recordings as bombs
 from benchmarks.hostile.campaign import CAMPAIGN
-from benchmarks.hostile.case import TRIED, UNEXPECTED, cases
 from benchmarks.hostile.graph import frontend_ports, target_of
-from benchmarks.hostile.pool import attacked
-from benchmarks.hostile.watch import failures
+from tests.hostile import patient, target_at, try_cases
 from tests.server import Server, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
-SEED = 4
 COUNTS = {
     "handshakes": 40, "frames": 40, "starts": 40, "resumes": 60, "events": 150, "queries": 80,
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
@@ -52,21 +44,13 @@ ATTACKS = {
 
 @pytest.fixture(autouse=True)
 def only_who_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How fast a server is under attack is the campaign's question; tests run on busy machines."""
-    for module in (wire, inside, rpc, newcomer):
-        monkeypatch.setattr(module, "ANSWER_SECONDS", 30.0)
-    monkeypatch.setattr(pool, "_CASE_SECONDS", 240.0)
-    monkeypatch.setattr(live, "_RESPONSIVE_SECONDS", 10.0)
-    monkeypatch.setattr(bombs, "_RECORDING_SECONDS", 60.0)
+    patient(monkeypatch)
 
 
 @pytest.fixture
 def target(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
     """The shared graph, as an attacker knows it."""
-    found = target_of(server, {})
-    for name, value in liars_environment(found).items():
-        monkeypatch.setenv(name, value)
-    return found
+    return target_at(server, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +60,6 @@ def with_ports(server: Server) -> Iterator[tuple[Server, Target]]:
     settings = [f"--Frontend.{name}={port}" for name, port in ports.items()]
     with frontend_beside(server, "--Common.log_transcripts=true", *settings) as frontend:
         yield frontend, target_of(frontend, {}, ports=ports)
-
-
-async def try_cases(server: Server, target: Target, area: str, count: int) -> None:
-    before = len(server.log)
-    made = cases(area, SEED, count, AREAS[area].generate)
-    tally = await attacked(AREAS[area], target, made, lambda _: None, seconds=240)
-    wrong = [(case.id, outcome) for case, outcome in tally.remarkable]
-    assert not [one for one in wrong if one[1].verdict in UNEXPECTED]
-    assert sum(tally.verdicts[verdict] for verdict in TRIED) == count, (tally.verdicts, wrong)
-    assert failures(server.log[before:]) == []
 
 
 @pytest.mark.parametrize("area", COUNTS)
@@ -110,7 +84,8 @@ async def test_no_attack_of_the_campaign_succeeds(target: Target, name: str) -> 
     assert found.held, found.detail
 
 
-def test_every_area_and_attack_is_tried_here_or_needs_the_campaign() -> None:
+def test_every_area_and_attack_is_tried_here_or_elsewhere() -> None:
+    with_a_translator = {"translations", "translate_requests"}  # integration/test_translation.py
     only_there = {
         "reports",
         "faster_than_real_time",
@@ -123,4 +98,5 @@ def test_every_area_and_attack_is_tried_here_or_needs_the_campaign() -> None:
         "media_bombs",
         "key_of_another",
     }
-    assert {*COUNTS, *COUNTS_OF_PORTS, *ATTACKS, *only_there} == {*AREAS, *CAMPAIGN}
+    tried = {*COUNTS, *COUNTS_OF_PORTS, *ATTACKS, *with_a_translator}
+    assert tried | only_there == {*AREAS, *CAMPAIGN}

@@ -21,7 +21,7 @@ MODEL = "demo"
 
 
 def recorded() -> Record:
-    name = recordings.NAMES[0]
+    name = "kitchen"
     pcm = to_int16(recordings.samples(name))
     plan = SessionPlan(name, pcm, (), ((0.5, 1.5),))
     return Record(plan, 0.1, time.monotonic())

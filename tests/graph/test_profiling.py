@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+import jiwer
+import numpy as np
 import psutil
 import pytest
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.launcher.config import load_config, settings_for
-from auricle.profiling.cast import Part, Stage
+from auricle.profiling.cast import Cast, Part, Stage
 from auricle.profiling.helpers import Helper
+from auricle.runtime import Runtime
 from tests import recordings
 from tests.replicas import used
 from tests.server import ANSWER_SECONDS, ROOT, Server, eventually
@@ -25,13 +29,33 @@ def helpers() -> list[psutil.Process]:
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
 
-async def test_another_process_speaks_until_it_is_told_to_stop(server: Server) -> None:
+def _stage(server: Server) -> Stage:
     here = [f"--Common.discovery_path={server.discovery}", f"--Common.model={ROOT / 'models/demo'}"]
     sections = load_config(ROOT / "configs/demo.yaml", here)
     settings = settings_for("Processor", sections, "demo.yaml")
     pcm = to_int16(recordings.samples("kitchen"))
+    return Stage(settings, open_checkpoint(settings.model), [pcm])
+
+
+async def test_what_a_recording_says_is_found_out_by_the_graph(server: Server) -> None:
+    """It is what a translate pool is measured with."""
+    stage = _stage(server)
+    runtime = Runtime(stage.settings)
+    try:
+        cast = Cast(runtime, stage)
+        await cast.ready()
+        said = await cast.said(stage.recordings[0])
+        silence = await cast.said(np.zeros(SAMPLE_RATE, np.int16))
+    finally:
+        runtime.close()
+    assert jiwer.wer(recordings.words("kitchen"), said.text) <= 0.34
+    assert (said.language, silence.text) == ("English", "")
+    assert said.seconds == len(stage.recordings[0]) / SAMPLE_RATE
+
+
+async def test_another_process_speaks_until_it_is_told_to_stop(server: Server) -> None:
     decodes = partial(used, server.system_ports["PdWorker"], "PdWorker")
-    helper = Helper(Stage(settings, open_checkpoint(settings.model), [pcm]))
+    helper = Helper(_stage(server))
     try:
         await helper.start()
         assert helpers()

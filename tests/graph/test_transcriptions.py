@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from pathlib import Path
+from typing import Any
 
 import httpx
 import jiwer
@@ -196,6 +197,13 @@ SMALL = ("x.flac", recordings.path("hello").read_bytes())
             "language 'tlh' is not supported; supported: English",
         ),
         (
+            {"model": "demo", "languages[]": ["de", "fr"]},
+            {"file": SMALL},
+            400,
+            None,
+            "languages 'de, fr' are not supported; supported: English",
+        ),
+        (
             {"model": "demo"},
             {"file": ("notes.txt", b"hello")},
             400,
@@ -207,7 +215,7 @@ SMALL = ("x.flac", recordings.path("hello").read_bytes())
 )
 def test_what_cannot_be_used_is_refused_with_its_reason(
     server: Server,
-    fields: dict[str, str],
+    fields: dict[str, Any],
     files: dict[str, tuple[str, bytes]],
     status: int,
     param: str | None,

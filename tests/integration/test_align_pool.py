@@ -26,7 +26,7 @@ from tests import recordings
 from tests.aligners import Reference, random_aligner
 from tests.server import ROOT, leaving_nothing
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 START_SECONDS = 300
 DECODER = open_checkpoint(ROOT / "models/demo")
 SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))

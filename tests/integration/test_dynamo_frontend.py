@@ -17,7 +17,7 @@ import websockets
 from tests import recordings
 from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, free_port, serving
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 # It wants every field of a session that its types have.
 INPUT = {
     "format": {"type": "audio/pcm", "rate": 16_000},

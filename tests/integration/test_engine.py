@@ -1,33 +1,54 @@
-"""vLLM with our model, connector and scheduler: drafts and what stays in the KV cache."""
+"""vLLM with our model, connector and scheduler.
+
+Drafts, what stays in the KV cache, and against transformers: the same requests, the same tokens.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
+import numpy as np
 import psutil
 import pytest
 import pytest_asyncio
 
-from auricle.checkpoint.files import open_checkpoint
+from auricle.audio.pcm import to_int16
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import KEY_BYTES
+from auricle.embeddings.slab import Slab
+from auricle.encode_worker.encoder import Encoder
 from auricle.errors import BadRequest
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.transformers.engine import TransformersEngine
+from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
+from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
-from tests.engines import MODEL, Bench, landing_slab, with_recordings
+from tests.engines import MODEL, Bench, Windows, encoded, landing_slab, with_recordings
 from tests.slabs import content
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 BLOCK = 32
+GRID = 10_240
+GROWING = "kitchen"
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return open_checkpoint(MODEL)
+
+
+@pytest.fixture(scope="module")
+def slab(checkpoint: Checkpoint) -> Slab:
+    """That of both engines. Other tests' graphs have slabs in host memory."""
+    return landing_slab(checkpoint, "device", 128)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bench() -> AsyncIterator[Bench[VllmEngine]]:
-    checkpoint = open_checkpoint(MODEL)
-    slab = landing_slab(checkpoint, "device")  # other tests' graphs have slabs in host memory
+async def bench(checkpoint: Checkpoint, slab: Slab) -> AsyncIterator[Bench[VllmEngine]]:
     prompt = PromptFormat(checkpoint)
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
@@ -40,7 +61,39 @@ async def bench() -> AsyncIterator[Bench[VllmEngine]]:
     copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
     slab.write(slot, copy.key, 1, content(slab, first.slot, first.length))
     windows["twice"], windows["copied"] = (first, first), (first, copy)
+    windows |= growing(checkpoint, slab, slot + 1)
     yield Bench(engine, prompt, windows)
+    await engine.close()
+
+
+def growing(checkpoint: Checkpoint, slab: Slab, slot: int) -> Windows:
+    """The windows of a segment at each decode as it grows, by name; in slots from `slot` on."""
+    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    pcm = to_int16(recordings.samples(GROWING))
+    audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
+    audio.push(pcm)
+    placed: dict[str, PlacedWindow] = {}
+    windows: Windows = {}
+    for offset in range(GRID, len(pcm), GRID):
+        found = encoded(encoder, audio, offset)
+        for key, payload in found:
+            if key not in placed:
+                slab.write(slot, key, 1, np.ascontiguousarray(payload))
+                length = payload.nbytes // slab.layout.row_bytes
+                placed[key] = PlacedWindow(key, slot, 1, length)
+                slot += 1
+        windows[f"{GROWING} up to {offset}"] = tuple(placed[key] for key, _ in found)
+    return windows
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plain(
+    checkpoint: Checkpoint, slab: Slab, bench: Bench[VllmEngine]
+) -> AsyncIterator[Bench[TransformersEngine]]:
+    """The same windows in the same slab, without vLLM."""
+    options = TransformersOptions("float32", "cpu", 1, 1024, 4, 64)
+    engine = await asyncio.to_thread(TransformersEngine, checkpoint, options, slab)
+    yield Bench(engine, bench.prompt, bench.windows)
     await engine.close()
 
 
@@ -213,3 +266,52 @@ async def test_a_live_request_does_not_wait_for_128_recordings_that_came_before(
     ended = sum(job.done() for job in recorded)
     assert ended < 64
     await asyncio.gather(*recorded)
+
+
+@pytest.mark.parametrize("context", ["", "peter hat"])
+@pytest.mark.parametrize("name", recordings.NAMES)
+async def test_recordings_get_transformers_tokens(
+    bench: Bench[VllmEngine], plain: Bench[TransformersEngine], name: str, context: str
+) -> None:
+    expected = await plain.decode(name, context=context, max_tokens=200)
+    found = await bench.decode(name, context=context, max_tokens=200)
+    assert (found.tokens, found.finish) == (expected.tokens, expected.finish)
+    assert found.prompt_tokens == expected.prompt_tokens
+
+
+async def test_a_growing_segment_gets_transformers_tokens_at_every_decode(
+    bench: Bench[VllmEngine], plain: Bench[TransformersEngine]
+) -> None:
+    """Each reuses what it has kept, and vLLM verifies the last hypothesis besides."""
+    draft: tuple[int, ...] = ()
+    reused = 0
+    names = [name for name in bench.windows if name.startswith(f"{GROWING} up to")]
+    for name in names:
+        finished = len(bench.windows[name]) - 1
+        expected = await plain.decode(name, reusable_windows=finished, tenant="grow")
+        found = await bench.decode(
+            name, draft, reusable_windows=finished, tenant="grow", max_tokens=80
+        )
+        assert (found.tokens, found.finish) == (expected.tokens, expected.finish), name
+        draft = expected.tokens[:-1]
+        reused += expected.cached_tokens > 0
+    assert reused == sum(len(bench.windows[name]) > 1 for name in names) - 1
+
+
+async def test_log_probabilities_agree_with_transformers(
+    bench: Bench[VllmEngine], plain: Bench[TransformersEngine]
+) -> None:
+    for name in recordings.NAMES:
+        expected = await plain.decode(name, logprobs=True)
+        found = await bench.decode(name, logprobs=True)
+        np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
+
+
+async def test_a_limit_and_a_forced_prefix_mean_what_they_mean_to_transformers(
+    bench: Bench[VllmEngine], plain: Bench[TransformersEngine]
+) -> None:
+    whole = (await plain.decode("station")).tokens
+    for cut in (1, 5, len(whole) - 2):
+        for engine in (bench, plain):
+            assert (await engine.decode("station", max_tokens=cut)).tokens == whole[:cut]
+            assert (await engine.decode("station", prefix=whole[:cut])).tokens == whole[cut:]

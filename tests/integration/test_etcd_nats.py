@@ -25,7 +25,7 @@ from tests.server import (
 )
 from tests.services import Etcd, etcd_server, nats_server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 RECORDS = "v1/instances"  # of served endpoints
 
 

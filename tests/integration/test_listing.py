@@ -85,6 +85,7 @@ def on_etcd(etcd: Etcd, lease_seconds: int) -> str:
     )
 
 
+@pytest.mark.deployment
 async def test_an_etcd_that_is_away_for_a_while_ends_nobody(etcd: Etcd) -> None:
     with serving(on_etcd(etcd, 150)) as process:
         before = etcd.keys("v1/instances")
@@ -99,6 +100,7 @@ async def test_an_etcd_that_is_away_for_a_while_ends_nobody(etcd: Etcd) -> None:
             process.wait(10)
 
 
+@pytest.mark.deployment
 async def test_a_process_ends_if_etcd_has_lost_its_lease(etcd: Etcd, tmp_path: Path) -> None:
     """The launcher starts it again, with another lease."""
     with serving(on_etcd(etcd, 150)) as process:

@@ -13,7 +13,7 @@ from tests.chromium.driving import needs_node
 from tests.chromium.visits import CALLER, emptied, operations, said_unasked, watched
 from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, ROOT, Server, serving
 
-pytestmark = [pytest.mark.end_to_end, needs_node]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment, needs_node]
 SCREENSHOTS = ("key", "light", "dark", "phone")
 
 

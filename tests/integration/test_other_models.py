@@ -23,7 +23,7 @@ from tests.gemma import random_gemma4
 from tests.other_models import MOST_TOKENS, Listens, random_omni, random_qwen2_audio
 from tests.split_path import GRID, GrowingSegment, encode_worker
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+pytestmark = [pytest.mark.integration, pytest.mark.deployment, pytest.mark.asyncio]
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
 # Of a segment that grows over the end of a window.
 OFFSETS = (5 * GRID, 12 * GRID, 13 * GRID, 20 * GRID + 77)

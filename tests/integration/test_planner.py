@@ -16,7 +16,7 @@ from tests import recordings
 from tests.launcher import Launcher
 from tests.server import LIGHT_ENGINE, Server, eventually, serving
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 # A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even
 # if the machine is so busy that every second decode is left out.
 PROFILE = CapacityProfile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -180,6 +181,26 @@ async def test_a_request_that_is_cancelled_ends_between_two_steps(
     await asyncio.wait([running])
     assert running.cancelled() and waiting.cancelled()
     assert (await bench.decode("hello")).tokens == expected
+
+
+async def test_nobody_is_told_of_the_end_of_a_request_that_was_cancelled(
+    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: said.append(context["message"]))
+    gate = Gate(bench, monkeypatch)
+    running = asyncio.create_task(bench.decode("market"))
+    await gate.entered()
+    running.cancel()
+    await asyncio.sleep(0)
+    gate.open()
+    await asyncio.wait([running])
+    await bench.engine.answers()
+    del running
+    gc.collect()  # only then asyncio says that nobody has asked for an exception
+    loop.set_exception_handler(None)
+    assert not said
 
 
 async def test_who_is_waited_for_most_runs_next(

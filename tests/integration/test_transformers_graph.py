@@ -9,7 +9,11 @@ import pytest
 from tests.graph import test_exactness, test_stream
 from tests.server import Server, serving
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.deployment,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.decode import Float32
 from auricle.client import Client, Final, Partial, StreamEvent, Translation
 from models.training.translate.reference import Translator
-from tests import recordings
+from tests import hostile, recordings
 from tests.launcher import Launcher
 from tests.server import (
     ANSWER_SECONDS,
@@ -29,7 +31,7 @@ from tests.server import (
     serving,
 )
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 240
 MODEL = ROOT / "models/demo-translate"
 RECORDING = "kitchen"
@@ -107,10 +109,35 @@ async def test_a_final_is_followed_by_what_the_model_alone_makes_of_it(server: S
 
 
 async def test_a_live_session_is_told_words_before_its_segments_end(server: Server) -> None:
-    events = await streamed(server, live=True, translate=["es"])
+    """Each second is spoken once there is text of the one before, the last one once there are
+    words of a translation.
+    """
+    heard, told = asyncio.Event(), asyncio.Event()
+
+    async def speech() -> AsyncIterator[Float32]:
+        for at in range(0, len(SPEECH) - SAMPLE_RATE, SAMPLE_RATE):
+            yield SPEECH[at : at + SAMPLE_RATE]
+            await heard.wait()
+            heard.clear()
+        await told.wait()
+        yield SPEECH[len(SPEECH) - len(SPEECH) % SAMPLE_RATE :]
+
+    events: list[StreamEvent] = []
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        async for event in Client(server.url).stream(speech(), translate=["es"]):
+            events.append(event)
+            if isinstance(event, Partial | Final):
+                heard.set()
+            if isinstance(event, Translation) and not event.final:
+                told.set()
     assert all(event.committed and event.missing is None for event in ended(events).values())
-    assert any(isinstance(event, Translation) and not event.final for event in events)
-    assert any(isinstance(event, Partial) for event in events)
+
+
+async def test_on_shared_cores_text_comes_before_its_translation(server: Server) -> None:
+    translator, decoder = (server.component(name) for name in ("TranslateWorker", "PdWorker"))
+    assert translator.nice() > decoder.nice()
+    # vLLM computes in a process of its own.
+    assert all(process.nice() > decoder.nice() for process in translator.children(recursive=True))
 
 
 async def test_what_cannot_be_translated_is_named_and_costs_no_text(server: Server) -> None:
@@ -144,6 +171,24 @@ async def test_a_recording_is_translated(server: Server) -> None:
     words = answer.json()["text"].split()
     assert len(words) > 5 and "cocina" in words
     assert refused.status_code == 400 and "fr" in refused.text
+
+
+@pytest.mark.parametrize(("area", "count"), [("translations", 40), ("translate_requests", 20)])
+async def test_hostile_input_is_refused_and_disturbs_nobody(
+    server: Server, monkeypatch: pytest.MonkeyPatch, area: str, count: int
+) -> None:
+    hostile.patient(monkeypatch)
+    target = hostile.target_at(server, monkeypatch)
+    names = ("Frontend", "Processor", "TranslateWorker")
+    pids = [server.component(name).pid for name in names]
+    alone = texts(await streamed(server, partials=False, translate=["es"]))
+    beside, _ = await asyncio.gather(
+        streamed(server, partials=False, translate=["es"]),
+        hostile.try_cases(server, target, area, count),
+    )
+    assert texts(beside) == alone
+    assert all(event.committed and event.missing is None for event in ended(beside).values())
+    assert [server.component(name).pid for name in names] == pids
 
 
 @pytest.mark.parametrize("component", ["Processor", "TranslateWorker"])

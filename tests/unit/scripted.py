@@ -96,6 +96,7 @@ def session(
     grid_words: bool = False,
     words: SessionWords | None = None,
     context: str = "",
+    languages: tuple[str, ...] = (),
     **settings: object,
 ) -> SessionDriver:
     values = {"pause_after_seconds": 100, "max_segment_seconds": 120, **settings}
@@ -114,6 +115,7 @@ def session(
         logprobs=logprobs,
         grid_words=grid_words,
         words=words is not None,
+        languages=languages,
     )
     return SessionDriver(
         *(opened, configured, VIEW, recognizer, load or ChunkLoad(60.0)),

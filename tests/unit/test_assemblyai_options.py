@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -100,13 +101,32 @@ def test_what_has_no_effect_is_named() -> None:
         filter_profanity="False",
         format_turns="false",
         max_turn_silence="50",
-        language_codes=json.dumps(["en", "es"]),
+        language_codes=json.dumps(["en", "es", "de", "fr", "it"]),
     )
     assert [warning.split(" ")[0] for warning in options.warnings] == [
         *("max_turn_silence=50", "format_turns=false", "language_codes"),
         *("vad_threshold", "domain"),
     ]
-    assert options.language is None
+    assert (options.language, options.languages) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "language", "languages"),
+    [
+        ({"language_code": "en-US"}, "en", ()),
+        ({"language_codes": ["en-US", "en"]}, "en", ()),
+        ({"language_codes": ["en-US", "es"]}, None, ("en", "es")),
+        ({"language_codes": ["en"], "language_code": "es"}, None, ("en", "es")),
+        ({"language_code": "multi"}, None, ()),
+        ({"language_codes": ["en", "multi"]}, None, ()),
+    ],
+)
+def test_one_language_is_forced_and_of_several_each_turn_has_one(
+    given: dict[str, Any], language: str | None, languages: tuple[str, ...]
+) -> None:
+    lists = {k: json.dumps(v) if isinstance(v, list) else v for k, v in given.items()}
+    options = parsed(**lists)
+    assert (options.language, options.languages, options.warnings) == (language, languages, ())
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: form(word, "Ada").context == "Ada",
         "words": lambda word: form(word, "word").timestamp_granularities == ("word",),
         "confidence": lambda word: form(word, "logprobs").wants_logprobs,
+        "speakers": lambda word: form("response_format", word).wants_speakers,
     },
     "WS /v1/realtime/translations": {
         # Both are told in sessions of test_translation_doors.py.
@@ -227,6 +228,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: parse_recording_options(f"{word}=Ada").context == "Ada",
         "words": lambda word: deepgram.alternative("a", [A])[word],
         "confidence": lambda word: deepgram.alternative("a", (), 0.8)[word] == 0.8,
+        "speakers": lambda word: parse_recording_options(f"{word}=true").diarize,
         "channels": lambda word: parse_recording_options(f"{word}=true").multichannel,
     },
     "StreamingRecognize": {

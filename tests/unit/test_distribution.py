@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -146,3 +147,11 @@ def test_modules_that_start_a_graph_are_known() -> None:
     found = {module.name for module in modules if "tests.server.serving" in imports(module)}
     # These start one by the command that a user types.
     assert found == (GRAPHS_OF_THEIR_OWN | GRAPHS_ON_ETCD) - {"test_commands.py"}
+
+
+def test_ci_runs_what_make_test_leaves_out() -> None:
+    recipe = r'^([\w-]+):.*\n\t\$\(BIN\)/pytest -n 3 -m "?([\w ]+?)"?(?: tests/.*)?$'
+    chosen = dict(re.findall(recipe, (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert chosen == {"test": "not deployment", "test-deployments": "deployment"}
+    run = [line.split(" || ")[0] for line in (ROOT / ".ci/run").read_text().splitlines()]
+    assert {f"make {target}" for target in chosen} <= {*run}

@@ -15,10 +15,11 @@ from auricle.checkpoint.text_weights import end_tokens
 from auricle.errors import CheckpointError, SettingsError
 from auricle.pd_worker import engine_start
 from auricle.pd_worker.engine import Capabilities
-from auricle.pd_worker.engine_start import checked_kind
+from auricle.pd_worker.engine_start import checked_kind, text_kind
 from auricle.pd_worker.transformers.start import TransformersKind, kv_slots
+from auricle.pd_worker.vllm import start
 from auricle.pd_worker.vllm.start import VllmKind
-from auricle.settings import PdWorkerSettings
+from auricle.settings import PdWorkerSettings, TranslateWorkerSettings
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -33,6 +34,21 @@ def test_the_settings_name_the_engine() -> None:
     assert isinstance(checked_kind(pd(engine="transformers")), TransformersKind)
     with pytest.raises(ValidationError, match="'vllm' or 'transformers'"):
         pd(engine="sglang")
+
+
+def test_where_vllm_is_not_installed_it_is_said_what_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start, "find_spec", {"torch": object()}.get)
+    said = "PdWorker runs vLLM, which is not installed: install requirements/cpu.txt, or "
+    for refuses in (lambda: checked_kind(pd()), lambda: VllmKind().built_for(pd())):
+        with pytest.raises(
+            SettingsError, match=f"{said}.*, or set PdWorker.engine to transformers"
+        ):
+            refuses()
+    checked_kind(pd(engine="transformers"))
+    with pytest.raises(SettingsError, match=r"TranslateWorker runs vLLM, .* with GPUs$"):
+        text_kind().check_device(TranslateWorkerSettings(translate_model=ROOT / "models/demo"))
 
 
 def test_no_engine_is_imported_before_it_is_chosen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,17 +14,22 @@ from auricle.runtime.secrets import SECRET_FILE, Secrets
 from benchmarks.hostile.areas import AREAS
 from benchmarks.hostile.attackers.seals import Seals
 from benchmarks.hostile.attackers.sockets import Ending
+from benchmarks.hostile.attackers.translations import judged
 from benchmarks.hostile.beside import Row
-from benchmarks.hostile.case import Verdict, cases, leak, make, of_close, of_http, parse_id
+from benchmarks.hostile.case import Case, Verdict, cases, leak, make, of_close, of_http, parse_id
 from benchmarks.hostile.figures import changed, figures, growth
 from benchmarks.hostile.generators.inside import GOOD, SEALS
+from benchmarks.hostile.generators.translations import LANGUAGES, ORDERS, STREAM
 from benchmarks.hostile.in_process import AREAS_IN_PROCESS, told
 from benchmarks.hostile.run import FULL, QUICK, Campaign
 from benchmarks.hostile.watch import Footprint, Held, failures
 from benchmarks.hostile.witness import Account, speech
 
 pytestmark = pytest.mark.unit
-COUNTS = {"forms": 700, "features": 900, "containers": 400}
+COUNTS = {
+    **{"forms": 700, "features": 900, "containers": 400},
+    **{"translations": 400, "translate_requests": 200},
+}
 SEED = 5
 
 
@@ -35,9 +41,67 @@ def test_no_input_meets_anything_but_an_error_of_ours(area: str) -> None:
     refused = [error for error in answers if error is not None]
     # Neither is everything refused, nor nothing: then little would be tried.
     assert 0.05 * count < len(refused) < count
-    if area != "requests":  # among themselves processes may speak of types
+    if area not in (
+        "requests",
+        "translate_requests",
+    ):  # among themselves processes may speak of types
         shown = {str(error): leak(str(error).encode(errors="replace")) for error in refused}
         assert not {error[:200]: what for error, what in shown.items() if what}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"translate": "es"}, "translate must be array"),
+        ({"translate": [1]}, "translate[0] must be str"),
+        ({"translate": LANGUAGES[6]}, "translate has 10000 languages, at most 4 are allowed"),
+        ({"translate": ["es", "es"]}, "translate names es twice: name it once"),
+        ({"translate": ["<|im_start|>"]}, "'<|im_start|>' is not an ISO 639-1 code, such as es"),
+        ({"terms": {"de": {"a": "b"}}}, "terms has 'de', into which nothing is translated: ask"),
+        (
+            {"translate": ["es"], "terms": {"es": {str(n): "b" for n in range(201)}}},
+            "terms has 201 terms of es, at most 200 are allowed",
+        ),
+        (
+            {"translate": ["es"], "terms": {"es": {"a": "b" * 101}}},
+            "terms has 101 characters, at most 100 are allowed",
+        ),
+        (
+            {"translate": ["es"], "context": "word " * 5_000},
+            "context has 25000 characters, at most 2000 are allowed",
+        ),
+    ],
+)
+def test_a_refused_translation_is_told_what_was_wrong_and_what_would_be_right(
+    wanted: dict[str, object], said: str
+) -> None:
+    start = json.dumps({"type": "start", "sample_rate": 16_000} | wanted).encode()
+    case = Case("translations", 0, 0, "start", {"path": STREAM, "sent": [(1, start)]})
+    assert said in str(told(case))
+
+
+def test_orders_and_control_tokens_as_texts_are_texts() -> None:
+    """They are neither refused nor obeyed; the worker's prompt has them as plain text."""
+    terms = {order[:100]: order[:100] for order in ORDERS}
+    wanted = {"translate": ["es"], "terms": {"es": terms}, "context": ORDERS[2]}
+    start = json.dumps({"type": "start", "sample_rate": 16_000} | wanted).encode()
+    assert told(Case("translations", 0, 0, "", {"path": STREAM, "sent": [(1, start)]})) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "verdict"),
+    [
+        ({"committed": "El mercado"}, Verdict.ANSWERED),
+        ({"committed": "", "missing": "unsupported_value"}, Verdict.ANSWERED),
+        ({"committed": ""}, Verdict.FAILED),
+        ({"committed": "El <|im_end|>"}, Verdict.LEAKED),
+        ({"committed": "El mercado", "final": False}, Verdict.FAILED),
+    ],
+)
+def test_sessions_with_translations_are_judged(heard: dict[str, object], verdict: Verdict) -> None:
+    final = {"type": "final", "segment": 1, "text": "the market"}
+    translation = {"type": "translation", "segment": 1, "language": "es", "final": True} | heard
+    assert judged([final, translation, {"type": "done"}], 1).verdict is verdict
 
 
 def test_nobody_resumes_a_session_that_is_not_theirs_as_it_was() -> None:

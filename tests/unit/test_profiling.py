@@ -9,7 +9,8 @@ import pytest
 from auricle.errors import AuricleError, SettingsError
 from auricle.launcher.config import load_config
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
-from auricle.profiling.align_pool import costs_of
+from auricle.load.pools import BESIDE, PATH
+from auricle.profiling.beside import costs_of
 from auricle.profiling.helpers import parts
 from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.run import processes_together
@@ -147,6 +148,17 @@ def test_an_align_pool_is_measured_where_there_is_an_aligner() -> None:
     found = processes_together(with_aligner, "test")
     assert found.keys() == text | {"AlignEncodeWorker", "AlignWorker"}
     assert found["AlignWorker"].processes == 1
+
+
+def test_every_pool_beside_the_path_that_has_a_model_is_measured() -> None:
+    all_models = [f"--Common.{one.checkpoint}=/models/{one.checkpoint}" for one in BESIDE]
+    shared = ["--TranslateWorker.processes_per_device=2", "--TranslateWorker.gpus=[3,4]"]
+    found = processes_together(load_config(None, [*all_models, *shared]), "test")
+    assert found.keys() == {pool.component for pool in (*PATH, *BESIDE)}
+    assert found["TranslateWorker"].overrides("TranslateWorker") == [
+        "--TranslateWorker.replicas=2",
+        "--TranslateWorker.gpus=[3]",
+    ]
 
 
 def test_what_a_second_of_speech_costs_is_the_inverse_of_what_a_worker_carries() -> None:

@@ -76,7 +76,10 @@ async def test_a_session_is_told_what_has_no_effect_and_hears_of_no_error() -> N
         ({"turn_detection": {"idle_timeout_ms": 6_000}}, "turn_detection.idle_timeout_ms"),
         ({"turn_detection": {"threshold": 1.0}}, "the nearest of 0.05 to 0.95"),
         ({"turn_detection": {"silence_duration_ms": 0}}, "silence_duration_ms is taken as 100"),
-        ({"transcription": {"languages": ["en", "de"]}}, "of several, the language is detected"),
+        (
+            {"transcription": {"languages": list("abcde")}},
+            "of more than 4 languages, it is detected",
+        ),
         ({"transcription": {"delay": "xhigh"}}, "transcription.delay xhigh is served as medium"),
     ],
 )
@@ -164,7 +167,8 @@ def test_keywords_are_context_as_the_prompt_is() -> None:
 
 def test_one_of_languages_is_forced_and_among_several_it_is_detected() -> None:
     assert asked(languages=["de"]).audio.input.transcription.spoken == "de"
-    assert asked(languages=["de", "en"]).audio.input.transcription.spoken is None
+    several = asked(languages=["de", "en", "de"]).audio.input.transcription
+    assert (several.spoken, several.among) == (None, ("de", "en"))
     assert asked(languages=[]).audio.input.transcription.spoken is None
 
 

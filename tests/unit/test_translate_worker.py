@@ -203,10 +203,13 @@ async def test_context_for_which_there_is_no_room_is_left_out(prompt: Translator
         ({"source_language": "fr"}, UnsupportedValue, "does not translate from 'fr'"),
         ({"source_language": "es"}, BadRequest, "from 'es'"),
         ({"source": " \n"}, BadRequest, "the source is empty"),
+        ({"context": (("a", "b"),) * 400}, BadRequest, "400 sentences of context, at most 16"),
+        ({"source": "a" * 200_000}, BadRequest, "200000 characters exceed TranslateWorker.max_mod"),
+        ({"terms": (("a" * 20_000, "b" * 20_000),)}, BadRequest, "at most 16 characters a token"),
     ],
 )
 async def test_what_cannot_be_translated_is_refused(
-    prompt: TranslatorPrompt, change: dict[str, str], error: type[AuricleError], said: str
+    prompt: TranslatorPrompt, change: dict[str, Any], error: type[AuricleError], said: str
 ) -> None:
     engine = Engine()
     with pytest.raises(error, match=said):

@@ -177,6 +177,7 @@ async def test_a_recording_without_its_translation_fails_with_the_reason(
         ({}, {}, "to_language"),
         (MODEL, {"to_language": "k9"}, "to_language"),
         (MODEL, {"include[]": "logprobs"}, "include"),
+        (MODEL, {"response_format": "diarized_json"}, "response_format"),
         (MODEL, {"timestamp_granularities[]": "word"}, "timestamp_granularities"),
         (MODEL, {"max_line_characters": 40}, "max_line_characters"),
         (MODEL, {"to_tongue": "es"}, "to_tongue"),

@@ -65,7 +65,7 @@ class Liar:
         context = Context()
         try:
             message = self._sealed(lie, instance)
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(max(ANSWER_SECONDS, lie.seconds)):
                 replies = await client.direct(message, instance, annotated=False, context=context)
                 async for reply in replies:
                     return _judged(reply, lie.seal)

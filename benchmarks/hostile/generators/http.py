@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from benchmarks.hostile.generators.values import chance, json_bytes, mutated, rubbish, text, value
@@ -49,8 +50,17 @@ def query(rng: random.Random) -> tuple[str, bytes]:
 
 def form(rng: random.Random) -> tuple[str, dict[str, bytes]]:
     """A multipart body for /v1/audio/transcriptions, with its content type."""
+    return form_of(rng, _FIELDS, _VALUES)
+
+
+def form_of(
+    rng: random.Random, fields: Sequence[str], values: Sequence[str]
+) -> tuple[str, dict[str, bytes]]:
+    """A multipart body with some of these fields, half of which have one of these values; and its
+    content type."""
     boundary = rng.choice((b"x", b"----b0undary", b"a" * 69))
-    parts = [_part(rng, boundary, rng.choice(_FIELDS)) for _ in range(rng.choice((1, 2, 3, 5, 45)))]
+    count = rng.choice((1, 2, 3, 5, 45))
+    parts = [_part(rng, boundary, rng.choice(fields), values) for _ in range(count)]
     if chance(rng, 0.6):
         parts.append(_file(boundary, rubbish(rng, 200), "x.wav"))
     body = b"".join(parts) + b"--" + boundary + b"--\r\n"
@@ -73,8 +83,8 @@ def form(rng: random.Random) -> tuple[str, dict[str, bytes]]:
     return kind, {"content_type": content_type, "body": body}
 
 
-def _part(rng: random.Random, boundary: bytes, name: str) -> bytes:
-    content = rng.choice(_VALUES) if chance(rng, 0.5) else text(rng)
+def _part(rng: random.Random, boundary: bytes, name: str, values: Sequence[str]) -> bytes:
+    content = rng.choice(values) if chance(rng, 0.5) else text(rng)
     shown = name if chance(rng, 0.9) else text(rng, long=False)
     head = b"--" + boundary + b"\r\nContent-Disposition: form-data; "
     head += f'name="{shown}"'.encode()

@@ -64,13 +64,14 @@ class Lie:
     """A request to `component`'s `endpoint`, sealed in one of the ways of SEALS.
 
     Texts equal to WITNESS stand for the witness's own session, admission or tenant, and are filled
-    in before it is sent.
+    in before it is sent. It is answered in `seconds`, if that is more than for others.
     """
 
     component: str
     endpoint: str
     message: Any = field(repr=False)
     seal: str = "none"
+    seconds: float = 0.0
 
 
 def _plain(message: msgspec.Struct) -> dict[str, Any]:
@@ -119,18 +120,22 @@ def _good(rng: random.Random) -> Lie:
 
 def request(rng: random.Random) -> tuple[str, Lie]:
     """One request to an endpoint of the graph."""
-    good = _good(rng)
+    return lied(rng, _good(rng))
+
+
+def lied(rng: random.Random, good: Lie) -> tuple[str, Lie]:
+    """The request, or one like it, sealed in one way or another; and the kind of case."""
     kind = f"{good.component}.{good.endpoint}"
     seal = GOOD if chance(rng, 0.6) else rng.choice(SEALS)
     kind = f"{kind}, seal {seal}"
     if chance(rng, 0.15):
-        return kind, replace(good, seal=seal)
+        return kind, replace(good, message=_sendable(good.message), seal=seal)
     message = bent(rng, good.message)
     if chance(rng, 0.3):
         message = _deeper(rng, message)
     if chance(rng, 0.05):
         message = value(rng)
-    return kind, Lie(good.component, good.endpoint, _sendable(message), seal)
+    return kind, replace(good, message=_sendable(message), seal=seal)
 
 
 def _deeper(rng: random.Random, message: dict[str, Any]) -> dict[str, Any]:

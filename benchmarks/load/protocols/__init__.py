@@ -14,7 +14,7 @@ class Target:
 
     Without `endpointing` all audio is to be decoded, silence included (`stream` only).
     `key` is the API key, where the server wants one. With `words` their times are asked for, with
-    `translate` translations into these languages (ours).
+    `diarize` who said them, with `translate` translations into these languages (ours).
     """
 
     url: str
@@ -23,6 +23,7 @@ class Target:
     endpointing: bool = True
     key: str = ""
     words: bool = False
+    diarize: bool = False
     translate: tuple[str, ...] = ()
 
 

@@ -24,6 +24,8 @@ async def run(target: Target, record: Record) -> None:
     }
     if target.words:  # the baselines know no such option
         start["words"] = True
+    if target.diarize:
+        start["diarize"] = True
     if target.translate:
         start["translate"] = list(target.translate)
     async with connected(f"{target.url}/v1/audio/stream", target.key) as socket:

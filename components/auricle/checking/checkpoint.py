@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,31 +13,71 @@ from rich.text import Text
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.survey import Part, Room, Survey, room, survey
-from auricle.settings import PdWorkerSettings, ProcessorSettings
+from auricle.checkpoint.text_model import is_text_model, open_text_model
+from auricle.checkpoint.text_survey import TextRoom, TextSurvey, text_room, text_survey
+from auricle.common_settings import CommonSettings
+from auricle.settings import PdWorkerSettings, ProcessorSettings, TranslateWorkerSettings
 
 _DEFAULT_GIB = (24.0, 80.0)
 
 
 def check_model(path: Path, gpu_gib: tuple[float, ...], *, as_json: bool) -> None:
     """Print what the checkpoint in `path` is. Raises CheckpointError if it cannot be served."""
-    said = Text(f"reading {path}")
+    said, gpus = Text(f"reading {path}"), gpu_gib or _DEFAULT_GIB
     with Console(stderr=True).status(said):  # all weights, for the fingerprint
-        found = survey(open_checkpoint(path))
-    share = _default(PdWorkerSettings, "gpu_memory_share")
-    seconds = _default(ProcessorSettings, "max_segment_seconds")
-    rooms = [room(found, gib, share, seconds) for gib in gpu_gib or _DEFAULT_GIB]
+        looked = _of_text(path, gpus) if is_text_model(path) else _of_speech(path, gpus)
+    found, rooms, shown = looked
     if as_json:
         told = {"path": str(path), **asdict(found), "gpus": [asdict(one) for one in rooms]}
         print(msgspec.json.format(msgspec.json.encode(told)).decode())
     else:
-        _show(path, found, rooms)
+        Console(soft_wrap=True, highlight=False).print(shown)
 
 
-def _default(settings: type[PdWorkerSettings | ProcessorSettings], name: str) -> float:
+def _of_speech(path: Path, gpus: Sequence[float]) -> tuple[Survey, list[Room], Table]:
+    found = survey(open_checkpoint(path))
+    share = _default(PdWorkerSettings, "gpu_memory_share")
+    seconds = _default(ProcessorSettings, "max_segment_seconds")
+    rooms = [room(found, gib, share, seconds) for gib in gpus]
+    return found, rooms, _speech_table(path, found, rooms)
+
+
+def _of_text(path: Path, gpus: Sequence[float]) -> tuple[TextSurvey, list[TextRoom], Table]:
+    from auricle.pd_worker.translate.prompt import TranslatorPrompt  # imports transformers
+
+    model = open_text_model(path)
+    TranslatorPrompt(model)
+    found = text_survey(model)
+    share = _default(TranslateWorkerSettings, "gpu_memory_share")
+    tokens = int(_default(TranslateWorkerSettings, "max_model_len"))
+    rooms = [text_room(found, gib, share, tokens) for gib in gpus]
+    return found, rooms, _text_table(path, found, rooms)
+
+
+def _default(settings: type[CommonSettings], name: str) -> float:
     return float(settings.model_fields[name].default)
 
 
-def _show(path: Path, found: Survey, rooms: list[Room]) -> None:
+def _text_table(path: Path, found: TextSurvey, rooms: list[TextRoom]) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("checkpoint", f"{path}, a text model, fingerprint {found.fingerprint}")
+    table.add_row("model", found.architecture)
+    packed = f", packed by {found.quantization}" if found.quantization else ""
+    table.add_row("weights", f"{_weights(found.weights)}{packed}")
+    sources, targets = (", ".join(one) or "any language" for one in (found.sources, found.targets))
+    table.add_row("translates", f"from {sources} into {targets}")
+    table.add_row("KV cache", _kv(found))
+    for one in rooms:
+        holds = (
+            f"as translate worker: about {one.kv_tokens} tokens of KV, {one.translations} "
+            f"translations at a time of up to {one.tokens} tokens, prompt and answer"
+        )
+        holds = holds if one.translations else "too small for a translate worker"
+        table.add_row(f"GPU, {one.gib:g} GiB", holds)
+    return table
+
+
+def _speech_table(path: Path, found: Survey, rooms: list[Room]) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("checkpoint", f"{path}, {found.format} format, fingerprint {found.fingerprint}")
     table.add_row("model", found.architecture)
@@ -56,12 +97,15 @@ def _show(path: Path, found: Survey, rooms: list[Room]) -> None:
         f"{found.window_bytes / 1024:.0f} KiB in a slab",
     )
     if found.times is None:
-        per_token = found.kv_bytes_per_token / 1024
-        most = f"at most {found.max_positions} tokens"
-        table.add_row("KV cache", f"{per_token:.1f} KiB a token, {most}")
+        table.add_row("KV cache", _kv(found))
     for one in rooms:
         table.add_row(f"GPU, {one.gib:g} GiB", _holds(found, one))
-    Console(soft_wrap=True, highlight=False).print(table)
+    return table
+
+
+def _kv(found: Survey | TextSurvey) -> str:
+    per_token = found.kv_bytes_per_token / 1024
+    return f"{per_token:.1f} KiB a token, at most {found.max_positions} tokens"
 
 
 def _holds(found: Survey, one: Room) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -88,7 +90,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     """
     config = read_config(path)
     weights = weight_files(path)
-    _check_weights(path, weights, config.layout, config.geometry)
+    _check_weights(path, config.layout, config.geometry)
     return Checkpoint(
         path=path,
         architecture=config.architecture,
@@ -146,7 +148,35 @@ def weight_files(path: Path) -> list[Path]:
     return files
 
 
-def _check_weights(path: Path, files: list[Path], layout: Layout, geometry: Geometry) -> None:
+class TensorHeader(NamedTuple):
+    """What a file of weights says of one tensor; `dtype` as safetensors names it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
+
+
+def tensor_headers(path: Path) -> Iterator[TensorHeader]:
+    """Yield what the files of weights in `path` say of their tensors, without reading those.
+
+    Raises CheckpointError if there are none, or one is not readable.
+    """
+    for file in weight_files(path):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
+                    tensor = tensors.get_slice(name)
+                    yield TensorHeader(name, tensor.get_dtype(), tuple(tensor.get_shape()))
+        except SafetensorError as error:
+            raise CheckpointError(f"{file} is not a readable safetensors file: {error}") from None
+
+
+def _check_weights(path: Path, layout: Layout, geometry: Geometry) -> None:
     """Check the tensors that tell whether config and weights belong together."""
     text = layout.text
     expected = {
@@ -155,14 +185,7 @@ def _check_weights(path: Path, files: list[Path], layout: Layout, geometry: Geom
         f"{text}embed_tokens.weight": (geometry.vocab_size, geometry.hidden_size),
         f"{text}layers.{geometry.text_layers - 1}.input_layernorm.weight": None,
     }
-    found: dict[str, tuple[int, ...]] = {}
-    for file in files:
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                for name in expected.keys() & set(tensors.keys()):
-                    found[name] = tuple(tensors.get_slice(name).get_shape())
-        except SafetensorError as error:
-            raise CheckpointError(f"{file} is not a readable safetensors file: {error}") from None
+    found = {one.name: one.shape for one in tensor_headers(path) if one.name in expected}
     for name, shape in expected.items():
         if name not in found:
             raise CheckpointError(

@@ -7,6 +7,7 @@ audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from auricle.checkpoint.architectures.base import Pieces
@@ -74,6 +75,20 @@ class PromptFormat:
             )
         return name
 
+    def among(self, languages: Sequence[str]) -> tuple[str, ...]:
+        """Return the canonical names of those languages that the checkpoint supports, once each;
+        none where answers name no language. Raises BadRequest if it supports none of several.
+        """
+        if not languages or self._mark is None:
+            return ()
+        names = dict.fromkeys(language_name(language) for language in languages)
+        if known := tuple(name for name in names if name in self._languages):
+            return known
+        raise BadRequest(
+            f"languages {quoted(', '.join(languages))} are not supported; supported: "
+            f"{', '.join(self._languages)}"
+        )
+
     def check_context(self, context: str, most_tokens: int) -> None:
         """Raise BadRequest if a client's context is too long, or is not text."""
         if (wrong := fault("context", context, CONTEXT)) is not None:
@@ -98,6 +113,10 @@ class PromptFormat:
         if language is None:
             return self._filled(self._template.after)
         return self._filled(self._template.after_forced, language=language)
+
+    def opening_in(self, language: str) -> tuple[int, ...]:
+        """Return how an answer begins that names this language; empty if answers name none."""
+        return () if self._mark is None else self.tail(language)[len(self.tail(None)) :]
 
     def answer(self, tokens: tuple[int, ...], language: str | None) -> tuple[str, str]:
         """Return language and text of an answer or of a prefix of one.

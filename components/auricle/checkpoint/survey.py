@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import prod
-
-from safetensors import safe_open
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.aligner import AlignerPrompt, class_count, is_aligner
-from auricle.checkpoint.files import Checkpoint, weight_files
+from auricle.checkpoint.files import Checkpoint, tensor_headers
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.prompt import PromptFormat
 
@@ -27,11 +24,11 @@ _ITEM_BYTES = {
     "I8": 1,
     "U8": 1,
 }
-_SERVED_ITEM_BYTES = 2  # both pools serve bfloat16 on a GPU
-_GIB = 1 << 30
-# What a PD process takes of a GPU beside weights and KV: CUDA's context, graphs and activations.
-# vLLM measures it at start; this is what it takes of an H100 at its defaults, roughly.
-_BESIDE_GIB = 3.0
+SERVED_ITEM_BYTES = 2  # all pools serve bfloat16 on a GPU
+GIB = 1 << 30
+# What a process with an engine takes of a GPU beside weights and KV: CUDA's context, graphs and
+# activations. vLLM measures it at start; this is what it takes of an H100 at its defaults, roughly.
+BESIDE_GIB = 3.0
 # Of the prompt's text around the audio, and of an answer: a segment has so many tokens of them.
 _TEXT_TOKENS_PER_SECOND = 5.0
 _PROMPT_TOKENS = 32
@@ -118,8 +115,8 @@ def survey(checkpoint: Checkpoint) -> Survey:
         languages=checkpoint.languages,
         window_seconds=geometry.window_samples / SAMPLE_RATE,
         window_embeddings=geometry.window_embeddings,
-        window_bytes=geometry.window_embeddings * geometry.hidden_size * _SERVED_ITEM_BYTES,
-        kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * _SERVED_ITEM_BYTES,
+        window_bytes=geometry.window_embeddings * geometry.hidden_size * SERVED_ITEM_BYTES,
+        kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
         times=times,
     )
@@ -133,10 +130,10 @@ def _times(checkpoint: Checkpoint) -> Times | None:
 
 def room(found: Survey, gib: float, memory_share: float, segment_seconds: float) -> Room:
     """Return what a GPU with `gib` GiB holds, `memory_share` of which a pool may take."""
-    decoder_gib = found.decoder.parameters * _SERVED_ITEM_BYTES / _GIB
-    encoder_gib = found.encoder.parameters * _SERVED_ITEM_BYTES / _GIB
-    for_kv = max(0.0, gib * memory_share - decoder_gib - _BESIDE_GIB) * _GIB
-    for_windows = max(0.0, gib * memory_share - encoder_gib - _BESIDE_GIB) * _GIB
+    decoder_gib = found.decoder.parameters * SERVED_ITEM_BYTES / GIB
+    encoder_gib = found.encoder.parameters * SERVED_ITEM_BYTES / GIB
+    for_kv = max(0.0, gib * memory_share - decoder_gib - BESIDE_GIB) * GIB
+    for_windows = max(0.0, gib * memory_share - encoder_gib - BESIDE_GIB) * GIB
     kv_tokens = int(for_kv // found.kv_bytes_per_token)
     return Room(
         gib=gib,
@@ -152,19 +149,17 @@ def read_parts(checkpoint: Checkpoint) -> tuple[Part, Part]:
     encoder: Counter[str] = Counter()
     decoder: Counter[str] = Counter()
     layout = checkpoint.layout
-    for file in weight_files(checkpoint.path):
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                tensor = tensors.get_slice(name)
-                count = Counter({tensor.get_dtype(): prod(tensor.get_shape())})
-                if layout.of_encoder(name):
-                    encoder += count
-                elif layout.of_decoder(name):
-                    decoder += count
-    return _part(encoder), _part(decoder)
+    for tensor in tensor_headers(checkpoint.path):
+        count = Counter({tensor.dtype: tensor.parameters})
+        if layout.of_encoder(tensor.name):
+            encoder += count
+        elif layout.of_decoder(tensor.name):
+            decoder += count
+    return part_of(encoder), part_of(decoder)
 
 
-def _part(parameters: Counter[str]) -> Part:
+def part_of(parameters: Counter[str]) -> Part:
+    """Return the part that has so many parameters, by their dtypes."""
     return Part(
         parameters=parameters.total(),
         bytes=sum(count * _ITEM_BYTES.get(dtype, 2) for dtype, count in parameters.items()),

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from auricle.checkpoint.files import fingerprint_of, weight_files
+from auricle.checkpoint.files import fingerprint_of, tensor_headers, weight_files
+from auricle.checkpoint.geometry import SizeCheck
 from auricle.errors import CheckpointError, SettingsError
 
 _OF_OTHERS = ("thinker_config", "audio_config", "vision_config")
+_CLASS = "ForCausalLM"  # what the classes of text models end in
+_LAYER = re.compile(r"\.(\d+)\.")
+_TABLE = "embed_tokens.weight"
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,11 @@ def open_text_model(path: Path) -> TextModel:
     """Read and check a checkpoint; reads all weights once, for the fingerprint.
 
     Blocks for seconds: call it in a worker thread. Raises CheckpointError if a file is missing or
-    unreadable, or if it is no text model's.
+    unreadable, if it is no text model's, or if config and weights do not belong together.
     """
     config = read_text_config(path)
     file = path / "config.json"
+    _check_weights(path, config)
     return TextModel(
         path,
         config,
@@ -63,7 +70,20 @@ def read_text_config(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file} names no architecture: expected that of a text model")
     if strange := [key for key in _OF_OTHERS if key in config]:
         raise CheckpointError(f"{file} has {strange[0]}: expected the checkpoint of a text model")
+    _check_sizes(config)
     return config
+
+
+def is_text_model(path: Path) -> bool:
+    """Whether config.json names a class of text models; not whether all of it is right."""
+    try:
+        config = json.loads((path / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    if not isinstance(config, dict) or any(key in config for key in _OF_OTHERS):
+        return False
+    named = config.get("architectures")
+    return isinstance(named, list) and any(str(one).endswith(_CLASS) for one in named)
 
 
 def read_targets(path: Path) -> tuple[str, ...]:
@@ -78,6 +98,41 @@ def check_positions(config: dict[str, Any], max_model_len: int) -> None:
         raise SettingsError(
             f"TranslateWorker.max_model_len is {max_model_len}, but the checkpoint has {positions} "
             "positions (max_position_embeddings): lower it to that"
+        )
+
+
+def _check_sizes(config: Mapping[str, Any]) -> None:
+    """Raise CheckpointError unless the sizes that memory and weights follow from are there."""
+    check = SizeCheck()
+    for key in ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings"):
+        check.number(config, "config", key)
+    heads = check.number(config, "config", "num_attention_heads")
+    if config.get("num_key_value_heads") is not None:
+        shared = check.number(config, "config", "num_key_value_heads")
+        check.unless(
+            heads % shared == 0,
+            f"config.num_attention_heads {heads} is not divisible by num_key_value_heads {shared}",
+        )
+    check.done()
+
+
+def _check_weights(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise CheckpointError unless the weights have the table of tokens and all layers."""
+    shapes = {one.name: one.shape for one in tensor_headers(path)}
+    table = int(config["vocab_size"]), int(config["hidden_size"])
+    if table not in shapes.values():
+        named = next((name for name in shapes if name.endswith(_TABLE)), None)
+        has = f"`{named}` has shape {shapes[named]}" if named else "no weight has that shape"
+        raise CheckpointError(
+            f"weights in {path} lack a table of {table[0]} tokens (vocab_size) by {table[1]} "
+            f"(hidden_size), as config.json says: {has}"
+        )
+    layers = int(config["num_hidden_layers"])
+    found = {int(number[1]) for number in map(_LAYER.search, shapes) if number}
+    if missing := sorted(set(range(layers)) - found):
+        raise CheckpointError(
+            f"weights in {path} lack layer {missing[0]} of the {layers} that config.json says "
+            "(num_hidden_layers, counted from 0)"
         )
 
 

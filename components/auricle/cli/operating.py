@@ -123,6 +123,7 @@ def models() -> None:
     examples=(
         "auricle models check models/demo",
         "auricle models check Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80",
+        "auricle models check models/demo-translate",
     ),
     exits={FAILED: "it cannot be served; one line on standard error says why"},
 )
@@ -132,7 +133,10 @@ def models() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
 def check(path: Path, gpu_memory: tuple[float, ...], as_json: bool) -> None:
-    """Check the checkpoint in the folder PATH as both pools' loaders do, and say what it needs."""
+    """Check the checkpoint in the folder PATH as its pool's loader does, and say what it needs.
+
+    It may be a speech model's, a forced aligner's, or the text model's of a translate pool.
+    """
     from auricle.checking.checkpoint import check_model
 
     with ending():

@@ -121,6 +121,8 @@ def profile(
 ) -> None:
     """Measure the capacity of one worker of each pool on this machine, for the planner.
 
+    Pools beside the path are measured where their models are set.
+
     OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
     """
     from rich.console import Console

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,15 @@ async def own_server(
     """Run a graph with the demo's settings and `overrides`, as `auricle serve` takes them, and stop
     it at the end; port 0 stands for a free one.
 
+    Where vLLM is not installed PD workers run transformers' engine, and the console is told.
     Raises AuricleError if it does not become ready.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     supervisors: list[Supervisor] = []
+    if find_spec("vllm") is None:
+        overrides = ("--PdWorker.engine=transformers", *overrides)
+        if not quiet:
+            console.print("vLLM is not installed: PD workers run transformers' engine.")
     running = asyncio.create_task(
         serve(
             graph,

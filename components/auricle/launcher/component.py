@@ -18,6 +18,7 @@ import uvloop
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
 from auricle.launcher.lengths import check_own_lengths
+from auricle.load.pools import BESIDE
 from auricle.process.descriptors import raise_limit
 from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
@@ -54,6 +55,8 @@ _DYNAMO_LOG = ",".join(
     ]
 )
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+# Where cores are short text comes first: a tenth of what a worker of the path gets (sched(7)).
+_NICE_BESIDE = 10
 
 
 def component_settings(name: str, config: Path | None, overrides: Sequence[str]) -> Any:
@@ -81,8 +84,8 @@ def needs_of(name: str, settings: CommonSettings) -> Sequence[Need]:
 def run_component(name: str, settings: CommonSettings) -> None:
     """Run the component `name` until it has stopped; called once, in the main thread.
 
-    Changes the process's environment, logging and signal handlers. Raises SettingsError if the
-    discovery directory cannot be written, or if the limit of inotify instances is too low.
+    Changes the process's environment, priority, logging and signal handlers. Raises SettingsError
+    if the discovery directory cannot be written, or if the limit of inotify instances is too low.
     """
     os.umask(0o077)  # what is made here, Dynamo's records and sockets included, is its user's only
     raise_limit()
@@ -95,6 +98,8 @@ def run_component(name: str, settings: CommonSettings) -> None:
     # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     trim_heap()
+    if any(pool.component == name for pool in BESIDE):
+        os.nice(_NICE_BESIDE)
     main = importlib.import_module(f"{_PACKAGES[name]}.main")
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))

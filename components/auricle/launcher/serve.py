@@ -34,7 +34,7 @@ _LAUNCHER = "launcher"
 
 
 async def serve(
-    graph: str,
+    graph: str | Component,
     config: Path | None,
     overrides: Sequence[str],
     *,
@@ -45,13 +45,14 @@ async def serve(
 ) -> None:
     """Run the graph until SIGTERM, which drains it, or SIGINT, which does not.
 
+    `graph` is the component that all others follow from, or its name as for `load_graph`.
     `on_ready(url)` is called once all processes are ready, `on_supervisor` with the supervisor
     before the start. Runs in the main thread's event loop. Raises SettingsError before a process
     starts, and StartFailed if one does not become ready. With JSON logs the error is logged and
     SystemExit is raised instead.
     """
     os.umask(0o077)  # what is made from here on is this user's only
-    root = load_graph(graph)
+    root = load_graph(graph) if isinstance(graph, str) else graph
     names = root.in_start_order()
     source = str(config or COMMAND_LINE)
     sections = load_config(config, overrides)

@@ -90,7 +90,8 @@ class WholeAudio(msgspec.Struct, frozen=True):
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
-    `context` is the user's context text; with `language` None the language is detected.
+    `context` is the user's context text; with `language` None the language is detected, with
+    `languages` among those.
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
     soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
     `words`, each final with text is followed, sooner or later, by its `Words`; with `diarize` by
@@ -122,6 +123,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     grid_words: bool = False
     translate: tuple[str, ...] = ()
     terms: dict[str, dict[str, str]] = {}
+    languages: tuple[str, ...] = ()
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):

@@ -1,10 +1,15 @@
-"""Chooses the kind of engine, and checks that it can do what the settings ask of it."""
+"""Chooses the kind of engine, checks that it can do what is asked of it, and starts it."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from auricle.device_settings import EngineName
 from auricle.errors import SettingsError
-from auricle.pd_worker.engine import EngineKind, TextEngineKind
+from auricle.pd_worker.device_turn import device_turn
+from auricle.pd_worker.engine import Engine, EngineKind, TextEngineKind
+from auricle.process.status import report_status
 from auricle.settings import PdWorkerSettings
 
 
@@ -40,3 +45,14 @@ def text_kind() -> TextEngineKind:
     from auricle.pd_worker.vllm.text import VllmTextKind
 
     return VllmTextKind()
+
+
+async def started_in_turn(name: str, processes: int, start: Callable[[], Engine]) -> Engine:
+    """Start an engine, before or after those of other processes on its device.
+
+    `start` blocks: it runs in a worker thread. Raises as it does.
+    """
+    report_status("waiting for its device")
+    async with device_turn(processes):
+        report_status(f"starting {name}")
+        return await asyncio.to_thread(start)

@@ -25,7 +25,7 @@ from auricle.load.reporter import LoadReporter
 from auricle.messages import DecodeRequest, KvRoom, Parts, RunningModel, SlabState, Transfers
 from auricle.pd_worker.device_turn import device_turn
 from auricle.pd_worker.engine import Engine, EngineKind
-from auricle.pd_worker.engine_start import checked_kind
+from auricle.pd_worker.engine_start import checked_kind, started_in_turn
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.watching import watch
 from auricle.pd_worker.worker import PdWorker
@@ -131,14 +131,9 @@ async def _engine(
     slab: Slab,
     audio_token: int,
 ) -> Engine:
-    """Start the engine, before or after others that share this process's device."""
     await asyncio.to_thread(kind.check_memory, settings, checkpoint)
-    report_status("waiting for its device")
-    async with device_turn(settings.processes_per_device):
-        report_status(f"starting {kind.name}")
-        return await asyncio.to_thread(
-            kind.start, settings, checkpoint, slab, audio_token, kv_events
-        )
+    start = partial(kind.start, settings, checkpoint, slab, audio_token, kv_events)
+    return await started_in_turn(kind.name, settings.processes_per_device, start)
 
 
 async def _warm_up(

@@ -104,7 +104,7 @@ class PdWorker:
             read_seconds=read_seconds,
             logprobs=tuple(decoded.logprobs[at] for at in kept) if request.logprobs else (),
         )
-        self._metrics.decoded(reply, decoded.draft_tokens, decoded.accepted_tokens)
+        self._metrics.decoded(reply, decoded)
         return reply
 
     def _record(self, decoded: Decoded, trace: str, began: float) -> None:

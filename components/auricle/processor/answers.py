@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.messages import DecodeReply
 from auricle.processor.actions import Decode
+from auricle.processor.ask import Ask
 from auricle.processor.context_guard import ContextGuard, SpokenWord, spoken_words
 from auricle.processor.session import Session
-
-# Decodes; the second argument is whether the reply has log probabilities.
-Ask = Callable[[Decode, bool], Awaitable[DecodeReply]]
 
 
 class Answers:

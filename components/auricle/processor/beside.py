@@ -20,7 +20,7 @@ from auricle.processor.translator import Translator
 from auricle.processor.words import ASKED, SessionWords, WordRules
 from auricle.settings import ProcessorSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
-from auricle.translation.policy import agreement, mask
+from auricle.translation.policy import Rule, agreement, mask
 from auricle.translation.targets import NO_TRANSLATOR
 
 # What is counted of the sessions that ask.
@@ -86,10 +86,16 @@ class BesidePath:
         if self.translator is None:
             raise BadRequest(NO_TRANSLATOR)
         settings = self.settings
-        masked = mask(settings.translation_mask_words)
         rules = TranslationRules(
             settings.translation_deadline_seconds,
             settings.translations_at_a_time,
-            agreement if settings.translation_policy == "agreement" else masked,
+            translation_rule(settings),
         )
         return SessionTranslations(request, rules, self.translator, self.asked)
+
+
+def translation_rule(settings: ProcessorSettings) -> Rule:
+    """Return the rule that is set for what of a translation is committed."""
+    if settings.translation_policy == "agreement":
+        return agreement
+    return mask(settings.translation_mask_words)

@@ -22,6 +22,7 @@ from auricle.messages import (
 )
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.among import AmongLanguages
 from auricle.processor.answers import Answers
 from auricle.processor.context_guard import ContextGuard
 from auricle.processor.extras import Extras
@@ -71,8 +72,9 @@ class SessionDriver:
         Decodes of sessions ahead of real time take turns with `ahead_turns`. `clock` returns
         seconds.
 
-        Raises BadRequest if the checkpoint does not support the session's language, and if its
-        context is too long, ProtocolError for `opened.whole` as `push` and `end` do.
+        Raises BadRequest if the checkpoint does not support the session's language or any of its
+        languages, and if its context is too long, ProtocolError for `opened.whole` as `push` and
+        `end` do.
         """
         checkpoint.prompt.check_context(opened.context, settings.context_tokens)
         language = checkpoint.prompt.check_language(opened.language)
@@ -89,7 +91,9 @@ class SessionDriver:
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
-        self._answers = Answers(self.session, checkpoint.prompt, language, guard, self._traced)
+        named = () if language else checkpoint.prompt.among(opened.languages)
+        among = AmongLanguages(self.session, checkpoint.prompt, named, self._traced)
+        self._answers = Answers(self.session, checkpoint.prompt, language, guard, among.of)
         self._extras = Extras(opened, checkpoint.prompt, language)
         self.background, self.opened_at = opened.background, clock()
         self.usage = UsageMeter(clock=clock)

@@ -10,7 +10,14 @@ from collections import deque
 from dataclasses import dataclass
 
 from auricle.checkpoint.languages import language_code
-from auricle.messages import TranslateReply, Translating, Translation, Untranslated
+from auricle.messages import (
+    OpenSession,
+    TranslateReply,
+    TranslateRequest,
+    Translating,
+    Translation,
+    Untranslated,
+)
 from auricle.translation.context import Pairs, followed
 from auricle.translation.policy import Growing, Rule
 from auricle.translation.targets import CUT, SAME
@@ -132,6 +139,26 @@ class Target:
         committed = self._begun.pop(segment, "")
         self._sources.append(Source(segment, Growing(committed, committed)))
         return self._sources[-1]
+
+
+def request_for(
+    opened: OpenSession, target: Target, source: Source, *, whole: bool
+) -> TranslateRequest:
+    """Return the request for a segment's translation, which goes on after what was told."""
+    return TranslateRequest(
+        session=opened.session,
+        tenant=opened.tenant,
+        source_language=language_code(source.language) or source.language,
+        target=target.language,
+        source=source.text,
+        context=target.context,
+        terms=tuple(opened.terms.get(target.language, {}).items()),
+        answer=source.told.committed,
+        draft=source.told.partial,
+        whole=whole,
+        background=opened.background,
+        trace=opened.trace,
+    )
 
 
 def _worth_asking(source: Source, target: Target) -> bool:

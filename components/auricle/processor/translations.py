@@ -13,7 +13,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.checkpoint.languages import language_code
 from auricle.errors import AuricleError
 from auricle.load.asked_meter import AskedMeter
 from auricle.messages import (
@@ -24,11 +23,10 @@ from auricle.messages import (
     SessionEvent,
     SessionReady,
     TranslateReply,
-    TranslateRequest,
 )
 from auricle.processor.late_events import Last, LateEvents
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.target import Source, Target
+from auricle.processor.target import Source, Target, request_for
 from auricle.processor.translator import Translator
 from auricle.tasks import unless
 from auricle.translation.policy import Rule
@@ -79,7 +77,8 @@ class SessionTranslations:
 
     def ended(self, _segment: OpenSegment, samples: int) -> None:
         """A segment has ended after `samples`; its final follows."""
-        self._asked.speech(TRANSLATIONS, samples / SAMPLE_RATE)
+        seconds = len(self._languages) * samples / SAMPLE_RATE  # each language is work of its own
+        self._asked.speech(TRANSLATIONS, seconds)
 
     async def among(
         self, events: AsyncGenerator[SessionEvent, None]
@@ -125,7 +124,6 @@ class _Language:
         self._translator = translator
         self._line = translator.line()
         self._late = late
-        self._terms = tuple(opened.terms.get(target.language, {}).items())
         self._too_old = asyncio.Event()  # the answer that an open segment waits for
 
     def close(self) -> None:
@@ -174,27 +172,10 @@ class _Language:
     async def _reply(self, source: Source, whole: bool) -> TranslateReply | None:
         """Ask for a segment; return None if its text became final meanwhile."""
         source.asked = source.text
-        request = self._request(source, whole)
+        request = request_for(self._opened, self.target, source, whole=whole)
         if whole:
             left = max(source.by - asyncio.get_running_loop().time(), 0.0)
             return await self._line.reply(request, left, wait_for_room=True)
         self._too_old.clear()
         asking = self._line.reply(request, self._seconds, wait_for_room=False)
         return await unless(self._too_old, asking)
-
-    def _request(self, source: Source, whole: bool) -> TranslateRequest:
-        told = source.told
-        return TranslateRequest(
-            session=self._opened.session,
-            tenant=self._opened.tenant,
-            source_language=language_code(source.language) or source.language,
-            target=self.target.language,
-            source=source.text,
-            context=self.target.context,
-            terms=self._terms,
-            answer=told.committed,
-            draft=told.partial,
-            whole=whole,
-            background=self._opened.background,
-            trace=self._opened.trace,
-        )

@@ -18,16 +18,18 @@ from rich.console import Console
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import BadRequest
 from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
+from auricle.launcher.graph import Component, component
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
-from auricle.load.pools import PATH, POOLS
+from auricle.load.pools import BESIDE, PATH, POOLS
 from auricle.load.reports import PoolKind
 from auricle.process.gpus import described, visible_gpus
-from auricle.profiling.align_pool import HALVES, AlignRamp, costs_of
+from auricle.profiling.beside import costs_of
+from auricle.profiling.beside_pools import measure_beside
 from auricle.profiling.cast import Stage
 from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.progress import Progress, bar, without_request_lines
@@ -37,7 +39,6 @@ from auricle.settings import ProcessorSettings
 
 # Short segments and long ones, whose work has different proportions.
 _SEGMENT_SECONDS = (2.5, 10.0)
-_GRAPH, _GRAPH_WITH_ALIGNER = "graphs.e_pd:Processor", "graphs.e_pd_align:Processor"
 _START_SECONDS = 900.0
 
 
@@ -57,7 +58,7 @@ async def profile(
     audio: Sequence[Path],
     console: Console,
 ) -> None:
-    """Measure both pools and write the profile to `out`.
+    """Measure both pools, and those beside the path that there are, and write the profile to `out`.
 
     `audio` are recordings of typical speech. Raises AuricleError if the graph does not start
     or a pool cannot be measured.
@@ -70,9 +71,7 @@ async def profile(
     together = processes_together(sections, source)
     recordings = await asyncio.to_thread(_recordings, settings, audio)
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
-    path = settings.align_model
-    aligner = None if path is None else await asyncio.to_thread(open_checkpoint, path)
-    graph = _GRAPH if aligner is None else _GRAPH_WITH_ALIGNER
+    graph = component("Processor").link(*(component(name) for name in together))
     with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
         found_at = f"--Common.discovery_path={records}"
         async with _workers(graph, config, [*overrides, found_at], together, console) as supervisor:
@@ -82,13 +81,11 @@ async def profile(
             with without_request_lines(), bar(console) as moved:
                 stage = Stage(own, checkpoint, recordings)
                 measured = await _measure(stage, together["PdWorker"].processes, console, moved)
-                carried = {} if aligner is None else await _measure_align(stage, aligner, console)
-            beside = {
-                kind: PoolProfile(
-                    costs_of(at), limit, round(supervisor.start_seconds(POOLS[kind].component), 1)
+                targets = settings_for("TranslateWorker", sections, source).targets
+                carried = await measure_beside(
+                    stage, targets, lambda line: console.print(line, highlight=False)
                 )
-                for kind, (at, limit) in carried.items()
-            }
+            beside = {kind: _beside(kind, carried[kind], together, supervisor) for kind in carried}
             starts: dict[PoolKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
@@ -113,6 +110,18 @@ def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfi
     )
 
 
+def _beside(
+    kind: PoolKind,
+    carried: tuple[float, float],
+    together: Mapping[str, Together],
+    supervisor: Supervisor,
+) -> PoolProfile:
+    name = POOLS[kind].component
+    at, limit = carried
+    each = costs_of(at / together[name].processes)
+    return PoolProfile(each, limit, round(supervisor.start_seconds(name), 1))
+
+
 @dataclass(frozen=True)
 class Together:
     """How many processes of a component share a device, and the GPUs they may have."""
@@ -127,29 +136,15 @@ class Together:
 
 
 def processes_together(sections: Sections, source: str) -> dict[str, Together]:
-    """Return what is measured together: a PD worker carries less beside others on its device."""
-    encode = settings_for("EncodeWorker", sections, source)
-    pd = settings_for("PdWorker", sections, source)
-    found = {
-        "EncodeWorker": Together(1, encode.gpus),
-        "PdWorker": Together(pd.processes_per_device, pd.gpus),
-    }
-    if pd.align_model is not None:
-        for kind in HALVES:
-            name = POOLS[kind].component
-            found[name] = Together(1, settings_for(name, sections, source).gpus)
+    """Return what is measured together, by component: a worker with an engine carries less beside
+    others on its device."""
+    common = settings_for("Processor", sections, source)
+    there = [one for one in BESIDE if getattr(common, one.checkpoint) is not None]
+    found = {}
+    for pool in (*PATH, *there):
+        own = settings_for(pool.component, sections, source)
+        found[pool.component] = Together(getattr(own, "processes_per_device", 1), own.gpus)
     return found
-
-
-async def _measure_align(
-    stage: Stage, aligner: Checkpoint, console: Console
-) -> dict[PoolKind, tuple[float, float]]:
-    runtime = Runtime(stage.settings)
-    try:
-        ramp = AlignRamp(runtime, stage, aligner, lambda line: console.print(line, highlight=False))
-        return await ramp.carried()
-    finally:
-        runtime.close()
 
 
 async def _measure(
@@ -193,7 +188,7 @@ async def _measure(
 
 @contextlib.asynccontextmanager
 async def _workers(
-    graph: str,
+    graph: Component,
     config: Path | None,
     overrides: Sequence[str],
     together: Mapping[str, Together],

@@ -22,7 +22,7 @@ from auricle.tasks import cancelled
 
 _PUSH_SECONDS = 5.0
 # A latency target that is never reached: nobody is refused here.
-_NEVER = 3600.0
+NEVER = 3600.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Speaker:
         name = f"profile-{uuid.uuid4().hex[:12]}"
         opened = OpenSession(name, name, None, "", speech.chunk_ms)
         recognizer = Recognizer(name, name, encode_pool, pd_pool)
-        self._session = SessionDriver(opened, settings, view, recognizer, ChunkLoad(_NEVER))
+        self._session = SessionDriver(opened, settings, view, recognizer, ChunkLoad(NEVER))
 
     async def run(self) -> None:
         """Speak until cancelled. Raises AuricleError if the session fails."""
@@ -87,9 +87,11 @@ class Speaker:
     def _segment(self) -> Int16:
         """Return a segment of about the requested length, from a random place in a recording."""
         length = self._speech.segment_seconds * self._chance.uniform(0.7, 1.3)
-        recording = self._speech.recordings[
-            int(self._chance.integers(len(self._speech.recordings)))
-        ]
-        samples = int(length * SAMPLE_RATE)
-        turned = np.roll(recording, -int(self._chance.integers(len(recording))))
-        return np.resize(turned, samples).astype("<i2")
+        return random_part(self._speech.recordings, int(length * SAMPLE_RATE), self._chance)
+
+
+def random_part(recordings: Sequence[Int16], samples: int, chance: np.random.Generator) -> Int16:
+    """Return so many samples from a random place in a recording, which goes round."""
+    recording = recordings[int(chance.integers(len(recordings)))]
+    turned = np.roll(recording, -int(chance.integers(len(recording))))
+    return np.resize(turned, samples).astype("<i2")

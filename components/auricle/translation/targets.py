@@ -36,8 +36,8 @@ def check_targets(targets: Sequence[str], param: str) -> None:
             raise UnsupportedValue(
                 f"{param} {quoted(target)} is not an ISO 639-1 code, such as es", param
             )
-    if len(set(targets)) < len(targets):
-        raise UnsupportedValue(f"{param} names a language twice", param)
+    if twice := [one for one in targets if targets.count(one) > 1]:
+        raise UnsupportedValue(f"{param} names {twice[0]} twice: name it once", param)
 
 
 def check_terms(terms: Mapping[str, Mapping[str, str]], targets: Sequence[str], param: str) -> None:
@@ -45,7 +45,9 @@ def check_terms(terms: Mapping[str, Mapping[str, str]], targets: Sequence[str], 
     for language, words in terms.items():
         if language not in targets:
             raise UnsupportedValue(
-                f"{param} has {quoted(language)}, into which nothing is translated", param
+                f"{param} has {quoted(language)}, into which nothing is translated: ask for "
+                "that language, or leave its terms out",
+                param,
             )
         if len(words) > MOST_TERMS:
             raise UnsupportedValue(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import signal
 from typing import Any
 
+import httpx
+import openai
 import pytest
+import soundfile
+from openai.types.audio import TranscriptionDiarized
 
 from auricle.client import Client, Final, Speakers, StreamEvent
-from tests.dialogue import TURNS, conversation
+from tests.dialogue import RATE, TURNS, conversation
 from tests.server import Server
 
 pytestmark = pytest.mark.end_to_end
@@ -90,3 +95,66 @@ async def test_speakers_keep_their_numbers_when_the_processor_dies(server: Serve
     told = [speakers(events)[final.segment] for final in finals(events)]
     assert all(one.missing or one == speakers(usual)[one.segment] for one in told)
     assert not told[-1].missing
+
+
+def recording() -> bytes:
+    """The conversation as a file."""
+    file = io.BytesIO()
+    soundfile.write(file, SPEECH, RATE, format="FLAC")
+    return file.getvalue()
+
+
+async def diarized(server: Server) -> TranscriptionDiarized:
+    """What OpenAI's client is told of the recording."""
+    client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return await client.audio.transcriptions.create(
+            file=("talk.flac", recording()), model="demo", response_format="diarized_json"
+        )
+
+
+def warnings(told: TranscriptionDiarized) -> list[str]:
+    return list((told.model_extra or {}).get("warnings", []))
+
+
+async def test_a_recording_has_the_speakers_of_a_session(server: Server) -> None:
+    events = await streamed(server, **ASKED)
+    told = await diarized(server)
+    assert told.text == " ".join(final.text for final in finals(events))
+    expected = [
+        ("AB"[part.speaker - 1], part.start_ms, part.end_ms)
+        for one in speakers(events).values()
+        for part in one.parts
+        if part.text
+    ]
+    assert [one.speaker for one in told.segments] == [speaker for speaker, *_ in expected]
+    for one, (_, start_ms, end_ms) in zip(told.segments, expected, strict=True):
+        assert (one.start, one.end) == pytest.approx((start_ms / 1000, end_ms / 1000), abs=0.1)
+    assert " ".join(one.text for one in told.segments) == told.text
+    assert warnings(told) == []
+
+
+async def test_each_word_of_deepgrams_recording_has_its_speaker(server: Server) -> None:
+    told = await diarized(server)
+    async with httpx.AsyncClient(timeout=DEADLINE_SECONDS) as client:
+        url = f"{server.url}/v1/listen?diarize=true&utterances=true"
+        answer = (await client.post(url, content=recording())).json()
+    (alternative,) = answer["results"]["channels"][0]["alternatives"]
+    said = [(one.speaker, word) for one in told.segments for word in one.text.split()]
+    assert alternative["transcript"] == told.text
+    assert [("AB"[w["speaker"]], w["punctuated_word"]) for w in alternative["words"]] == said
+    assert [
+        ("AB"[one["speaker"]], one["transcript"]) for one in answer["results"]["utterances"]
+    ] == [(one.speaker, one.text) for one in told.segments]
+
+
+async def test_a_recordings_text_comes_without_the_worker(server: Server) -> None:
+    """Speakers are as they would have been, or are said to be missing; never others."""
+    usual = await diarized(server)
+    server.component("DiarizeWorker").send_signal(signal.SIGKILL)
+    told = await diarized(server)
+    assert told.text == usual.text
+    right = {(one.speaker, one.text) for one in usual.segments}
+    unknown = [one for one in told.segments if one.speaker == "unknown"]
+    assert all(one in unknown or (one.speaker, one.text) in right for one in told.segments)
+    assert bool(unknown) == bool(warnings(told))

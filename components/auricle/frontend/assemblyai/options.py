@@ -18,6 +18,7 @@ from auricle.errors import UnsupportedValue
 from auricle.frontend.assemblyai.silences import MOST_MS, THRESHOLD, TurnSilences
 from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.field_errors import bounded, form_fault
+from auricle.frontend.doors.hints import several, without_effect
 from auricle.frontend.line.word_times import word_times
 from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
 from auricle.quoting import escaped, quoted
@@ -164,17 +165,18 @@ def parse_options(query: str, min_silence_ms: int) -> StreamingOptions:
         if name in given:
             given[name] = _list(name, given[name])
     wanted, warnings = _honoured(given, _Given)
-    language, more = _language(wanted)
+    codes = _codes(wanted)
     ends = wanted.ends(min_silence_ms)
     return StreamingOptions(
         encoding=wanted.encoding,
         sample_rate=wanted.sample_rate,
         model=wanted.speech_model,
-        language=language,
+        language=codes[0] if len(codes) == 1 else None,
+        languages=several(codes),
         context=_context(wanted),
         partials=wanted.include_partial_turns,
         silence_ms=ends.speech_ends_ms,
-        warnings=(*wanted.warnings(), *more, *warnings),
+        warnings=(*wanted.warnings(), *without_effect(codes, "language_codes"), *warnings),
         words=word_times(wanted.word_times),
         turns=TurnSettings(**{name: getattr(wanted, name) for name in TurnSettings.model_fields}),
         ends=ends,
@@ -223,15 +225,11 @@ def _list(name: str, text: str) -> list[str]:
         ) from None
 
 
-def _language(wanted: _Given) -> tuple[str | None, tuple[str, ...]]:
-    """Return the language without its region, None to detect it, and what has no effect."""
-    codes = dict.fromkeys(wanted.language_codes)
-    if wanted.language_code:
-        codes.setdefault(wanted.language_code)
-    if len(codes) > 1:
-        return None, ("language_codes has no effect: of several, the language is detected",)
-    code = next(iter(codes), "")
-    return (None if code in ("", "multi") else code.partition("-")[0]), ()
+def _codes(wanted: _Given) -> tuple[str, ...]:
+    """Return the languages without their regions; empty to detect any."""
+    given = (*wanted.language_codes, wanted.language_code or "")
+    codes = dict.fromkeys(code.partition("-")[0] for code in given if code)
+    return () if "multi" in codes else tuple(codes)
 
 
 def _context(wanted: _Given) -> str:

@@ -29,6 +29,7 @@ CAPABILITIES = (
         keywords="keyterm",
         words="words",
         confidence="confidence",
+        speakers="diarize",
         channels="multichannel",
     ),
 )

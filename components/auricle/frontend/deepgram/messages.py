@@ -149,15 +149,20 @@ class Replies:
         return [self.channel, self.channels]
 
 
-def alternative(text: str, words: Sequence[Word] = (), confidence: float | None = None) -> Reply:
-    """Return a transcript, with the words that have times.
+def alternative(
+    text: str,
+    words: Sequence[Word] = (),
+    confidence: float | None = None,
+    speakers: Sequence[int | None] = (),
+) -> Reply:
+    """Return a transcript, with the words that have times, and the `speakers` of these, if known.
 
     Its confidence is that of its words, or the one that is given. Where none is known it is 0:
     clients need a number.
     """
     if confidence is None:
         confidence = of_text(word.confidence for word in words)
-    timed = [
+    timed: list[Reply] = [
         {
             "word": word.word.lower(),
             "start": word.start_ms / 1000,
@@ -167,7 +172,15 @@ def alternative(text: str, words: Sequence[Word] = (), confidence: float | None 
         }
         for word in words
     ]
+    for one, speaker in zip(timed, speakers, strict=False):
+        if speaker is not None:
+            one["speaker"] = speaker_number(speaker)
     return {"transcript": text, "confidence": confidence or 0.0, "words": timed}
+
+
+def speaker_number(speaker: int) -> int:
+    """Return Deepgram's number of a speaker: these count from 0."""
+    return speaker - 1
 
 
 def model_info(model: str) -> dict[str, str]:

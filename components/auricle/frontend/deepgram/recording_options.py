@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given
+from auricle.quoting import quoted
 
 _HONOURED = (
     *("model", "language", "detect_language", "keyterm", "keywords"),
-    *("utterances", "multichannel"),
+    *("utterances", "multichannel", "diarize", "diarize_model"),
 )
 _ADVISORY = (
     *(name for name in ADVISORY if name not in _HONOURED),
@@ -27,7 +28,8 @@ class RecordingOptions:
     """What was asked for.
 
     `says_language`: the answer names the language that was detected. `utterances`: it has each
-    segment by itself too. `multichannel`: each channel has a transcript of its own.
+    segment by itself too. `multichannel`: each channel has a transcript of its own. `diarize`: it
+    says who speaks in it.
     """
 
     model: str | None = None
@@ -36,6 +38,7 @@ class RecordingOptions:
     context: str = ""
     utterances: bool = False
     multichannel: bool = False
+    diarize: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -49,5 +52,16 @@ def parse_recording_options(query: str) -> RecordingOptions:
         given.context(),
         given.flag("utterances"),
         given.flag("multichannel"),
+        _diarize(given),
         given.all_warnings,
     )
+
+
+def _diarize(given: Given) -> bool:
+    """Return whether speakers are asked for, as of old or by the name of a model."""
+    named = given.one("diarize_model") or ""
+    if given.off("diarize_model"):
+        return given.flag("diarize")
+    if named.lower() != "latest":
+        given.warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from auricle.frontend.recordings.requests import (
 )
 from auricle.frontend.recordings.transcriber import Segment, Whole
 from auricle.frontend.recordings.uploads import on_disk
+from auricle.speakers.model import NO_SPEAKER_MODEL
 
 
 class ListenRecordings:
@@ -40,7 +42,7 @@ class ListenRecordings:
     async def _transcribe(self, asked: RecordingRequest) -> None:
         created = datetime.now(UTC)
         # Before a client uploads what would be refused.
-        options = parse_recording_options(query_string(Request(asked.scope)))
+        options = self._options(query_string(Request(asked.scope)))
         self._frontend.check_model(options.model)
         async with self._requests.body(asked, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)
@@ -84,6 +86,7 @@ class ListenRecordings:
             # Its clients expect them without asking.
             words=self._frontend.settings.align_model is not None,
             grid_words=True,
+            diarize=options.diarize,
         )
         segments: list[Segment] = []
         whole = Whole(0.0)
@@ -94,6 +97,14 @@ class ListenRecordings:
                 elif output.text:
                     segments.append(output)
         return Channel(segments, whole)
+
+    def _options(self, query: str) -> RecordingOptions:
+        """Parse the query; what cannot be had here has no effect. Raises BadRequest."""
+        options = parse_recording_options(query)
+        if not options.diarize or self._frontend.settings.speaker_model is not None:
+            return options
+        warning = f"diarize has no effect: {NO_SPEAKER_MODEL}"
+        return replace(options, diarize=False, warnings=(*options.warnings, warning))
 
     def _endpointing(self) -> EndpointingOptions | None:
         settings = self._frontend.settings

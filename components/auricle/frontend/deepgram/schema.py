@@ -12,6 +12,8 @@ _QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "keyterm": ("a term that the model may take into account", {"maxLength": CONTEXT}),
     "detect_language": ("name the language in the answer", {"enum": ["true", "false"]}),
     "utterances": ("list each segment by itself too", {"enum": ["true", "false"]}),
+    "diarize": ("say who speaks, where that is known", {"enum": ["true", "false"]}),
+    "diarize_model": ("as diarize; there is one model", {"enum": ["latest", "v1", "v2"]}),
     "multichannel": ("transcribe each channel by itself", {"enum": ["true", "false"]}),
 }
 _ERROR = {

@@ -71,6 +71,7 @@ class SpokenChannel:
             options.sample_rate,
             options.encoding,
             language=options.language,
+            languages=options.languages,
             context=options.context,
             silence_ms=options.silence_ms,
             partials=options.partials,

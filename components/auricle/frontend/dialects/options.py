@@ -12,8 +12,8 @@ class AudioOptions:
     """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence_ms` the server's endpointing applies. `words`: the times that words have.
-    `warnings` are sentences on what has no effect.
+    `silence_ms` the server's endpointing applies. With `languages` each segment is in one of them.
+    `words`: the times that words have. `warnings` are sentences on what has no effect.
     """
 
     encoding: str
@@ -21,6 +21,7 @@ class AudioOptions:
     channels: int = 1
     model: str | None = None
     language: str | None = None
+    languages: tuple[str, ...] = ()
     context: str = ""
     partials: bool = False
     silence_ms: int | None = None

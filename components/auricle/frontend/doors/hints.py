@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -11,6 +12,22 @@ from auricle.frontend.doors.field_errors import bounded
 from auricle.text_bounds import CONTEXT, LANGUAGE, check
 
 _MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
+# Among more than that languages are detected freely: each costs a decode where another is heard.
+_MOST_AMONG = 4
+
+
+def several(languages: Iterable[str]) -> tuple[str, ...]:
+    """Return the languages of which each segment is in one; empty if there are not several, or too
+    many."""
+    found = tuple(dict.fromkeys(languages))
+    return found if 1 < len(found) <= _MOST_AMONG else ()
+
+
+def without_effect(languages: Iterable[str], field: str) -> list[str]:
+    """Return what a client should know of the languages that it named in `field`."""
+    if len(set(languages)) <= _MOST_AMONG:
+        return []
+    return [f"{field} has no effect: of more than {_MOST_AMONG} languages, it is detected freely"]
 
 
 class Hints(BaseModel):
@@ -27,7 +44,8 @@ class Hints(BaseModel):
         tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
         Field(max_length=_MOST_LANGUAGES),
     ] = Field(
-        default=(), description="in place of `language`; of several, the language is detected"
+        default=(),
+        description="in place of `language`; of up to four, each segment is in one of them",
     )
     prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
         default="",
@@ -45,10 +63,15 @@ class Hints(BaseModel):
 
         Raises UnsupportedValue if `language` and `languages` say different things.
         """
-        several = tuple(dict.fromkeys(self.languages))
-        if self.language is not None and several not in ((), (self.language,)):
+        named = tuple(dict.fromkeys(self.languages))
+        if self.language is not None and named not in ((), (self.language,)):
             raise UnsupportedValue("send either language or languages", "languages")
-        return several[0] if len(several) == 1 else self.language
+        return named[0] if len(named) == 1 else self.language
+
+    @property
+    def among(self) -> tuple[str, ...]:
+        """The languages of which each segment is in one; empty if there is no such choice."""
+        return several(self.languages)
 
     @property
     def context(self) -> str:
@@ -60,6 +83,4 @@ class Hints(BaseModel):
     @property
     def without_effect(self) -> list[str]:
         """What a client should know of the languages it named."""
-        if len(set(self.languages)) < 2:
-            return []
-        return ["languages has no effect: of several, the language is detected"]
+        return without_effect(self.languages, "languages")

@@ -239,6 +239,7 @@ class RealtimeSession:
             session=uuid.uuid4().hex,
             tenant=self._tenant,
             language=asked.spoken,
+            languages=asked.among,
             context=asked.context,
             chunk_ms=self._frontend.chunk_ms(asked.chunk),
             trace=self._trace,

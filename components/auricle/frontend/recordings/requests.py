@@ -111,6 +111,7 @@ class RecordingRequest:
         name: str,
         *,
         language: str | None,
+        languages: tuple[str, ...] = (),
         context: str,
         endpointing: EndpointingOptions | None,
         channel: int | None = None,
@@ -118,6 +119,7 @@ class RecordingRequest:
         words: bool = False,
         grid_words: bool = False,
         translate: str | None = None,
+        diarize: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
@@ -128,6 +130,7 @@ class RecordingRequest:
             tenant=self.client.tenant,
             owner=owner(self.client, self.scope),
             language=language,
+            languages=languages,
             context=context,
             endpointing=endpointing,
             channel=channel,
@@ -135,6 +138,7 @@ class RecordingRequest:
             words=words,
             grid_words=grid_words,
             translate=translate,
+            diarize=diarize,
         )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,20 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
 from auricle.confidence import of_text
-from auricle.errors import from_code
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
-from auricle.frontend.line.token_scores import joined
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
-from auricle.frontend.recordings.part_translation import (
-    NO_TRANSLATION,
-    Translated,
-    translated,
-)
-from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
+from auricle.frontend.recordings.part_speakers import NO_SPEAKERS, PartSpeakers, Voices
+from auricle.frontend.recordings.part_translation import NO_TRANSLATION, Translated
+from auricle.frontend.recordings.part_words import NO_WORDS, PartWords
 from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.messages import (
-    Failed,
-    Final,
-    OpenSession,
-    ResumePoint,
-    ScoredToken,
-    Translation,
-    Word,
-    Words,
-)
+from auricle.frontend.recordings.told import Told
+from auricle.messages import OpenSession, ResumePoint, ScoredToken, Word
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 
@@ -56,7 +43,8 @@ class Recording:
     address where all clients are one tenant.
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
-    the times of decodes, with `translate`, an ISO 639-1 code, their translation.
+    the times of decodes, with `translate`, an ISO 639-1 code, their translation, with `diarize`
+    their speakers. With `languages` each segment is in one of them.
     """
 
     id: str
@@ -73,6 +61,8 @@ class Recording:
     words: bool = False
     grid_words: bool = False
     translate: str | None = None
+    languages: tuple[str, ...] = ()
+    diarize: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +80,7 @@ class Segment:
     words: PartWords = NO_WORDS
     grid_words: tuple[Word, ...] = ()
     translation: Translated = NO_TRANSLATION
+    speakers: PartSpeakers = NO_SPEAKERS
 
     @property
     def confidence(self) -> float | None:
@@ -120,17 +111,22 @@ class Whole:
 
 @dataclass(frozen=True)
 class _Transcribed:
-    """A part, and the text that is context of the next one."""
+    """A part; the text that is context of the next one, and what is known of the voices."""
 
     segment: Segment
     context: str
+    voices: Voices
+
+
+_NOTHING = _Transcribed(Segment("", 0, 0, ""), "", Voices())  # before the first part
 
 
 class RecordingTranscriber:
     """Transcribes all recordings of this frontend, on one event loop.
 
     The parts of all recordings share `recording_parts_in_flight` slots; owners take turns. A part
-    whose text is context of the next one (`context_characters`) comes before it.
+    whose text is context of the next one (`context_characters`), or whose voices the next one must
+    know (`diarize`), comes before it.
     """
 
     def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
@@ -178,7 +174,8 @@ class RecordingTranscriber:
                         elif isinstance(output, Decoded):
                             yield Heard(output.samples / SAMPLE_RATE)
                         else:
-                            before = last if self._settings.context_characters else None
+                            follows = self._settings.context_characters or recording.diarize
+                            before = last if follows else None
                             last = asyncio.create_task(self._part(recording, output, before))
                             running.append(last)
                 yield whole
@@ -213,16 +210,32 @@ class RecordingTranscriber:
         self, recording: Recording, part: Part, before: asyncio.Task[_Transcribed] | None
     ) -> _Transcribed:
         """Transcribe one part, as a session of one segment that follows the part `before`."""
-        context = "" if before is None else (await asyncio.shield(before)).context
+        last = _NOTHING if before is None else await asyncio.shield(before)
+        context = last.context if self._settings.context_characters else ""
+        given_up = recording.diarize and last.voices.given_up
+        asked = replace(recording, diarize=False) if given_up else recording
         async with self._turns.slot(recording.owner):
-            segment = await self._session(recording, part, context)
-        return _Transcribed(segment, segment.text or context)
+            told = await self._session(asked, part, context, last.voices.state)
+        segment = Segment(
+            text=told.text,
+            start=part.start,
+            end=part.end,
+            language=told.language,
+            tokens=told.tokens,
+            words=told.words,
+            grid_words=told.grid_words,
+            translation=told.translation,
+            speakers=PartSpeakers(missing=last.voices.missing) if given_up else told.speakers,
+        )
+        return _Transcribed(segment, told.text or context, told.voices(last.voices))
 
-    async def _session(self, recording: Recording, part: Part, context: str) -> Segment:
+    async def _session(self, recording: Recording, part: Part, context: str, voices: bytes) -> Told:
+        """Return what a processor tells of a part, given the context and voices before it."""
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=recording.tenant,
             language=recording.language,
+            languages=recording.languages,
             context=recording.context,
             chunk_ms=self._settings.default_chunk_ms,
             partials=False,
@@ -232,15 +245,16 @@ class RecordingTranscriber:
             words=recording.words,
             grid_words=recording.grid_words,
             translate=() if recording.translate is None else (recording.translate,),
+            diarize=recording.diarize,
         )
-        resume = ResumePoint(segment_start=part.start, context=context)
+        resume = ResumePoint(segment_start=part.start, context=context, speakers=voices)
         channel = "" if recording.channel is None else f"{recording.channel}."
         named = f"{channel}{part.start}"
         link = self._frontend.link(opened, resume, session=recording.id, part=named)
         piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)
-        result = asyncio.create_task(_segment(link, part))
+        result = asyncio.create_task(_told(link))
         pump = asyncio.create_task(link.pump())
         return await first_failure_or(result, [pump])
 
@@ -259,28 +273,10 @@ def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
             task.result()
 
 
-async def _segment(link: ProcessorLink, part: Part) -> Segment:
-    """Return the session's text. The processor may have cut the part into several segments."""
-    finals: list[Final] = []
-    words: dict[int, Words] = {}
-    translations: dict[int, Translation] = {}
+async def _told(link: ProcessorLink) -> Told:
+    """Return what the part's session told, once it is over. Raises its error if it failed."""
+    told = Told()
     async with aclosing(link.events()) as events:
         async for event in events:
-            if isinstance(event, Final) and event.text:
-                finals.append(event)
-            elif isinstance(event, Words):
-                words[event.segment] = event
-            elif isinstance(event, Translation) and event.final:
-                translations[event.segment] = event
-            elif isinstance(event, Failed):
-                raise from_code(event.code, event.message)
-    return Segment(
-        text=" ".join(final.text for final in finals),
-        start=part.start,
-        end=part.end,
-        language=finals[0].language if finals else "",
-        tokens=joined((final.text, final.tokens) for final in finals),
-        words=words_of([words[final.segment] for final in finals]) if words else NO_WORDS,
-        grid_words=tuple(word for final in finals for word in final.words),
-        translation=translated(finals, translations),
-    )
+            told.heard(event)
+    return told

@@ -10,6 +10,7 @@ CAPABILITIES = Capabilities(
     keywords="keywords",
     words="timestamp_granularities",
     confidence="include",
+    speakers="diarized_json",
 )
 TRANSLATIONS = Capabilities(
     way="POST /v1/audio/translations",

@@ -13,6 +13,8 @@ from starlette.types import Message, Send
 from auricle.errors import AuricleError
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.line.token_scores import entries
+from auricle.frontend.recordings.by_speaker import by_speaker
+from auricle.frontend.recordings.part_speakers import missing_speakers
 from auricle.frontend.recordings.part_translation import cut_off
 from auricle.frontend.recordings.part_words import missing_words
 from auricle.frontend.recordings.requests import RecordingRequest
@@ -47,15 +49,29 @@ class _Events:
     def __init__(self, request: TranscriptionForm) -> None:
         self._request = request
         self._segments: list[Segment] = []
+        self._sayings = 0
 
-    def delta(self, text: str, segment: Segment) -> bytes:
+    def delta(self, gap: str, segment: Segment) -> bytes:
         self._segments.append(segment)
-        return _event({"type": "transcript.text.delta", "delta": text})
+        if self._request.wants_speakers:
+            return self._by_speaker(gap, segment)
+        return _event({"type": "transcript.text.delta", "delta": gap + segment.text})
+
+    def _by_speaker(self, gap: str, segment: Segment) -> bytes:
+        """Return a delta and a segment for each of those who speak."""
+        events = b""
+        for saying in by_speaker(segment):
+            told = formats.diarized_segment(self._sayings, saying)
+            delta = {"type": "transcript.text.delta", "delta": gap + saying.text}
+            events += _event({**delta, "segment_id": told["id"]}) + _event(told)
+            self._sayings += 1
+            gap = ""
+        return events
 
     def done(self, seconds: float) -> bytes:
         whole = Transcript(self._segments, seconds)
         done = {"type": "transcript.text.done", "text": whole.text, "usage": formats.usage(seconds)}
-        return _event({**done, **_scores(whole, self._request), **_warnings(self._request)})
+        return _event({**done, **_scores(whole, self._request), **_warnings(self._request, whole)})
 
 
 class _Chunks:
@@ -70,8 +86,8 @@ class _Chunks:
             "model": request.model,
         }
 
-    def delta(self, text: str, _segment: Segment) -> bytes:
-        return self._chunk({"content": text}, None)
+    def delta(self, gap: str, segment: Segment) -> bytes:
+        return self._chunk({"content": gap + segment.text}, None)
 
     def done(self, seconds: float) -> bytes:
         # The last chunk has no text, so that there is a chunk where nothing was said.
@@ -95,7 +111,7 @@ async def _stream(
         if isinstance(output, Segment) and not output.text:
             continue
         if isinstance(output, Segment):
-            data = events.delta(f" {output.text}" if begun else output.text, output)
+            data = events.delta(" " if begun else "", output)
         else:
             data = events.done(output.seconds)
         if not begun:
@@ -125,6 +141,9 @@ def _response(transcript: Transcript, request: TranscriptionForm) -> Response:
             body = formats.as_verbose_json(transcript, request.task, words=request.wants_words)
             body |= _scores(transcript, request)
             return JSONResponse(body | _warnings(request, transcript), headers=headers)
+        case "diarized_json":
+            body = formats.as_diarized_json(transcript)
+            return JSONResponse(body | _warnings(request, transcript), headers=headers)
         case "text":
             return PlainTextResponse(transcript.text + "\n", headers=headers)
         case "srt":
@@ -147,12 +166,13 @@ def _warnings(
 
 
 def _told(request: TranscriptionForm, transcript: Transcript | None) -> list[str]:
-    """Return what had no effect, which words have no times, and what was cut off."""
+    """Return what had no effect, what is not known of words and speakers, and what was cut off."""
     segments = transcript.segments if transcript else ()
     timed = segments if request.wants_words else ()
     return [
         *request.warnings,
         *missing_words(segment.words for segment in timed),
+        *missing_speakers(segment.speakers for segment in segments),
         *cut_off(segment.translation for segment in segments),
     ]
 

@@ -12,7 +12,11 @@ from auricle.frontend.recordings.requests import (
     RecordingRequests,
 )
 from auricle.frontend.transcriptions.answers import answer, error_event
-from auricle.frontend.transcriptions.form import ChunkingStrategy, parse_form
+from auricle.frontend.transcriptions.form import (
+    ChunkingStrategy,
+    TranscriptionForm,
+    parse_form,
+)
 from auricle.frontend.transcriptions.upload import read_form, take_upload
 from auricle.settings import FrontendSettings
 
@@ -43,17 +47,24 @@ class TranscriptionRequests:
             request = parse_form(upload.fields)
             self._frontend.check_model(request.model)
             self._frontend.check_words(request.wants_words, request.words_asked_by)
+            self._frontend.check_speakers(request.wants_speakers, "response_format")
             recording = asked.recording(
                 upload.path,
                 upload.name,
                 language=request.spoken,
+                languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._settings),
                 logprobs=request.wants_logprobs,
-                words=request.wants_words,
+                words=request.wants_words or self._divided_by_words(request),
+                diarize=request.wants_speakers,
             )
             texts = self._requests.texts(asked, recording)
             await asked.while_client_stays(answer(texts, request, asked))
+
+    def _divided_by_words(self, request: TranscriptionForm) -> bool:
+        """Whether the times of words are needed, and there, to divide the text among speakers."""
+        return request.wants_speakers and self._settings.align_model is not None
 
 
 def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> EndpointingOptions | None:

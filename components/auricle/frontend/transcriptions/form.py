@@ -14,11 +14,13 @@ from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.quoting import escaped
 from auricle.text_bounds import MODEL
 
-ResponseFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
+ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt", "vtt"]
 # Clients send a list as a field that comes again, with brackets; several have it without.
 LISTS = ("timestamp_granularities", "keywords", "languages", "include")
 _LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
 _WITH_LOGPROBS = ("json", "verbose_json")
+_UNNAMED = "voices are not known by name; speakers are A, B, … in the order in which they are heard"
+_REFUSED = {"known_speaker_names": _UNNAMED, "known_speaker_references": _UNNAMED}
 
 
 class ChunkingStrategy(ServerVadFields):
@@ -43,7 +45,9 @@ class TranscriptionForm(Hints):
     include: Annotated[tuple[Literal["logprobs"], ...], Field(max_length=1)] = Field(
         (), description="the log probabilities of the tokens: with json, verbose_json, a stream"
     )
-    response_format: ResponseFormat = "json"
+    response_format: ResponseFormat = Field(
+        "json", description="`diarized_json` says who speaks, where there is a speaker model"
+    )
     temperature: float = Field(
         0.0, ge=0.0, le=1.0, description="without effect: decoding is greedy"
     )
@@ -78,6 +82,11 @@ class TranscriptionForm(Hints):
         return timed or self.line_characters is not None
 
     @property
+    def wants_speakers(self) -> bool:
+        """Whether the answer says who speaks."""
+        return self.response_format == "diarized_json" and not (self.stream and self.wants_chunks)
+
+    @property
     def line_characters(self) -> int | None:
         """The longest line of a subtitle; None in other formats, and for one subtitle a segment."""
         return self.max_line_characters if self.response_format in ("srt", "vtt") else None
@@ -102,6 +111,8 @@ class TranscriptionForm(Hints):
             found.append("include has no effect: this format has no room for log probabilities")
         if "word" in self.timestamp_granularities and not self.wants_words:
             found.append("timestamp_granularities has no effect: words come with verbose_json")
+        if self.response_format == "diarized_json" and not self.wants_speakers:
+            found.append("response_format has no effect: a stream of chunks has no speakers")
         if self.max_line_characters is not None and not self.wants_words:
             found.append("max_line_characters has no effect: lines are those of srt and vtt")
         if self.stream_continuous_usage_stats:
@@ -139,6 +150,8 @@ def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Turn `a[b]=c`, or a JSON object as `a`, into {"a": {"b": "c"}}, and `a[]` into a list."""
     values: dict[str, Any] = {}
     for name, value in fields:
+        if (plain := name.removesuffix("[]")) in _REFUSED:
+            raise UnsupportedValue(f"{plain} is not supported: {_REFUSED[plain]}", plain)
         if name in _LISTS:
             values.setdefault(_LISTS[name], []).append(value)
             continue

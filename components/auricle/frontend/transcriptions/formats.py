@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from auricle import subtitles
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.token_scores import joined
+from auricle.frontend.recordings.by_speaker import Saying, by_speaker
 from auricle.frontend.recordings.transcriber import Segment
 from auricle.frontend.transcriptions.subtitles import lines
 from auricle.messages import ScoredToken
 from auricle.subtitles import Cue
+
+_LETTERS = string.ascii_uppercase  # more than a session has speakers: see MOST_SPEAKERS
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,33 @@ def as_verbose_json(
         ],
         **timed,
         "usage": usage(transcript.seconds),
+    }
+
+
+def as_diarized_json(transcript: Transcript) -> dict[str, object]:
+    """Return the body for `diarized_json`."""
+    sayings = (saying for segment in transcript.segments for saying in by_speaker(segment))
+    return {
+        "task": "transcribe",
+        "duration": round(transcript.seconds, 3),
+        "text": transcript.text,
+        "segments": [diarized_segment(number, one) for number, one in enumerate(sayings)],
+        "usage": usage(transcript.seconds),
+    }
+
+
+def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
+    """Return a segment of `diarized_json`, which is an event of a stream too; `number` from 0.
+
+    Speakers are A, B, … in the order in which they are heard, or `unknown`.
+    """
+    return {
+        "type": "transcript.text.segment",
+        "id": f"seg_{number + 1:03}",
+        "start": saying.start_ms / 1000,
+        "end": saying.end_ms / 1000,
+        "speaker": "unknown" if saying.speaker is None else _LETTERS[saying.speaker - 1],
+        "text": saying.text.strip(),
     }
 
 

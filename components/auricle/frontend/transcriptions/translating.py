@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
@@ -29,6 +29,7 @@ from auricle.translation.targets import CUT, check_targets
 
 _PARAM = "to_language"
 _STARTING_SECONDS = 30.0
+TranslationFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 
 
 class TranslationForm(TranscriptionForm):
@@ -38,6 +39,7 @@ class TranslationForm(TranscriptionForm):
 
     task: ClassVar[str] = "translate"
     chunk: ClassVar[str] = "translation.chunk"
+    response_format: TranslationFormat = "json"
     to_language: str = Field(
         "en",
         description="of vLLM's API: ISO 639-1 code or name of the language to translate into",
@@ -94,6 +96,7 @@ class TranslationRequests:
                 upload.path,
                 upload.name,
                 language=request.spoken,
+                languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._frontend.settings),
                 translate=request.target,

@@ -110,6 +110,7 @@ class TransformersEngine:
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
+            answer.add_done_callback(_heard)  # nobody else asks for it any more
             if not self._jobs.withdraw(job):
                 # A pass may still read the request's slots, so they must stay pinned.
                 with contextlib.suppress(DeadlineExceeded):
@@ -157,3 +158,9 @@ class TransformersEngine:
             log.exception("a pass failed")
             end_if_sticky(error, "a pass")
             job.outcome.set_exception(AuricleError("a pass of the text decoder failed"))
+
+
+def _heard(answer: asyncio.Future[Decoded]) -> None:
+    """Take note of an outcome, or asyncio would log an exception that nobody asked for."""
+    if not answer.cancelled():
+        answer.exception()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
-from auricle.checkpoint.text_model import TextModel, open_text_model
+from auricle.checkpoint.text_model import open_text_model
 from auricle.messages import Parts, RunningModel, TranslateRequest
-from auricle.pd_worker.device_turn import device_turn
-from auricle.pd_worker.engine import Engine, TextEngineKind
-from auricle.pd_worker.engine_start import text_kind
+from auricle.pd_worker.engine import Engine
+from auricle.pd_worker.engine_start import started_in_turn, text_kind
 from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import TranslatorPrompt
 from auricle.pd_worker.translate.worker import TranslateWorker
@@ -36,7 +36,10 @@ async def run(settings: TranslateWorkerSettings) -> None:
     prompt = await asyncio.to_thread(TranslatorPrompt, model)
     registry = Registry()
     tracer = Tracer("TranslateWorker", settings.otlp_endpoint, settings.namespace)
-    engine = await _engine(kind, settings, model)
+    await asyncio.to_thread(kind.check_memory, settings, model)
+    engine = await started_in_turn(
+        kind.name, settings.processes_per_device, partial(kind.start, settings, model)
+    )
     try:
         worker = TranslateWorker(
             settings,
@@ -67,17 +70,6 @@ async def run(settings: TranslateWorkerSettings) -> None:
     finally:
         await engine.close()
         await asyncio.to_thread(tracer.close)
-
-
-async def _engine(
-    kind: TextEngineKind, settings: TranslateWorkerSettings, model: TextModel
-) -> Engine:
-    """Start the engine, before or after others that share this process's device."""
-    await asyncio.to_thread(kind.check_memory, settings, model)
-    report_status("waiting for its device")
-    async with device_turn(settings.processes_per_device):
-        report_status(f"starting {kind.name}")
-        return await asyncio.to_thread(kind.start, settings, model)
 
 
 async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:

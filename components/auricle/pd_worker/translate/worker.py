@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from itertools import chain
 
 from auricle.errors import BadRequest, UnsupportedValue
 from auricle.load.work_meter import WorkMeter
@@ -21,6 +22,9 @@ from auricle.translation.targets import PATTERN
 
 # The longest answer: so many tokens for each of the source, and so many for the shortest source.
 _TOKENS_PER_TOKEN, _LEAST_TOKENS = 3, 16
+# What a prompt cannot have room for: refused before anything of it is tokenized, which would keep
+# all others waiting.
+_CHARACTERS_PER_TOKEN, _MOST_SENTENCES = 16, 16
 _CODE = re.compile(PATTERN)
 
 
@@ -77,7 +81,7 @@ class TranslateWorker:
                 accepted_tokens=decoded.accepted_tokens,
                 seconds=time.monotonic() - began,
             )
-        self._metrics.translated(reply, len(decoded.tokens), decoded.steps)
+        self._metrics.translated(reply, decoded)
         return reply
 
     def _check(self, request: TranslateRequest, others: int) -> None:
@@ -93,6 +97,21 @@ class TranslateWorker:
             raise BadRequest(f"the source is in {quoted(request.target)} already")
         if not request.source.strip():
             raise BadRequest("there is nothing to translate: the source is empty")
+        self._check_size(request)
+
+    def _check_size(self, request: TranslateRequest) -> None:
+        if len(request.context) > _MOST_SENTENCES:
+            raise BadRequest(
+                f"{len(request.context)} sentences of context, at most {_MOST_SENTENCES} are used"
+            )
+        pairs = chain.from_iterable((*request.context, *request.terms))
+        texts = (request.source, request.answer, request.draft, *pairs)
+        characters, most = sum(map(len, texts)), self._settings.max_model_len
+        if characters > _CHARACTERS_PER_TOKEN * most:
+            raise BadRequest(
+                f"texts of {characters} characters exceed {self._settings.component}.max_model_len "
+                f"{most} tokens; at most {_CHARACTERS_PER_TOKEN} characters a token are looked at"
+            )
 
     def _fitting(self, request: TranslateRequest) -> Prompt:
         """Return the prompt with as much of the context as there is room for, the latest first.

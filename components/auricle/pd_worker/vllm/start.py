@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from auricle.checkpoint.files import Checkpoint
@@ -51,6 +52,7 @@ class VllmKind:
 
     def built_for(self, settings: DecoderSettings) -> str:
         """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
+        _check_installed(settings)
         device = device_of_vllm()
         check_runner(settings, os.environ)
         passes_on(device, settings)
@@ -86,6 +88,18 @@ class VllmKind:
             raise ProcessFailed(said) from error
 
 
+def _check_installed(settings: DecoderSettings) -> None:
+    """Raise SettingsError where vLLM is not installed, as with requirements/light.txt."""
+    if find_spec("vllm") is None:
+        other = isinstance(settings, PdWorkerSettings)
+        raise SettingsError(
+            f"{settings.component} runs vLLM, which is not installed: install "
+            "requirements/cpu.txt, or requirements/gpu.txt on a machine with GPUs"
+            + ", or set PdWorker.engine to transformers"
+            * other
+        )
+
+
 def _check_kernels() -> None:
     """Raise SettingsError without vLLM's kernels for this CPU.
 
@@ -104,7 +118,8 @@ def _check_kernels() -> None:
 
 
 def check_device(settings: DecoderSettings) -> None:
-    """Raise SettingsError if vLLM has no device, or would not run on it as it is set."""
+    """Raise SettingsError if vLLM or its device is missing, or it would not run as it is set."""
+    _check_installed(settings)
     check_runner(settings, os.environ)
     passes_on(device_of_vllm(), settings)
     if device_of_vllm() == "gpu":

@@ -1,0 +1,87 @@
+"""Who spoke in a part of a recording, which a processor may have cut into several segments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from auricle.errors import DeadlineExceeded, Overloaded, WorkerUnavailable
+from auricle.messages import Speakers, SpokenPart
+
+# A pool that does not answer costs each part its deadline, and parts follow one another.
+_MOST_IN_VAIN = 3
+_WAITED_FOR = (WorkerUnavailable.code, DeadlineExceeded.code, Overloaded.code)
+
+
+@dataclass(frozen=True)
+class PartSpeakers:
+    """`turns` are all of the part's, or none: their `text`, joined, is the part's text.
+
+    `missing` says why there are none. `rough`: text of several speakers was divided by the times
+    of decodes, of which a part of a recording has one.
+    """
+
+    turns: tuple[SpokenPart, ...] = ()
+    missing: str = ""
+    rough: bool = False
+
+
+NO_SPEAKERS = PartSpeakers()
+
+
+@dataclass(frozen=True)
+class Voices:
+    """What is known of a recording's voices after a part: see `ResumePoint.speakers`.
+
+    The pool did not answer for the last `in_vain` parts, of the last one because of `missing`.
+    """
+
+    state: bytes = b""
+    in_vain: int = 0
+    missing: str = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the pool is not asked again: the text of a recording must not wait for ever."""
+        return self.in_vain >= _MOST_IN_VAIN
+
+    def after(self, segments: Sequence[Speakers]) -> Voices:
+        """Return what is known after another part, given its segments with text, in order."""
+        if not segments:
+            return self
+        last = segments[-1]
+        in_vain = self.in_vain + 1 if last.missing in _WAITED_FOR else 0
+        return Voices(last.state, in_vain, last.missing)
+
+
+def speakers_of(segments: Sequence[Speakers]) -> PartSpeakers:
+    """Join the speakers of the segments with text of a part, in order; text is joined by spaces."""
+    missing = next((one.missing for one in segments if one.missing), "")
+    if missing:
+        return PartSpeakers(missing=missing)
+    turns: list[SpokenPart] = []
+    for one in segments:
+        said = [part for part in one.parts if part.text]  # of other turns, the text has nothing
+        if turns and said:
+            turns[-1] = replace(turns[-1], text=f"{turns[-1].text} ")
+        turns += said
+    return PartSpeakers(tuple(turns), rough=any(_is_rough(one) for one in segments))
+
+
+def _is_rough(segment: Speakers) -> bool:
+    several = len({part.speaker for part in segment.parts}) > 1
+    return several and segment.source != "aligned"
+
+
+def missing_speakers(parts: Iterable[PartSpeakers]) -> list[str]:
+    """Return sentences on the parts whose speakers, or whose text by speaker, are not known."""
+    told = list(parts)
+    absent = Counter(part.missing for part in told if part.missing)
+    rough = sum(part.rough for part in told)
+    return [
+        *(f"{count} segments have no speakers: {why}" for why, count in absent.items()),
+        *([f"{rough} segments are divided among speakers by rough times of words"] * (rough > 0)),
+    ]

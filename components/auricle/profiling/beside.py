@@ -1,0 +1,135 @@
+"""Measures what workers of pools beside the path carry, in seconds of speech per second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Protocol
+
+from auricle.errors import AuricleError
+from auricle.load.pools import ASKED_WORK
+from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
+from auricle.profiling.levels import Level, beyond, knee, level_of
+from auricle.runtime import Runtime
+from auricle.tasks import cancelled
+
+# What comes so long after a segment's final is late. Text does not wait for it.
+_LATE_SECONDS = 1.0
+# A machine on which one segment alone takes longer than half of that carries what it can.
+_TIMES_ALONE = 2.0
+_MOST_AT_ONCE = 256
+_SETTLE_REPORTS, _LEVEL_SECONDS = 2, 6.0
+_READY_SECONDS = 60.0
+SEGMENT_SECONDS = 8.0  # of those that are asked for, where their length may be chosen
+Told = Callable[[float], None]
+
+
+class Asking(Protocol):
+    """What sessions ask of pools beside the path: of each of `kinds`, in this order."""
+
+    kinds: tuple[PoolKind, ...]
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until the pools can be called. Raises DeadlineExceeded after `seconds`."""
+        ...
+
+    def ask(self, kind: PoolKind | None, told: Told) -> Coroutine[None, None, None]:
+        """Have one segment after the other worked on, until cancelled: by the pool of that kind
+        as far as possible, without one by all of them.
+
+        `told` is given the seconds of speech that were answered. Raises AuricleError.
+        """
+        ...
+
+
+class BesideRamp:
+    """Has a graph asked for one thing, such as words, more and more at a time."""
+
+    def __init__(
+        self, runtime: Runtime, report_seconds: float, asking: Asking, told: Callable[[str], None]
+    ) -> None:
+        """`told` is given a line for each level; workers report every `report_seconds`."""
+        self._asking = asking
+        self._told = told
+        self._said = 0.0  # seconds of speech that were answered
+        self._interval = report_seconds
+        self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
+        for kind in asking.kinds:
+            runtime.subscribe(kind, LOAD_TOPIC, WorkerLoad, self._heard)
+
+    def _heard(self, load: WorkerLoad) -> None:
+        self._reports[load.kind].append(load)
+
+    def _answered(self, seconds: float) -> None:
+        self._said += seconds
+
+    async def carried(self) -> dict[PoolKind, tuple[float, float]]:
+        """Return what each pool carries, in seconds of speech per second, and within which
+        response time. Raises AuricleError if one cannot be measured."""
+        await self._asking.ready(_READY_SECONDS)
+        alone = await self._alone()
+        together = sum(alone.values())
+        found: dict[PoolKind, tuple[float, float]] = {}
+        for kind in self._asking.kinds:
+            # Divides the time between the pools in proportion to their unloaded times.
+            limit = max(_LATE_SECONDS, _TIMES_ALONE * together) * alone[kind] / together
+            at = knee(await self._levels(kind, limit), limit)
+            if not at:
+                raise AuricleError(f"{kind} answered nothing within {_LEVEL_SECONDS:g} s")
+            self._told(f"{kind}: {at:.1f} s of speech a second, within {limit * 1000:.0f} ms")
+            found[kind] = at, limit
+        return found
+
+    async def _alone(self) -> Mapping[PoolKind, float]:
+        await self._working(None, 1)
+        return {
+            kind: level_of(1, self._reports[kind]).response_seconds for kind in self._asking.kinds
+        }
+
+    async def _levels(self, kind: PoolKind, limit: float) -> list[Level]:
+        levels: list[Level] = []
+        at_once = 1
+        while not levels or not beyond(levels[-1], limit):
+            if at_once > _MOST_AT_ONCE:
+                raise AuricleError(
+                    f"{_MOST_AT_ONCE} segments at a time did not saturate one {kind}"
+                )
+            levels.append(await self._level(kind, at_once))
+            self._told(
+                f"{kind}: {at_once} segments at a time, {levels[-1].speakers:.1f} s of speech a "
+                f"second, take {levels[-1].response_seconds * 1000:.0f} ms of {limit * 1000:.0f} ms"
+            )
+            at_once *= 2
+        return levels
+
+    async def _level(self, kind: PoolKind, at_once: int) -> Level:
+        rate = await self._working(kind, at_once)
+        found = level_of(at_once, self._reports[kind])
+        return Level(rate, found.work, found.response_seconds, found.refused)
+
+    async def _working(self, kind: PoolKind | None, at_once: int) -> float:
+        """Keep so many segments in work; return the seconds of speech answered per second."""
+        asking = (self._asking.ask(kind, self._answered) for _ in range(at_once))
+        tasks = [asyncio.create_task(one) for one in asking]
+        try:
+            await _undisturbed(_SETTLE_REPORTS * self._interval, tasks)
+            self._reports.clear()
+            self._said = 0.0
+            await _undisturbed(_LEVEL_SECONDS, tasks)
+            return self._said / _LEVEL_SECONDS
+        finally:
+            await cancelled(tasks)
+
+
+def costs_of(carried: float) -> dict[str, float]:
+    """Return the costs of a profile: a second of speech per second, as a share of a worker."""
+    (unit,) = ASKED_WORK
+    return {unit: 1.0 / carried}
+
+
+async def _undisturbed(seconds: float, tasks: list[asyncio.Task[None]]) -> None:
+    """Wait; raise the error of a task that fails meanwhile."""
+    done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()

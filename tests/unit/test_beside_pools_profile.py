@@ -1,0 +1,188 @@
+"""How much speech workers beside the path are found to carry, on workers that are known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from auricle.checkpoint.files import open_checkpoint
+from auricle.errors import AuricleError
+from auricle.load.reports import WorkerLoad
+from auricle.messages import (
+    AlignReply,
+    AlignRequest,
+    DiarizeReply,
+    DiarizeRequest,
+    EncodeReply,
+    EncodeRequest,
+    TranslateReply,
+    TranslateRequest,
+    WindowRef,
+)
+from auricle.profiling.align_pool import AlignAsking
+from auricle.profiling.beside import Asking, BesideRamp
+from auricle.profiling.cast import Said, Stage
+from auricle.profiling.diarize_pool import DiarizeAsking
+from auricle.profiling.translate_pool import TranslateAsking
+from auricle.settings import ProcessorSettings
+from tests.aligners import random_aligner
+from tests.server import ROOT
+
+pytestmark = pytest.mark.unit
+# What a request takes with one at a time; each further one at a time adds as much.
+ALONE = {
+    "align_encode_worker": 0.05,
+    "align_worker": 0.15,
+    "diarize_worker": 0.3,
+    "translate_worker": 0.2,
+}
+
+
+class Worker:
+    """One instance, which reports after each request a response time that grows with its load."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.requests: list[object] = []
+        self.in_flight = 0
+        self.heard: Callable[[WorkerLoad], None] = lambda _load: None
+
+    async def wait_for_instances(self, _seconds: float) -> None:
+        pass
+
+    async def usable(self, _seconds: float, _avoid: Iterable[int] = ()) -> list[int]:
+        return [1]
+
+    def suspected(self, _instance: int) -> bool:
+        return False
+
+    async def call(self, message: object, _reply: object, _instance: int, _seconds: float) -> Any:
+        self.requests.append(message)
+        self.in_flight += 1
+        response = ALONE[self.kind] * self.in_flight
+        try:
+            await asyncio.sleep(0.02)  # longer than it takes to make a request
+        finally:
+            self.in_flight -= 1
+        load = (0.01, {}, 1.0, 10.0, 0.0, response, 0.0, 1.0, 64)
+        self.heard(WorkerLoad(cast(Any, self.kind), 1, *load))
+        if isinstance(message, EncodeRequest):
+            refs = tuple(
+                WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "", 0, 7, 3, 1)
+                for w in message.windows
+            )
+            return EncodeReply(refs, len(refs))
+        if isinstance(message, DiarizeRequest):
+            return DiarizeReply((), message.state + b"+")
+        if isinstance(message, TranslateRequest):
+            new = message.source.upper().split()[len(message.answer.split()) :]
+            return TranslateReply("".join(f" {word}" for word in new), "stop")
+        assert isinstance(message, AlignRequest)
+        return AlignReply(tuple(range(2 * len(message.words))))
+
+
+class Graph:
+    def __init__(self) -> None:
+        self.workers = {kind: Worker(kind) for kind in ALONE}
+
+    def client(self, kind: str, _endpoint: str) -> Worker:
+        return self.workers[cast(Any, kind)]
+
+    def subscribe(self, kind: str, _topic: str, _type: type, heard: Any) -> None:
+        self.workers[cast(Any, kind)].heard = heard
+
+
+@pytest.fixture(autouse=True)
+def _short_levels_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auricle.profiling.beside._LEVEL_SECONDS", 0.1)
+    # Whose features take less time than the worker.
+    monkeypatch.setattr("auricle.profiling.align_pool.SEGMENT_SECONDS", 1.0)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    settings = SimpleNamespace(**dict(ProcessorSettings()) | {"load_report_seconds": 0.02})
+    noise = np.random.default_rng(1).integers(-3000, 3000, 160_000).astype(np.int16)
+    demo = open_checkpoint(ROOT / "models/demo")
+    return Stage(cast(ProcessorSettings, settings), demo, [noise])
+
+
+async def carried(graph: Graph, stage: Stage, asking: Asking) -> tuple[dict[str, float], list[str]]:
+    """The limits of the pools, each of which was found to carry something, and what was told."""
+    lines: list[str] = []
+    ramp = BesideRamp(cast(Any, graph), stage.settings.load_report_seconds, asking, lines.append)
+    async with asyncio.timeout(60):
+        found = await ramp.carried()
+    assert all(at > 0 for at, _ in found.values())
+    return {kind: limit for kind, (_, limit) in found.items()}, lines
+
+
+async def test_each_half_is_taken_to_its_own_part_of_the_time(stage: Stage, tmp_path: Path) -> None:
+    graph = Graph()
+    aligner = open_checkpoint(random_aligner(tmp_path / "aligner"))
+    limits, lines = await carried(graph, stage, AlignAsking(cast(Any, graph), stage, aligner))
+    assert limits == pytest.approx({"align_encode_worker": 0.25, "align_worker": 0.75})
+    assert any("align_encode_worker: 2 segments at a time" in line for line in lines)
+    asked = [m for m in graph.workers["align_worker"].requests if isinstance(m, AlignRequest)]
+    assert len({request.session for request in asked}) >= 4
+
+
+async def test_a_diarize_worker_is_asked_by_sessions_that_keep_their_voices(stage: Stage) -> None:
+    graph = Graph()
+    limits, lines = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    assert limits == pytest.approx({"diarize_worker": 1.0})
+    assert any("diarize_worker: 4 segments at a time" in line for line in lines)
+    asked = [m for m in graph.workers["diarize_worker"].requests if isinstance(m, DiarizeRequest)]
+    first = [request for request in asked if request.session == asked[0].session]
+    assert [request.state for request in first] == [b"+" * n for n in range(len(first))]
+    assert {len(request.pcm) for request in asked} == {2 * 8 * 16_000}
+
+
+async def test_a_machine_that_is_slow_alone_is_measured_too(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ALONE, "diarize_worker", 3.0)
+    graph = Graph()
+    limits, _ = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    assert limits == pytest.approx({"diarize_worker": 6.0})
+
+
+async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the_last(
+    stage: Stage,
+) -> None:
+    graph = Graph()
+    said = [Said("a red boat lies in the harbour", "English", 3.2)]
+    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("en", "de"))
+    limits, lines = await carried(graph, stage, asking)
+    assert limits == pytest.approx({"translate_worker": 1.0})
+    assert any("translate_worker: 4 segments at a time" in line for line in lines)
+    all_asked = graph.workers["translate_worker"].requests
+    asked = [m for m in all_asked if isinstance(m, TranslateRequest)]
+    assert {(request.source_language, request.target) for request in asked} == {("en", "de")}
+    first = [request for request in asked if request.session == asked[0].session]
+    end = [request.whole for request in first].index(True)
+    assert first[end].source == said[0].text and first[end].answer  # some was told before
+    assert all(b.source.startswith(a.source) for a, b in pairwise(first[: end + 1]))
+    assert 2 <= end <= 5  # a request for each chunk with new words
+    assert first[end + 1].context == ((said[0].text, said[0].text.upper()),)
+
+
+@pytest.mark.parametrize(
+    ("said", "targets", "told"),
+    [
+        ([Said("", "", 3.0)], (), "nothing was recognised in the recordings"),
+        ([Said("una barca", "Spanish", 3.0)], ("es",), "are in Spanish, into which alone"),
+    ],
+)
+def test_recordings_that_cannot_be_translated_are_said_so(
+    stage: Stage, said: list[Said], targets: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(AuricleError, match=told):
+        TranslateAsking(cast(Any, Graph()), stage.settings, said, targets)
