@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.signal import resample_poly
@@ -17,10 +19,19 @@ TURNS = (
 )
 
 
-def conversation() -> npt.NDArray[np.int16]:
+# In the demo model's own words.
+ERRAND = (
+    ("en-us+f1", "hello anna we need bread and cheese from the market"),
+    ("en-us+m8", "the market is behind the old library near the river"),
+    ("en-us+f1", "the bus comes at seven in the morning"),
+    ("en-us+m8", "thank you anna and goodbye"),
+)
+
+
+def conversation(turns: Sequence[tuple[str, str]] = TURNS) -> npt.NDArray[np.int16]:
     """16 kHz samples, with a second of silence between the turns."""
     synthesiser, found = Espeak(), [np.zeros(RATE // 2, np.int16)]
-    for voice, text in TURNS:
+    for voice, text in turns:
         speech = synthesiser.speak(text, voice, 150, 50, 50)
         samples = resample_poly(speech.samples.astype(np.float64), RATE, speech.rate)
         found += [samples.astype(np.int16), np.zeros(RATE, np.int16)]
