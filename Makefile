@@ -15,6 +15,9 @@ DEMO ?= $(shell test -t 0 || echo --once)
 OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
+# Who speaks English to it, besides espeak-ng's set of voices; models/training/sources has them.
+SOURCES ?= espeak-ng,flite,festival,people
+comma := ,
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
@@ -97,7 +100,7 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m "not deployment"
 
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
-# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+# the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
 
@@ -130,13 +133,21 @@ interfaces: setup
 	$(BIN)/python -m auricle.cli.page
 	$(BIN)/python deploy/site/sequences.py
 
-# About 90 minutes a language on two idle cores; resumes from build/demo when interrupted. With
-# LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
+# English is trained in the voices of every synthesiser and person of models/training/sources, whose
+# Debian packages are downloaded and unpacked below build/packages (no root needed; SOURCES= for
+# espeak-ng alone). About 90 minutes a language on two idle cores; resumes from build/demo when
+# interrupted, or in sittings: MINUTES=60 again and again, until all STEPS are made and the model is
+# written. START=models/demo begins with its weights. With LANGS=en,de,es a checkpoint of three
+# languages, in models/demo-en-de-es.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
-	$(BIN)/python -m models.training.train --work build/demo$(OF_LANGS) --languages $(LANGS) $(if $(STEPS),--steps $(STEPS))
-	$(BIN)/python -m models.training.export --work build/demo$(OF_LANGS) --output models/demo$(OF_LANGS)
-	$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write
+	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)')
+	$(BIN)/python -m models.training.train --work build/demo$(OF_LANGS) --languages $(LANGS) --sources '$(SOURCES)' \
+		$(if $(STEPS),--steps $(STEPS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(START),--start $(START))
+	test ! -e build/demo$(OF_LANGS)/finished || { \
+		$(BIN)/python -m models.training.export --work build/demo$(OF_LANGS) --output models/demo$(OF_LANGS) && \
+		$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write && \
+		$(BIN)/python -m models.training.heard --model models/demo$(OF_LANGS); }
 
 evaluate-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS) --held-out

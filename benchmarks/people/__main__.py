@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.people import looking, reading, voices
-from benchmarks.people.packages import NoPackages
 from benchmarks.results import Result
+from models.training.packages import NoPackages
 
 _SCALES = {"full": (voices.FULL, 3), "quick": (voices.QUICK, 1), "smoke": (voices.SMOKE, 1)}
 

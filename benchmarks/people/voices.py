@@ -1,7 +1,8 @@
 """How much of it the bundled model understands: word error rates in three kinds of voices.
 
 `espeak_unseen`: voices of espeak-ng, whose others the model was trained with. `engine_unseen`:
-another synthesiser, flite. `person_unseen`: a person who says numbers, days and months.
+flite's voices `rms` and `awb`, which no training hears. `person_unseen`: a person who says numbers,
+days and months, of whom no training hears anything.
 """
 
 from __future__ import annotations

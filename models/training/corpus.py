@@ -32,7 +32,7 @@ from models.training.spans import Span
 from models.training.voices import train_voices, unseen_voices
 
 SAMPLE_RATE = 16_000
-_SENTENCES_PER_VOICE = 8
+SENTENCES_PER_VOICE = 8
 _HELD_OUT_SENTENCES = 800
 TRAINING_SENTENCES = 24_000
 
@@ -42,7 +42,7 @@ class Sentence:
     """One spoken sentence: where its samples lie, its words, when each word ends (s).
 
     `word_ends` and `spans` are those of `espeak.Speech`. `language` is the code of what
-    the voice speaks.
+    the voice speaks, `of` the name of the set.
     """
 
     start: int
@@ -52,6 +52,7 @@ class Sentence:
     word_ends: tuple[float, ...]
     spans: tuple[Span, ...]
     language: str = DEFAULT
+    of: str = ""
 
 
 class Corpus:
@@ -78,10 +79,14 @@ class Corpus:
             read = np.fromfile(path, np.int16) if loaded else np.memmap(path, np.int16, "r")
             self._samples[code] = read
             rows = json.loads(stem.with_suffix(".json").read_text())
-            said = [_sentence(row, code) for row in rows]
+            said = [_sentence(row, code, name) for row in rows]
             self.sentences += said
-            for at in range(0, len(said), _SENTENCES_PER_VOICE):
-                self.speakers.append(said[at : at + _SENTENCES_PER_VOICE])
+            for at in range(0, len(said), SENTENCES_PER_VOICE):
+                self.speakers.append(said[at : at + SENTENCES_PER_VOICE])
+
+    def speaker(self, dice: random.Random) -> list[Sentence]:
+        """Return what some speaker says."""
+        return dice.choice(self.speakers)
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
         """float32 samples in [-1, 1]."""
@@ -95,13 +100,13 @@ def set_name(name: str, code: str) -> str:
     return name if code == DEFAULT else f"{name}-{code}"
 
 
-def _sentence(row: list[Any], code: str) -> Sentence:
+def _sentence(row: list[Any], code: str, name: str) -> Sentence:
     """Raises ValueError for an index that an earlier version wrote, without spans."""
     if len(row) != 6:
         raise ValueError("this corpus has no word spans: remove its folder, then make it anew")
     start, length, voice, text, ends, spoken = row
     spans = tuple(Span(*span) for span in spoken)
-    return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans, code)
+    return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans, code, name)
 
 
 @lru_cache(maxsize=1)
@@ -148,8 +153,8 @@ def jobs(voices: tuple[str, ...], texts: list[str], seed: int) -> list[tuple[str
     """Return which voice says which sentences, and the seed of how fast and how high."""
     dice = random.Random(seed)
     return [
-        (dice.choice(voices), dice.getrandbits(32), texts[at : at + _SENTENCES_PER_VOICE])
-        for at in range(0, len(texts), _SENTENCES_PER_VOICE)
+        (dice.choice(voices), dice.getrandbits(32), texts[at : at + SENTENCES_PER_VOICE])
+        for at in range(0, len(texts), SENTENCES_PER_VOICE)
     ]
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from models.training.augment.surroundings import Surroundings
 from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
 from models.training.languages import language
+from models.training.mixture import Mixture
 from models.training.sentences import SentenceMaker
 
 Samples = npt.NDArray[np.float32]
@@ -33,10 +35,15 @@ class Example:
 
 
 class ExampleMaker:
-    """Random examples from a corpus; the seed fixes the sequence."""
+    """Random examples from a corpus; the seed fixes the sequence.
 
-    def __init__(self, corpus: Corpus, seed: int) -> None:
-        self._corpus = corpus
+    With `surroundings` they are heard in rooms and over lines as well.
+    """
+
+    def __init__(
+        self, corpus: Corpus | Mixture, seed: int, surroundings: Surroundings | None = None
+    ) -> None:
+        self._corpus, self._surroundings = corpus, surroundings
         self._dice = random.Random(seed)
         self._noise = np.random.default_rng(seed)
         self._sentences = {code: SentenceMaker(seed, code) for code in corpus.languages}
@@ -47,7 +54,7 @@ class ExampleMaker:
         """One example of about `seconds` (never longer)."""
         if self._dice.random() < 0.06:
             return self.without_words(seconds)
-        speaker = self._dice.choice(self._corpus.speakers)
+        speaker = self._corpus.speaker(self._dice)
         audio, words, ends, starts = self._join(speaker, seconds + 2.0)
         begin = self._begin(starts, len(audio) - int(seconds * SAMPLE_RATE))
         audio = audio[begin : begin + int(seconds * SAMPLE_RATE)]
@@ -116,13 +123,17 @@ class ExampleMaker:
         return self._sentences[code].word_list(self._dice.randint(1, 12))
 
     def _colour(self, audio: Samples) -> Samples:
-        """Loudness and background noise."""
+        """The room, loudness, background noise, the line."""
+        if self._surroundings:
+            audio = self._surroundings.room(audio)
         level = 10 ** (self._dice.uniform(-38, 0) / 20)
         audio = audio * (level / max(float(np.abs(audio).max()), 1e-4))
         if self._dice.random() < 0.5:
             snr = self._dice.uniform(10, 45)
             power = float(np.sqrt(np.mean(audio**2))) + 1e-6
             audio = audio + self._background(len(audio)) * power * 10 ** (-snr / 20)
+        if self._surroundings:
+            audio = self._surroundings.line(audio)
         return np.clip(audio, -1, 1).astype(np.float32)
 
     def _background(self, count: int) -> Samples:
@@ -164,7 +175,7 @@ class ExampleMaker:
         audio = np.zeros(count, np.float32)
         if kind > 0.25:
             audio = self._background(count) * 10 ** (self._dice.uniform(-80, -15) / 20)
-        speaker = self._dice.choice(self._corpus.speakers)
+        speaker = self._corpus.speaker(self._dice)
         context = self._context(speaker)
         return Example(
             np.clip(audio, -1, 1).astype(np.float32),

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from models.training.languages import codes_of, language
 from models.training.model import DemoModel
 from models.training.sentences import vocabulary
+from models.training.sources.card import with_table
 
 # For a checkpoint that has no card yet.
 _CARD = Path(__file__).with_name("card.md")
@@ -55,7 +56,8 @@ def export(work: Path, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     config = json.loads((work / "config.json").read_text())
     model = DemoModel(config)
-    model.load_state_dict(torch.load(work / "checkpoint.pt", weights_only=True)["model"])
+    state = torch.load(work / "checkpoint.pt", weights_only=True)
+    model.load_state_dict(state["model"])
     weights = output / "model.safetensors"
     save_file(model.published_weights(), weights, metadata={"format": "pt"})
     weights.chmod(0o644)
@@ -64,8 +66,12 @@ def export(work: Path, output: Path) -> None:
     write_processor_files(output)
     names = config["support_languages"]
     (output / "vocabulary.txt").write_text("\n".join(vocabulary(codes_of(names))) + "\n")
-    if not (card := output / "README.md").exists():
-        card.write_text(_card(names, sum(value.numel() for value in model.parameters())))
+    card, sources = output / "README.md", state.get("sources", ())
+    if not card.exists():
+        text = _card(names, sum(value.numel() for value in model.parameters()))
+        card.write_text(with_table(text, sources))
+    elif sources:
+        card.write_text(with_table(card.read_text(), sources))
 
 
 def _card(names: Sequence[str], parameters: int) -> str:

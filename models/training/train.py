@@ -1,11 +1,15 @@
 """Train the demo checkpoint on the CPU; resumes from its last checkpoint.
 
     python -m models.training.train --work build/demo [--languages en,de,es] [--steps 36000]
+        [--start models/demo] [--minutes 60]
 
 Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 *through the tied output embedding* (blank = pad token): it puts the audio where
 the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
-take as many steps each as one alone.
+take as many steps each as one alone. With `--start` it begins with a published
+checkpoint of the same words, at a lower learning rate and with all lengths. With
+`--minutes` a sitting ends after so many: the same command goes on with the next.
+Once all steps are made, the file `finished` is in its folder.
 """
 
 from __future__ import annotations
@@ -22,19 +26,26 @@ import torch
 from torch.nn import functional
 from transformers import AutoTokenizer
 
-from models.training.corpus import Corpus
+from models.training.augment.mel import warped
+from models.training.augment.surroundings import Surroundings
 from models.training.examples import Example, ExampleMaker
 from models.training.geometry import demo_config
 from models.training.languages import DEFAULT, chosen, language
+from models.training.mixture import Mixture
 from models.training.model import DemoModel, LogMel, audio_length
 from models.training.prompts import Tokenizer, answer_ids, prompt_ids
+from models.training.reference import Reference
 from models.training.sentences import vocabulary
+from models.training.shards import chosen as chosen_sources
+from models.training.sources import SOURCES
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
+_STARTED_RATE = 0.4  # of the peak, from weights that know the words already
 _WARM_UP_STEPS = 300
+_WARPED, _WARPS = 0.5, (0.88, 1.14)  # share of the examples, and how the mel axis is stretched
 _BATCH_SECONDS = 40.0
-_SAVE_EVERY = 250
+_SAVE_EVERY, _TELL_EVERY = 250, 50
 _STEPS = 36_000  # of a language
 _IGNORE = -100
 
@@ -42,9 +53,17 @@ _IGNORE = -100
 class Trainer:
     """Owns the model, the optimiser and the position in the schedule."""
 
-    def __init__(self, work: Path, steps: int, languages: Sequence[str] = (DEFAULT,)) -> None:
+    def __init__(
+        self,
+        work: Path,
+        steps: int,
+        languages: Sequence[str] = (DEFAULT,),
+        start: Path | None = None,
+        sources: Sequence[str] = (),
+    ) -> None:
         torch.manual_seed(0)
-        self._work, self._steps = work, steps
+        self._work, self._steps, self._start = work, steps, start
+        self._sources = list(sources)
         self._words = vocabulary(languages)
         names = [language(code).name for code in languages]
         write_tokenizer(work, self._words, names=names)
@@ -68,16 +87,30 @@ class Trainer:
         return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(self._words)}
 
     def resume(self) -> None:
-        """Go on from the last checkpoint. Raises ValueError if it has other languages."""
+        """Go on from the last checkpoint, or begin with the weights at `start`.
+
+        Raises ValueError if the checkpoint has other languages or another beginning, and if the
+        weights are of other words.
+        """
         path = self._work / "checkpoint.pt"
         if path.exists():
             state = torch.load(path, weights_only=True)
             before = state.get("languages", self.config["support_languages"])
             if before != self.config["support_languages"]:
                 raise ValueError(f"{path} is of {', '.join(before)}: choose another --work")
+            if (began := state.get("start")) != self._beginning():
+                raise ValueError(f"{path} began with {began or 'nothing'}: choose another --work")
             self.model.load_state_dict(state["model"])
             self._optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
+        elif self._start:
+            words = "vocab.json"
+            if (self._start / words).read_bytes() != (self._work / words).read_bytes():
+                raise ValueError(f"{self._start} knows other words than are to be trained")
+            self.model.load_state_dict(Reference(self._start).model.state_dict())
+
+    def _beginning(self) -> str | None:
+        return self._start.name if self._start else None
 
     def save(self) -> None:
         state = {
@@ -85,17 +118,20 @@ class Trainer:
             "optimizer": self._optimizer.state_dict(),
             "step": self.step,
             "languages": self.config["support_languages"],
+            "start": self._beginning(),
+            "sources": self._sources,
         }
         torch.save(state, self._work / "checkpoint.tmp")
         (self._work / "checkpoint.tmp").replace(self._work / "checkpoint.pt")
 
     def _rate(self) -> float:
         warm = min(1.0, (self.step + 1) / _WARM_UP_STEPS)
-        return _PEAK_RATE * warm * max(0.01, 1.0 - self.step / self._steps)
+        peak = _PEAK_RATE * (_STARTED_RATE if self._start else 1)
+        return peak * warm * max(0.01, 1.0 - self.step / self._steps)
 
     def longest(self) -> float:
         """Curriculum: the longest example, in seconds, at this point of the training."""
-        done = self.step / self._steps
+        done = 1.0 if self._start else self.step / self._steps
         for until, seconds in ((0.05, 2.5), (0.11, 5.0), (0.17, 9.0), (0.24, 16.0)):
             if done < until:
                 return seconds
@@ -105,7 +141,7 @@ class Trainer:
         """One optimiser step; returns (cross-entropy, CTC loss)."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate()
-        mels = [self._mask(self._mel(torch.from_numpy(e.samples))) for e in examples]
+        mels = [self._mask(self._warp(self._mel(torch.from_numpy(e.samples)))) for e in examples]
         lengths = [audio_length(m.shape[1]) for m in mels]
         audio = self.model.embed_audio(mels)
         decoder = self._decoder_loss(examples, lengths, audio)
@@ -117,6 +153,10 @@ class Trainer:
         self._optimizer.step()
         self.step += 1
         return decoder.item(), ctc.item()
+
+    def _warp(self, mel: torch.Tensor) -> torch.Tensor:
+        """Half of the speakers with a longer or shorter vocal tract."""
+        return warped(mel, random.uniform(*_WARPS)) if random.random() < _WARPED else mel
 
     def _mask(self, mel: torch.Tensor) -> torch.Tensor:
         """Frequency masking (SpecAugment) with the floor value."""
@@ -180,31 +220,45 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
     parser.add_argument("--languages", type=chosen, default=(DEFAULT,), metavar="en,de,es")
+    parser.add_argument("--sources", type=chosen_sources, default=tuple(SOURCES),
+                        metavar="flite,people", help="'': espeak-ng's set alone")  # fmt: skip
     parser.add_argument("--steps", type=int, help=f"default: {_STEPS} of each language")
+    parser.add_argument("--start", type=Path, help="a checkpoint to begin with")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of this sitting")
     arguments = parser.parse_args()
     languages = arguments.languages
     steps = arguments.steps or _STEPS * len(languages)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(arguments.work, steps, languages)
+    sources = arguments.sources if DEFAULT in languages else ()
+    trainer = Trainer(arguments.work, steps, languages, arguments.start, sources)
     trainer.resume()
     random.seed(trainer.step)
-    maker = ExampleMaker(Corpus(arguments.corpus, "train", languages=languages), seed=trainer.step)
+    corpus = Mixture(arguments.corpus, sources, languages)
+    maker = ExampleMaker(corpus, trainer.step, Surroundings(trainer.step))
     started, first = time.monotonic(), trainer.step
     sums = [0.0, 0.0]
-    while trainer.step < steps:
+    while trainer.step < steps and time.monotonic() - started < arguments.minutes * 60:
         losses = trainer.train_step(batch(maker, trainer.longest()))
         sums = [s + x for s, x in zip(sums, losses, strict=True)]
-        if trainer.step % 50 == 0:
+        if trainer.step % _TELL_EVERY == 0:
             pace = (time.monotonic() - started) / (trainer.step - first)
+            left = (steps - trainer.step) * pace / 3600
             print(
-                f"step {trainer.step} decoder {sums[0] / 50:.3f} ctc {sums[1] / 50:.3f} "
-                f"{pace:.2f} s/step longest {trainer.longest():.0f} s",
+                f"step {trainer.step} decoder {sums[0] / _TELL_EVERY:.3f} "
+                f"ctc {sums[1] / _TELL_EVERY:.3f} {pace:.2f} s/step "
+                f"longest {trainer.longest():.0f} s, {left:.1f} h left",
                 flush=True,
             )
             sums = [0.0, 0.0]
         if trainer.step % _SAVE_EVERY == 0:
             trainer.save()
     trainer.save()
+    finished = arguments.work / "finished"
+    if trainer.step >= steps:
+        finished.touch()
+    else:
+        finished.unlink(missing_ok=True)
+        print(f"step {trainer.step} of {steps}: the same command goes on from here")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.people import __main__ as people
-from benchmarks.people import packages, reading
+from benchmarks.people import reading
 from benchmarks.people.report import FIGURES, section
 from benchmarks.people.voices import files
+from models.training import packages
 from models.training.sentences import vocabulary
 from tests.chromium.visits import said_unasked
 
@@ -31,23 +32,21 @@ def test_each_word_of_a_person_has_a_file_of_its_own() -> None:
 def test_without_debians_tools_it_says_what_is_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(packages, "_FOLDER", tmp_path)
     monkeypatch.setattr(packages.shutil, "which", lambda _: None)
     with pytest.raises(packages.NoPackages, match="apt-get is needed, to download flite"):
-        packages.flite()
+        packages.unpacked("flite", ("flite", "libflite1"), tmp_path)
 
 
 def test_a_download_that_failed_leaves_nothing_that_looks_complete(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def failed(command: list[str], _folder: Path) -> None:
+    def failed(command: list[str], _folder: Path) -> str:
         raise packages.NoPackages(f"{command[0]} failed")
 
-    monkeypatch.setattr(packages, "_FOLDER", tmp_path)
     monkeypatch.setattr(packages, "_run", failed)
     monkeypatch.setattr(packages.shutil, "which", lambda program: program)
     with pytest.raises(packages.NoPackages, match="failed"):
-        packages.prompts()
+        packages.unpacked("asterisk", ("asterisk-core-sounds-en-g722",), tmp_path)
     assert not (tmp_path / "asterisk").exists()
 
 

@@ -17,7 +17,7 @@ from auricle.client import Client, Final, Speakers, StreamEvent
 from tests.dialogue import RATE, TURNS, conversation
 from tests.server import Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120
 ASKED: dict[str, Any] = {"partials": False, "diarize": True}
 SPEECH = conversation()

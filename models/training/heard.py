@@ -1,0 +1,72 @@
+"""Word error rate of a checkpoint by who speaks: espeak-ng, and each source's voices.
+
+    python -m models.training.heard --model models/demo [--corpus build/demo-corpus] [--count 60]
+    python -m models.training.heard --work build/demo
+
+`--work` is a training, finished or not. Sentences are in no training set; `unseen` voices are not
+either, nor is the speaker of `people unseen`. These figures may guide the training: what
+`benchmarks.people` measures with is in none of them but flite's voices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jiwer
+import torch
+
+from models.training.corpus import Corpus
+from models.training.evaluate import utterances
+from models.training.export import export
+from models.training.reference import Reference
+from models.training.shards import FOLDER
+from models.training.sources import SOURCES
+
+_COUNT = 60
+
+
+def figures(model: Path, corpus: Path, count: int) -> dict[str, float]:
+    """Return the rates, as fractions, of what is in the corpus; each of `count` sentences."""
+    reference = Reference(model)
+    return {name: _wer(reference, spoken, count) for name, spoken in sets(corpus)}
+
+
+def sets(corpus: Path) -> Iterator[tuple[str, Corpus]]:
+    """Yield what a checkpoint is tested with. Raises FileNotFoundError without espeak-ng's."""
+    for role in ("seen", "unseen"):
+        yield f"espeak-ng, set train, {role}", Corpus(corpus, role)
+    for name in SOURCES:
+        for role in ("seen", "unseen"):
+            if (corpus / FOLDER / f"{name}-{role}-000.json").exists():
+                yield f"{name}, {role}", Corpus(corpus / FOLDER, f"{name}-{role}-000")
+
+
+def _wer(reference: Reference, spoken: Corpus, count: int) -> float:
+    said = utterances(spoken, 1, count)
+    heard = [reference.text(reference.tokens(samples)) for samples, _ in said]
+    return float(jiwer.wer([words for _, words in said], heard))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--model", type=Path)
+    which.add_argument("--work", type=Path)
+    parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
+    parser.add_argument("--count", type=int, default=_COUNT, help="sentences of each")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.work:
+            export(arguments.work, Path(folder))
+        model = arguments.model or Path(folder)
+        print(json.dumps(figures(model, arguments.corpus, arguments.count), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Speech of several sources as one corpus, each source as often as its share says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from models.training.corpus import Corpus, Sentence
+from models.training.languages import DEFAULT
+from models.training.shards import FOLDER
+from models.training.sources import SOURCES
+
+
+class Mixture:
+    """The set `train` of some languages and the shards of sources; they speak English."""
+
+    def __init__(self, directory: Path, sources: Sequence[str], languages: Sequence[str]) -> None:
+        """Raises ValueError for a source of which nothing is there, or which nobody is to learn."""
+        if sources and DEFAULT not in languages:
+            raise ValueError(f"{', '.join(sources)} speak English, which is not to be learned")
+        base = Corpus(directory, "train", languages=languages)
+        self.languages = base.languages
+        self._parts: list[list[list[Sentence]]] = [base.speakers]
+        self._shares = [1.0]
+        self._corpora = {"train": base}
+        for name in sources:
+            found = sorted((directory / FOLDER).glob(f"{name}-train-*.json"))
+            if not found:
+                raise ValueError(
+                    f"no speech of {name} is in {directory}: "
+                    f"python -m models.training.shards {directory} --sources {name}"
+                )
+            shards = [Corpus(directory / FOLDER, path.stem) for path in found]
+            self._corpora |= {path.stem: shard for path, shard in zip(found, shards, strict=True)}
+            self._parts.append([speaker for shard in shards for speaker in shard.speakers])
+            share = SOURCES[name].share / len(languages)
+            self._shares[0] -= share
+            self._shares.append(share)
+
+    def speaker(self, dice: random.Random) -> list[Sentence]:
+        """Return what some speaker of some source says."""
+        (part,) = dice.choices(self._parts, self._shares)
+        return dice.choice(part)
+
+    def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
+        """float32 samples in [-1, 1]."""
+        return self._corpora[sentence.of].audio(sentence)

@@ -1,0 +1,105 @@
+"""Who speaks to the model: every synthesiser and every person, with their licences.
+
+All speak English, and are free software of Debian's main or PyPI. `models.training.sources.card`
+has them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
+kal; asterisk's recordings and flite's rms and awb, which the benchmarks test with; recordings that
+are not free (TIDIGITS, in pocketsphinx-testdata).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from models.training.sources import accents, festival, flite, people
+from models.training.sources.engines import Engine
+
+
+@dataclass(frozen=True)
+class Source:
+    """A synthesiser, or people who were recorded.
+
+    `packages` are Debian's, which `fetch` downloads; espeak-ng comes with PyPI's
+    `espeakng-loader`. `voices` are trained on, `held_out` only ever tested with. `share` is how
+    much of the training is of it; what is missing to 1 is the set `train`. `sentences` are
+    synthesised to train with, at about `pace` a second of one core.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    licence: str
+    who: str
+    fetch: Callable[[], object]
+    engine: Callable[[], Engine]
+    voices: tuple[str, ...]
+    held_out: tuple[str, ...]
+    share: float
+    sentences: int
+    pace: float
+
+
+_PERSONS = people.persons()
+SOURCES = {
+    source.name: source
+    for source in (
+        Source(
+            "espeak-ng",
+            (),
+            "GPL-3+",
+            "formant synthesis; more accents than the set `train`, and Klatt's synthesiser",
+            tuple,
+            accents.Accents,
+            accents.VOICES,
+            (),
+            share=0.1,
+            sentences=6_400,
+            pace=50,
+        ),
+        Source(
+            "flite",
+            flite.PACKAGES,
+            "BSD-like (Carnegie Mellon University), free for any use",
+            "statistical (slt) and diphone (kal, kal16) voices",
+            flite.fetch,
+            flite.Flite,
+            ("slt", "kal", "kal16"),
+            ("rms", "awb"),
+            share=0.2,
+            sentences=9_600,
+            pace=12,
+        ),
+        Source(
+            "festival",
+            festival.PACKAGES,
+            "BSD-like (University of Edinburgh, Carnegie Mellon University), free for any use",
+            "diphone voices of two men, a statistical voice (HTS) of a woman",
+            festival.fetch,
+            festival.Festival,
+            ("kal", "ked", "ked", "slt_hts"),
+            (),
+            share=0.15,
+            sentences=6_400,
+            pace=3,
+        ),
+        Source(
+            "people",
+            tuple(dict.fromkeys(person.package for person in _PERSONS.values())),
+            "; ".join(dict.fromkeys(person.licence for person in _PERSONS.values())),
+            "people who recorded single words",
+            people.fetch,
+            people.People,
+            tuple(name for name, person in _PERSONS.items() if not person.held_out),
+            tuple(name for name, person in _PERSONS.items() if person.held_out),
+            share=0.15,
+            sentences=6_400,
+            pace=12,
+        ),
+    )
+}
+
+
+@lru_cache
+def engine(name: str) -> Engine:
+    """Return a source's engine, one per process. Raises KeyError for an unknown source."""
+    return SOURCES[name].engine()

@@ -1,0 +1,33 @@
+"""espeak-ng's English that the set `train` does not have: more accents, Klatt's synthesis."""
+
+from __future__ import annotations
+
+import zlib
+
+from models.training.espeak import Espeak, Speech
+from models.training.voices import TRAIN_VARIANTS
+
+_ACCENTS = ("en-gb-scotland", "en-029", "en-gb-x-gbclan")
+_KLATT = ("klatt", "klatt2", "klatt4", "klatt6")
+VOICES = tuple(
+    [f"{accent}+{variant}" for accent in _ACCENTS for variant in TRAIN_VARIANTS]
+    + [f"{accent}+{variant}" for accent in ("en-us", "en-gb-x-rp") for variant in _KLATT]
+)
+_WORDS_A_MINUTE, _PITCH, _RANGE = 160, (25, 75), (30, 70)
+
+
+class Accents:
+    """A synthesiser; voices are named as `espeak.Espeak` has them."""
+
+    def __init__(self) -> None:
+        self._engine = Espeak()
+
+    def words(self, voice: str) -> None:
+        """Any word."""
+
+    def say(self, text: str, voice: str, speed: float) -> Speech:
+        """Height and liveliness of the voice follow from the voice and its speed."""
+        draw = zlib.crc32(f"{voice} {speed}".encode())
+        pitch = _PITCH[0] + draw % (_PITCH[1] - _PITCH[0])
+        spread = _RANGE[0] + (draw >> 8) % (_RANGE[1] - _RANGE[0])
+        return self._engine.speak(text, voice, round(_WORDS_A_MINUTE * speed), pitch, spread)

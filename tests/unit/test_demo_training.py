@@ -1,0 +1,70 @@
+"""Training the demo's recogniser in sittings, from nothing or from published weights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.training import train
+from models.training.corpus import synthesise
+from models.training.examples import Example
+from models.training.export import export
+from models.training.reference import Reference
+from models.training.train import Trainer
+
+pytestmark = pytest.mark.unit
+DEMO = Path(__file__).parents[2] / "models/demo"
+NOISE = 0.1 * np.random.default_rng(1).standard_normal(16_000).astype(np.float32)
+
+
+def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Path) -> None:
+    trainer = Trainer(tmp_path, 4, start=DEMO, sources=("flite",))
+    trainer.resume()
+    published = Reference(DEMO).model.state_dict()
+    assert all(value.equal(published[n]) for n, value in trainer.model.state_dict().items())
+    assert trainer.longest() == 30.0 and Trainer(tmp_path, 4).longest() == 2.5
+    trainer.train_step([Example(NOISE, ("hello", "anna"), "", forced=False)])
+    trainer.save()
+    again = Trainer(tmp_path, 4, start=DEMO)
+    again.resume()
+    learned = trainer.model.state_dict()
+    assert again.step == 1
+    assert all(value.equal(learned[n]) for n, value in again.model.state_dict().items())
+    with pytest.raises(ValueError, match=r"checkpoint.pt began with demo: choose another --work"):
+        Trainer(tmp_path, 4).resume()
+
+
+def test_weights_that_know_other_words_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="knows other words than are to be trained"):
+        Trainer(tmp_path, 4, ("en", "de"), start=DEMO).resume()
+
+
+def test_a_checkpoints_card_names_who_it_was_trained_with(tmp_path: Path) -> None:
+    output = tmp_path / "checkpoint"
+    (tmp_path / "work").mkdir()
+    Trainer(tmp_path / "work", 4, sources=("flite",)).save()
+    export(tmp_path / "work", output)
+    card = (output / "README.md").read_text()
+    assert "| flite | flite, libflite1 |" in card and "| festival |" not in card
+
+
+def test_a_sitting_ends_in_time_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
+    work = tmp_path / "work"
+    monkeypatch.setattr(train, "_BATCH_SECONDS", 3.0)
+    command = ["train", "--work", str(work), "--corpus", str(tmp_path), "--sources", ""]
+    monkeypatch.setattr(sys, "argv", [*command, "--steps", "1", "--minutes", "0"])
+    train.main()
+    assert "step 0 of 1: the same command goes on from here" in capsys.readouterr().out
+    assert not (work / "finished").exists()
+    monkeypatch.setattr(sys, "argv", [*command, "--steps", "1"])
+    train.main()
+    assert (work / "finished").exists()
+    monkeypatch.setattr(sys, "argv", [*command, "--steps", "2", "--minutes", "0"])
+    train.main()
+    assert "step 1 of 2" in capsys.readouterr().out and not (work / "finished").exists()
