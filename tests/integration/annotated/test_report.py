@@ -14,7 +14,7 @@ from tests.commands import auricle
 from tests.dialogue import RATE, conversation
 from tests.server import Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 
 
 async def test_a_report_has_speakers_and_words(server: Server, tmp_path: Path) -> None:
