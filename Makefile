@@ -141,10 +141,10 @@ interfaces: setup
 
 # English is trained in the voices of every synthesiser and person of models/training/sources, whose
 # Debian packages are downloaded and unpacked below build/packages (no root needed; SOURCES= for
-# espeak-ng alone). About 90 minutes a language on two idle cores; resumes from build/demo when
-# interrupted, or in sittings: MINUTES=60 again and again, until all STEPS are made and the model is
-# written. START=models/demo begins with its weights. With LANGS=en,de,es a checkpoint of three
-# languages, in models/demo-en-de-es.
+# espeak-ng alone). By what a step costs, some three to four hours a language on two idle cores, and
+# half an hour before for the corpus. Both resume when interrupted; MINUTES=60 ends a sitting, and the
+# model is written after the one that makes the last of the STEPS. START=models/demo begins with its
+# weights. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
 	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)')
