@@ -112,10 +112,14 @@ def first_partial(record: Record) -> float | None:
 
 
 def stop_to_final(record: Record) -> float:
-    """Return the time from the message that ends the session to its last final text."""
+    """Return the time from the message that ends the session to its last final text.
+
+    What the session is told besides, its words' times for one, may come later.
+    """
     if record.outcome != "done":
         return NEVER
-    return max(0.0, record.finished_at - record.stopped_at)
+    told = max((event.at for event in record.events if event.final), default=record.finished_at)
+    return max(0.0, told - record.stopped_at)
 
 
 def commit_lags(record: Record) -> list[float]:

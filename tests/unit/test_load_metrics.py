@@ -117,6 +117,9 @@ def test_a_session_keeps_the_slo_by_its_lag_and_its_stop() -> None:
     assert not slo.kept(served(stop=0.51))
     assert not slo.kept(served(lag=0.95))
     assert not slo.kept(record(outcome="failed"))
+    late_words = served()
+    late_words.finished_at += 3.0
+    assert slo.kept(late_words)  # text was there
     assert stop_to_final(record(outcome="failed")) == math.inf
 
 
