@@ -21,7 +21,7 @@ comma := ,
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -104,6 +104,12 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
 
+# The graph's tests with another engine than vLLM, less those about what it does not have.
+# `make test-deployments` has a part of them (tests/integration/test_transformers_graph.py).
+ENGINE ?= transformers
+test-graph: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
+	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed
+
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
 test-again: setup-dev
@@ -135,10 +141,10 @@ interfaces: setup
 
 # English is trained in the voices of every synthesiser and person of models/training/sources, whose
 # Debian packages are downloaded and unpacked below build/packages (no root needed; SOURCES= for
-# espeak-ng alone). About 90 minutes a language on two idle cores; resumes from build/demo when
-# interrupted, or in sittings: MINUTES=60 again and again, until all STEPS are made and the model is
-# written. START=models/demo begins with its weights. With LANGS=en,de,es a checkpoint of three
-# languages, in models/demo-en-de-es.
+# espeak-ng alone). By what a step costs, some three to four hours a language on two idle cores, and
+# half an hour before for the corpus. Both resume when interrupted; MINUTES=60 ends a sitting, and the
+# model is written after the one that makes the last of the STEPS. START=models/demo begins with its
+# weights. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
 	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)')

@@ -8,8 +8,8 @@ Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
 take as many steps each as one alone. With `--start` it begins with a published
 checkpoint of the same words, at a lower learning rate and with all lengths. With
-`--minutes` a sitting ends after so many: the same command goes on with the next.
-Once all steps are made, the file `finished` is in its folder.
+`--minutes` a sitting ends after so many, and at any time with Ctrl-C: the same
+command goes on with the next. Once all steps are made, the file `finished` is in its folder.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import argparse
 import json
 import math
 import random
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -215,6 +218,19 @@ def batch(maker: ExampleMaker, longest: float) -> list[Example]:
     return [maker.make(max(0.3, target * random.uniform(0.8, 1.0))) for _ in range(count)]
 
 
+@contextmanager
+def _asked_to_end() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM are heard between steps, so that nothing learned is lost."""
+    asked = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in numbers}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
@@ -234,31 +250,41 @@ def main() -> None:
     trainer.resume()
     random.seed(trainer.step)
     corpus = Mixture(arguments.corpus, sources, languages)
+    finished = arguments.work / "finished"
+    finished.unlink(missing_ok=True)
+    with _asked_to_end() as asked:
+        sitting(trainer, corpus, steps, arguments.minutes, asked)
+    trainer.save()
+    if trainer.step >= steps:
+        finished.touch()
+    else:
+        print(f"step {trainer.step} of {steps}: the same command goes on from here")
+
+
+def sitting(
+    trainer: Trainer, corpus: Mixture, steps: int, minutes: float, asked: threading.Event
+) -> None:
+    """Train until `steps` are made, the minutes are over or the end is `asked` for."""
     maker = ExampleMaker(corpus, trainer.step, Surroundings(trainer.step))
     started, first = time.monotonic(), trainer.step
-    sums = [0.0, 0.0]
-    while trainer.step < steps and time.monotonic() - started < arguments.minutes * 60:
+    told, sums = first, [0.0, 0.0]
+    while trainer.step < steps and time.monotonic() - started < minutes * 60:
+        if asked.is_set():
+            break
         losses = trainer.train_step(batch(maker, trainer.longest()))
         sums = [s + x for s, x in zip(sums, losses, strict=True)]
         if trainer.step % _TELL_EVERY == 0:
             pace = (time.monotonic() - started) / (trainer.step - first)
             left = (steps - trainer.step) * pace / 3600
+            decoder, ctc = (total / (trainer.step - told) for total in sums)
             print(
-                f"step {trainer.step} decoder {sums[0] / _TELL_EVERY:.3f} "
-                f"ctc {sums[1] / _TELL_EVERY:.3f} {pace:.2f} s/step "
+                f"step {trainer.step} decoder {decoder:.3f} ctc {ctc:.3f} {pace:.2f} s/step "
                 f"longest {trainer.longest():.0f} s, {left:.1f} h left",
                 flush=True,
             )
-            sums = [0.0, 0.0]
+            told, sums = trainer.step, [0.0, 0.0]
         if trainer.step % _SAVE_EVERY == 0:
             trainer.save()
-    trainer.save()
-    finished = arguments.work / "finished"
-    if trainer.step >= steps:
-        finished.touch()
-    else:
-        finished.unlink(missing_ok=True)
-        print(f"step {trainer.step} of {steps}: the same command goes on from here")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -25,7 +27,7 @@ def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Pat
     trainer.resume()
     published = Reference(DEMO).model.state_dict()
     assert all(value.equal(published[n]) for n, value in trainer.model.state_dict().items())
-    assert trainer.longest() == 30.0 and Trainer(tmp_path, 4).longest() == 2.5
+    assert trainer.longest() == 30.0
     trainer.train_step([Example(NOISE, ("hello", "anna"), "", forced=False)])
     trainer.save()
     again = Trainer(tmp_path, 4, start=DEMO)
@@ -34,7 +36,9 @@ def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Pat
     assert again.step == 1
     assert all(value.equal(learned[n]) for n, value in again.model.state_dict().items())
     with pytest.raises(ValueError, match=r"checkpoint.pt began with demo: choose another --work"):
-        Trainer(tmp_path, 4).resume()
+        fresh = Trainer(tmp_path, 4)
+        assert fresh.longest() == 2.5
+        fresh.resume()
 
 
 def test_weights_that_know_other_words_are_refused(tmp_path: Path) -> None:
@@ -57,14 +61,36 @@ def test_a_sitting_ends_in_time_and_the_next_goes_on(
     synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
     work = tmp_path / "work"
     monkeypatch.setattr(train, "_BATCH_SECONDS", 3.0)
+    work.mkdir()
+    (work / "finished").touch()  # of fewer steps
     command = ["train", "--work", str(work), "--corpus", str(tmp_path), "--sources", ""]
     monkeypatch.setattr(sys, "argv", [*command, "--steps", "1", "--minutes", "0"])
     train.main()
     assert "step 0 of 1: the same command goes on from here" in capsys.readouterr().out
-    assert not (work / "finished").exists()
+    assert (work / "checkpoint.pt").exists() and not (work / "finished").exists()
     monkeypatch.setattr(sys, "argv", [*command, "--steps", "1"])
     train.main()
     assert (work / "finished").exists()
-    monkeypatch.setattr(sys, "argv", [*command, "--steps", "2", "--minutes", "0"])
+
+
+def test_who_is_told_to_end_keeps_what_was_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def step(trainer: Trainer, _: list[Example]) -> tuple[float, float]:
+        trainer.step += 1
+        if trainer.step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return 0.0, 0.0
+
+    synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
+    monkeypatch.setattr(Trainer, "train_step", step)
+    monkeypatch.setattr(train, "_BATCH_SECONDS", 3.0)
+    command = ["train", "--work", str(tmp_path / "work"), "--corpus", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [*command, "--sources", ""])
+    before = signal.getsignal(signal.SIGTERM)
     train.main()
-    assert "step 1 of 2" in capsys.readouterr().out and not (work / "finished").exists()
+    assert "step 3 of 36000: the same command goes on from here" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGTERM) is before
+    again = Trainer(tmp_path / "work", 36_000)
+    again.resume()
+    assert again.step == 3
