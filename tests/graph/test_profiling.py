@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import jiwer
-import numpy as np
 import psutil
 import pytest
 
@@ -45,11 +44,10 @@ async def test_what_a_recording_says_is_found_out_by_the_graph(server: Server) -
         cast = Cast(runtime, stage)
         await cast.ready()
         said = await cast.said(stage.recordings[0])
-        silence = await cast.said(np.zeros(SAMPLE_RATE, np.int16))
     finally:
         runtime.close()
     assert jiwer.wer(recordings.words("kitchen"), said.text) <= 0.34
-    assert (said.language, silence.text) == ("English", "")
+    assert said.language == "English"
     assert said.seconds == len(stage.recordings[0]) / SAMPLE_RATE
 
 

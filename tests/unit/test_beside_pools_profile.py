@@ -14,6 +14,7 @@ import pytest
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import AuricleError
+from auricle.load.pools import BESIDE
 from auricle.load.reports import WorkerLoad
 from auricle.messages import (
     AlignReply,
@@ -26,6 +27,7 @@ from auricle.messages import (
     TranslateRequest,
     WindowRef,
 )
+from auricle.profiling import beside_pools
 from auricle.profiling.align_pool import AlignAsking
 from auricle.profiling.beside import Asking, BesideRamp
 from auricle.profiling.cast import Said, Stage
@@ -186,3 +188,22 @@ def test_recordings_that_cannot_be_translated_are_said_so(
 ) -> None:
     with pytest.raises(AuricleError, match=told):
         TranslateAsking(cast(Any, Graph()), stage.settings, said, targets)
+
+
+async def test_each_pool_that_has_a_model_is_asked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def said(_runtime: object, _stage: Stage) -> list[Said]:
+        return [Said("a red boat", "English", 3.0)]
+
+    monkeypatch.setattr(beside_pools, "_said", said)
+    settings: Any = stage.settings
+    assert await beside_pools._askings(cast(Any, Graph()), stage) == []
+    settings.align_model = ROOT / "models/demo-aligner"
+    settings.speaker_model = ROOT / "models/speakers"
+    settings.translate_model = ROOT / "models/demo-translate"
+    found = await beside_pools._askings(cast(Any, Graph()), stage)
+    assert [kind for asking in found for kind in asking.kinds] == [pool.kind for pool in BESIDE]
+    settings.translate_targets = ("en",)
+    with pytest.raises(AuricleError, match=r"or add to Common\.translate_targets"):
+        await beside_pools._askings(cast(Any, Graph()), stage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
@@ -24,18 +24,16 @@ _SHORTEST = SAMPLE_RATE // 2
 
 
 async def measure_beside(
-    stage: Stage, targets: Sequence[str], told: Callable[[str], None]
+    stage: Stage, told: Callable[[str], None]
 ) -> dict[PoolKind, tuple[float, float]]:
     """Return what each pool carries, as `BesideRamp.carried` does; empty where there is none.
 
-    `targets` are the languages that the settings name for the translate pool; empty for those of
-    its model. `told` is given a line for each level. Raises AuricleError if a pool cannot be
-    measured.
+    `told` is given a line for each level. Raises AuricleError if a pool cannot be measured.
     """
     runtime = Runtime(stage.settings)
     found: dict[PoolKind, tuple[float, float]] = {}
     try:
-        for asking in await _askings(runtime, stage, targets):
+        for asking in await _askings(runtime, stage):
             ramp = BesideRamp(runtime, stage.settings.load_report_seconds, asking, told)
             found |= await ramp.carried()
     finally:
@@ -43,7 +41,7 @@ async def measure_beside(
     return found
 
 
-async def _askings(runtime: Runtime, stage: Stage, targets: Sequence[str]) -> list[Asking]:
+async def _askings(runtime: Runtime, stage: Stage) -> list[Asking]:
     settings = stage.settings
     found: list[Asking] = []
     if settings.align_model is not None:
@@ -54,7 +52,8 @@ async def _askings(runtime: Runtime, stage: Stage, targets: Sequence[str]) -> li
     if settings.translate_model is not None:
         model = await asyncio.to_thread(open_text_model, settings.translate_model)
         said = await _said(runtime, stage)
-        found.append(TranslateAsking(runtime, settings, said, targets or model.targets))
+        targets = settings.translate_targets or model.targets
+        found.append(TranslateAsking(runtime, settings, said, targets))
     return found
 
 

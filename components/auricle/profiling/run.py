@@ -81,9 +81,8 @@ async def profile(
             with without_request_lines(), bar(console) as moved:
                 stage = Stage(own, checkpoint, recordings)
                 measured = await _measure(stage, together["PdWorker"].processes, console, moved)
-                targets = settings_for("TranslateWorker", sections, source).targets
                 carried = await measure_beside(
-                    stage, targets, lambda line: console.print(line, highlight=False)
+                    stage, lambda line: console.print(line, highlight=False)
                 )
             beside = {kind: _beside(kind, carried[kind], together, supervisor) for kind in carried}
             starts: dict[PoolKind, float] = {

@@ -107,6 +107,6 @@ def _target(spoken: str, targets: Sequence[str]) -> str:
     if found is None:
         raise AuricleError(
             f"the recordings are in {spoken}, into which alone the pool translates: name speech "
-            "in another language with --audio, or add to TranslateWorker.targets"
+            "in another language with --audio, or add to Common.translate_targets"
         )
     return found
