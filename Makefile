@@ -21,7 +21,7 @@ comma := ,
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -100,9 +100,15 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m "not deployment"
 
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
-# the align and translate pools, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+# the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
+
+# The graph's tests with another engine than vLLM, less those about what it does not have.
+# `make test-deployments` has a part of them (tests/integration/test_transformers_graph.py).
+ENGINE ?= transformers
+test-graph: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
+	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.

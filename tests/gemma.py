@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from transformers.models.gemma4.configuration_gemma4 import Gemma4Config
 from transformers.models.gemma4.feature_extraction_gemma4 import Gemma4AudioFeatureExtractor
 from transformers.models.gemma4.modeling_gemma4 import Gemma4ForConditionalGeneration
 
-from tests.other_models import generated, randomise
+from tests.other_models import MOST_TOKENS, generated, randomise
 
 _SPECIAL = ("<pad>", "<eos>", "<bos>", "<unk>")
 _TURNS = ("<|turn>", "<turn|>", "<|audio>", "<|audio|>", "<audio|>")
@@ -74,6 +75,7 @@ class GemmaStock:
         """`token` is the audio's placeholder."""
         self._model, self._token, self._stops = model, token, stops
         self._features = Gemma4AudioFeatureExtractor()
+        self.most_tokens = MOST_TOKENS  # of an answer
         self.seconds = 0.0  # of the last recording's features and embeddings
 
     def _heard(self, pcm: np.ndarray) -> Any:
@@ -108,11 +110,14 @@ class GemmaStock:
             "input_features": heard.input_features,
             "input_features_mask": heard.input_features_mask,
         }
-        return generated(self._model, inputs, self._stops, 0)
+        return generated(self._model, inputs, self._stops, 0, self.most_tokens)
 
 
-def random_gemma4(path: Path, *, seed: int = 8) -> GemmaStock:
-    """Make one in `path`, without the part that sees but for a tensor of it."""
+def random_gemma4(path: Path, *, seed: int = 8, ends: Iterable[int] = ()) -> GemmaStock:
+    """Make one in `path`, without the part that sees but for a tensor of it.
+
+    Answers end with tokens of `ends`, too.
+    """
     path.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(path)
     audio, end = (tokenizer.token_to_id(token) for token in ("<|audio|>", "<turn|>"))
@@ -127,7 +132,8 @@ def random_gemma4(path: Path, *, seed: int = 8) -> GemmaStock:
         "tie_word_embeddings": False,
     }
     (path / "config.json").write_text(json.dumps(config))
-    (path / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, end]}))
+    stops = [1, end, *ends]
+    (path / "generation_config.json").write_text(json.dumps({"eos_token_id": stops}))
     read = Gemma4Config(**json.loads(json.dumps(config)))
     read._attn_implementation = "sdpa"
     model = Gemma4ForConditionalGeneration(read).eval()
@@ -135,7 +141,7 @@ def random_gemma4(path: Path, *, seed: int = 8) -> GemmaStock:
     weights = dict(model.state_dict())
     weights["model.vision_tower.patch.weight"] = torch.ones(2, 2)
     save_file({name: one.contiguous() for name, one in weights.items()}, path / "model.safetensors")
-    return GemmaStock(model, audio, [1, end])
+    return GemmaStock(model, audio, stops)
 
 
 def _write_tokenizer(path: Path) -> Tokenizer:

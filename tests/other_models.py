@@ -248,12 +248,14 @@ class Stock:
         )
 
 
-def generated(model: Any, inputs: Any, stops: list[int], pad: int) -> torch.Tensor:
-    """The logits of a greedy answer of at most `MOST_TOKENS`, (tokens, vocabulary)."""
+def generated(
+    model: Any, inputs: Any, stops: list[int], pad: int, most: int = MOST_TOKENS
+) -> torch.Tensor:
+    """The logits of a greedy answer of at most that many tokens, (tokens, vocabulary)."""
     output = model.generate(
         **inputs,
         do_sample=False,
-        max_new_tokens=MOST_TOKENS,
+        max_new_tokens=most,
         eos_token_id=stops,
         pad_token_id=pad,
         output_logits=True,

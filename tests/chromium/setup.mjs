@@ -47,7 +47,7 @@ export async function started({ url, folder, ours, seconds, prefix = "", args = 
     page.on("pageerror", (error) => found.console.push(String(error)));
     if (failures) page.on("requestfailed", (request) => found.console.push(`failed: ${request.url()}`));
     page.on("response", (response) => {
-      found.requests.push(response.url());
+      found.requests.push(response.url().slice(0, 200)); // a page may have its sound in an address
       if (ours.test(new URL(response.url()).pathname)) found.weights[number] += Number(response.headers()["content-length"] ?? 0);
     });
     await page.setViewport(viewport);

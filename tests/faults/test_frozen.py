@@ -9,6 +9,7 @@ import re
 import psutil
 import pytest
 
+from tests.engine_under_test import of_vllms_process
 from tests.faults.freezing import freeze
 from tests.faults.sessions import check_words, heard, spoken, until
 from tests.launcher import Launcher
@@ -72,6 +73,7 @@ async def test_a_session_leaves_a_processor_that_is_frozen(
     await eventually(lambda: not victim.is_running(), seconds=60)
 
 
+@of_vllms_process
 async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: str) -> None:
     """Killed alone, as for its memory: its PD worker says so, and ends."""
     await two_each(disturbed, "PdWorker")

@@ -1,20 +1,30 @@
-"""The planner on the local graph: real reports, real processes."""
+"""The planner on the local graph: real reports, real processes.
+
+What they serve is no matter to a planner. It is Gemma 4 with random weights, so that another model
+than Qwen3-ASR is on its way through all of a graph.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.prompt import PromptFormat
 from auricle.client.stream import Event, stream_file
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from auricle.settings import ProcessorSettings
 from tests import recordings
+from tests.gemma import GemmaStock, random_gemma4
 from tests.launcher import Launcher
-from tests.server import LIGHT_ENGINE, Server, eventually, serving
+from tests.server import Server, eventually, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 # A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even
@@ -28,11 +38,27 @@ PROFILE = CapacityProfile(
 )
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    file = tmp_path / "profile.json"
+@dataclass(frozen=True)
+class Gemma:
+    """A random checkpoint, and transformers' own model of its weights."""
+
+    path: Path
+    stock: GemmaStock
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Gemma:
+    path = tmp_path_factory.mktemp("model") / "gemma"
+    # With every tenth token an answer ends, so that most are short.
+    return Gemma(path, random_gemma4(path, ends=range(10, 500, 10)))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, gemma: Gemma) -> Iterator[Server]:
+    file = tmp_path_factory.mktemp("planner") / "profile.json"
     PROFILE.write(file)
     options = [
+        f"--Common.model={gemma.path}",
         "--Planner.replicas=2",
         f"--Planner.profile={file}",
         "--Planner.step_seconds=1",
@@ -41,7 +67,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         "--Planner.settle_seconds=4",
         "--Planner.pd={maximum: 2}",
         "--Common.load_report_seconds=0.5",
-        *LIGHT_ENGINE,
+        "--PdWorker.engine=transformers",
     ]
     with serving(*options) as running:
         yield running
@@ -64,6 +90,29 @@ async def test_a_pool_grows_while_somebody_speaks_and_shrinks_when_it_is_quiet(
     # Two planners saw it, one of them acted, and it says why.
     assert len(acted) == 1, json.dumps(decisions)
     assert "demand" in acted[0] and "a worker carries" in acted[0]
+
+
+async def test_another_model_says_what_it_says_by_itself(server: Server, gemma: Gemma) -> None:
+    """From a client's audio to its text, by the tokens of transformers' own model."""
+    prompt, rules = PromptFormat(open_checkpoint(gemma.path)), ProcessorSettings()
+    said = set()
+    for name in ("hello", "station", "kitchen"):
+        # Whole milliseconds, in which times are told.
+        samples = recordings.samples(name)
+        samples = samples[: len(samples) // 16 * 16]
+        events = [event async for event in stream_file(server.url, samples, live=False)]
+        finals = [event for event in events if event["type"] == "final"]
+        assert finals
+        for final in finals:
+            heard = to_int16(samples)[final["start_ms"] * 16 : final["end_ms"] * 16]
+            seconds = len(heard) / recordings.SAMPLE_RATE
+            gemma.stock.most_tokens = max(
+                int(rules.max_tokens_per_second * seconds), rules.min_new_tokens
+            )
+            tokens = gemma.stock.tokens(to_float(heard), prompt.head(""), prompt.tail(None))
+            assert final["text"] == prompt.answer(tuple(tokens), None)[1]
+            said.add(final["text"])
+    assert len(said) > 1  # else the audio would not matter
 
 
 async def _spoken(server: Server, samples: np.ndarray) -> list[Event]:

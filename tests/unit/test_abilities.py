@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from auricle.client import Capabilities, Client
 from auricle.frontend.abilities import abilities_of
 from auricle.settings import FrontendSettings
 from tests.server import ROOT
@@ -45,6 +46,8 @@ async def test_each_model_is_listed_with_them() -> None:
     async with front.serving():
         listed = (await front.get("/v1/models")).json()["data"]
         one = (await front.get("/v1/models/other")).json()
+        told = await Client(front.url).capabilities()
+    assert told == Capabilities(words=True, speakers=True)
     assert len(listed) == 2 and one == listed[1]
     for entry in listed:
         assert entry["capabilities"] == {"words": True, "speakers": True, "translate": None}

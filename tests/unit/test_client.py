@@ -108,7 +108,7 @@ def test_what_a_newer_server_says_besides_is_left_out() -> None:
 
 
 def test_the_asynchronous_and_the_synchronous_client_take_the_same() -> None:
-    for name in ("__init__", "stream", "transcribe"):
+    for name in ("__init__", "stream", "transcribe", "capabilities"):
         ours, theirs = (
             [(p.name, p.kind, p.annotation) for p in inspect.signature(call).parameters.values()]
             for call in (getattr(Client, name), getattr(SyncClient, name))

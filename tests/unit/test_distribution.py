@@ -155,3 +155,11 @@ def test_ci_runs_what_make_test_leaves_out() -> None:
     assert chosen == {"test": "not deployment", "test-deployments": "deployment"}
     run = [line.split(" || ")[0] for line in (ROOT / ".ci/run").read_text().splitlines()]
     assert {f"make {target}" for target in chosen} <= {*run}
+
+
+def test_the_graph_of_a_folder_is_not_started_once_more_for_a_module_in_the_other_run() -> None:
+    """`tests/faults` and `tests/graph` have tests in both."""
+    for folder in {path.parent for path in (ROOT / "tests/integration").glob("*/test_*.py")}:
+        files = folder.glob("test_*.py")
+        marked = {file.name: "pytest.mark.deployment" in file.read_text() for file in files}
+        assert len({*marked.values()}) == 1, marked

@@ -69,10 +69,7 @@ async def test_the_official_client_is_told_what_has_no_effect() -> None:
         )
     assert made.text == "ten green apples"
     assert made.model_extra is not None
-    assert [warning.split()[0] for warning in made.model_extra["warnings"]] == [
-        "languages",
-        "temperature",
-    ]
+    assert [warning.split()[0] for warning in made.model_extra["warnings"]] == ["temperature"]
 
 
 @pytest.mark.usefixtures("said")

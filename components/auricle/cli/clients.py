@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         "auricle transcribe talk.mp3 --live --url http://127.0.0.1:8080",
         "auricle transcribe talk.mp3 --json | jq -r 'select(.type == \"final\").text'",
         "auricle transcribe talk.mp3 --translate es --format srt > talk.es.srt",
-        "auricle transcribe talk.mp3 --report talk.html",
+        "auricle transcribe talk.mp3 --report talk.html --translate es",
         "auricle transcribe --mic",
     ),
 )
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="also write a web page with waveform, text by time and playback",
+    help="also write a web page with waveform, text by time and playback, and with speakers, "
+    "times and confidence of words and the translation where there are any",
 )
 @api_key_file
 def transcribe(

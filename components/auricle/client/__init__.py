@@ -22,6 +22,7 @@ from auricle.client.events import (
     Word,
     Words,
 )
+from auricle.client.http_calls import Capabilities
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
 from auricle.client.recordings import Segment, Transcript
 from auricle.client.sources import Pcm, Source
@@ -38,6 +39,7 @@ from auricle.errors import (
 __all__ = [
     "AuricleError",
     "BadRequest",
+    "Capabilities",
     "Client",
     "ConnectionLost",
     "Done",

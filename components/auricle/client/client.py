@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Unpack
 
 from auricle.client.events import StreamEvent, typed
+from auricle.client.http_calls import Capabilities, capabilities
 from auricle.client.options import StreamOptions, TranscribeOptions
 from auricle.client.recordings import Transcript, transcribe_recording
 from auricle.client.sources import Source, open_source
@@ -83,6 +84,13 @@ class Client:
         Raises as `stream` does; DeadlineExceeded if there is no answer in time.
         """
         return await transcribe_recording(self._urls, self._api_key, path, options)
+
+    async def capabilities(self) -> Capabilities:
+        """Return what sessions may ask for beside text.
+
+        Raises as `stream` does; DeadlineExceeded if there is no answer in time.
+        """
+        return await capabilities(self._urls, self._api_key)
 
 
 _SENT = (

@@ -16,8 +16,7 @@ import soundfile
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
-from auricle.checkpoint.languages import language_code
-from auricle.client.events import Final
+from auricle.client.report_text import Told, about, segment_html, voices
 from auricle.errors import BadRequest
 
 _COLUMNS = 1200  # of the waveform; its height is 2
@@ -35,18 +34,21 @@ def check_report(path: Path, seconds: float) -> None:
         raise BadRequest(f"the report's folder does not exist: {path.parent}")
 
 
-def write_report(path: Path, name: str, samples: Int16, finals: Sequence[Final]) -> None:
-    """Write the page; `samples` are mono at 16 kHz, and the times of `finals` are theirs.
+def write_report(path: Path, name: str, samples: Int16, segments: Sequence[Told]) -> None:
+    """Write the page; `samples` are mono at 16 kHz, and the times of `segments` are theirs.
 
     Raises BadRequest if it cannot be written.
     """
+    seconds = len(samples) / SAMPLE_RATE
     page = Template(files("auricle.client").joinpath("report.html").read_text()).substitute(
         name=html.escape(name),
-        seconds=f"{len(samples) / SAMPLE_RATE:.3f}",
+        seconds=f"{seconds:.3f}",
+        about=html.escape(about(segments, seconds)),
+        voices=voices(segments, seconds, _COLUMNS),
         columns=_COLUMNS,
         wave=_wave(samples),
         audio=base64.b64encode(_flac(samples)).decode(),
-        segments="\n".join(_segment(final) for final in finals if final.text),
+        segments="\n".join(map(segment_html, segments)),
     )
     try:
         path.write_text(page, encoding="utf-8")
@@ -70,18 +72,3 @@ def _flac(samples: Int16) -> bytes:
     encoded = io.BytesIO()
     soundfile.write(encoded, samples, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
     return encoded.getvalue()
-
-
-def _segment(final: Final) -> str:
-    start, end = final.start_ms / 1000, final.end_ms / 1000
-    clock = f"{int(start) // 60}:{int(start) % 60:02d}"
-    return (
-        f'<li data-start="{start:.3f}" data-end="{end:.3f}">'
-        f'<button type="button" aria-label="Play from {clock}">{clock}</button> '
-        f'<span lang="{html.escape(_tag(final.language))}">{html.escape(final.text)}</span></li>'
-    )
-
-
-def _tag(language: str) -> str:
-    """Return the language as HTML names it; empty, which stands for unknown, if it has no code."""
-    return language_code(language) or ""

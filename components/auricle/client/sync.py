@@ -11,6 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.events import StreamEvent
+from auricle.client.http_calls import Capabilities
 from auricle.client.options import StreamOptions, TranscribeOptions
 from auricle.client.recordings import Transcript
 from auricle.client.sources import Source
@@ -55,6 +56,11 @@ class SyncClient:
         """Transcribe a recording, as `Client.transcribe`."""
         with _LoopThread() as loop:
             return loop.run(self._client.transcribe(path, **options))
+
+    def capabilities(self) -> Capabilities:
+        """Return what sessions may ask for beside text, as `Client.capabilities`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.capabilities())
 
 
 async def _next(

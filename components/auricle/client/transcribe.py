@@ -18,11 +18,12 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
-from auricle.client.events import Final, plain
+from auricle.client.events import plain
 from auricle.client.microphone import Microphone
 from auricle.client.options import StreamOptions
 from auricle.client.own_server import is_auricle, own_server
 from auricle.client.report import check_report, write_report
+from auricle.client.report_text import ToldSegments
 from auricle.client.shown import Format, Shown
 from auricle.client.sources import file_blocks
 
@@ -56,7 +57,7 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
     console = Console(stderr=quiet)
     with console.status("reading the recording"):  # nothing without a terminal
         source = await asyncio.to_thread(_source, wanted)
-    finals: list[Final] = []
+    told = ToldSegments()
     shown = Shown(wanted.translate, _warn)
     async with _server(wanted.url, console, quiet=quiet) as server:
         client = Client(
@@ -65,7 +66,7 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
             on_lost=_warn,
         )
         with _until_interrupted(source):
-            await _follow(client, source, wanted, console, shown, finals)
+            await _follow(client, source, wanted, console, shown, told)
         if wanted.format in ("srt", "vtt"):
             print(shown.text(wanted.format), end="")
         elif wanted.format == "txt" and not (wanted.live and console.is_terminal):
@@ -73,7 +74,8 @@ async def transcribe(wanted: Wanted, api_key: str | None) -> None:
     if wanted.report is not None:
         name = "microphone" if wanted.file is None else wanted.file.name
         with console.status("writing the report"):
-            await asyncio.to_thread(write_report, wanted.report, name, _heard(source), finals)
+            segments = told.segments()
+            await asyncio.to_thread(write_report, wanted.report, name, _heard(source), segments)
 
 
 def _warn(line: str) -> None:
@@ -86,9 +88,9 @@ async def _follow(
     wanted: Wanted,
     console: Console,
     shown: Shown,
-    finals: list[Final],
+    told: ToldSegments,
 ) -> None:
-    """Show a session's events; its finals are added to `finals`."""
+    """Show a session's events; `told` gets them, too."""
     live = wanted.live or isinstance(source, _Spoken)
     seconds = None if isinstance(source, _Spoken) else len(source) / SAMPLE_RATE
     with LiveText(console, seconds) as display:
@@ -101,9 +103,11 @@ async def _follow(
         )
         if wanted.translate is not None:
             options["translate"] = [wanted.translate]
+        if wanted.report is not None:  # it has all that the server can tell
+            able = await client.capabilities()
+            options["words"], options["diarize"] = able.words, able.speakers
         async for event in client.stream(source, **options):
-            if isinstance(event, Final):
-                finals.append(event)
+            told.heard(event)
             now = shown.heard(event)
             if wanted.format == "json":
                 print(json.dumps(plain(event)), flush=True)

@@ -12,6 +12,8 @@ named by --pause exists it waits.
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -114,7 +116,9 @@ def main() -> None:
     run.work.mkdir(parents=True, exist_ok=True)
     write_tokenizer(run.work, special=(*SPECIAL_TOKENS, TIMESTAMP))
     (run.work / "meeting").unlink(missing_ok=True)
-    multiprocessing.spawn(_process, (run,), nprocs=run.processes)
+    # Without these, its processes would go on when it is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    multiprocessing.spawn(_process, (run,), nprocs=run.processes, daemon=True)
 
 
 if __name__ == "__main__":

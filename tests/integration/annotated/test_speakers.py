@@ -8,40 +8,18 @@ import signal
 from typing import Any
 
 import httpx
-import numpy as np
-import numpy.typing as npt
 import openai
 import pytest
 import soundfile
 from openai.types.audio import TranscriptionDiarized
-from scipy.signal import resample_poly
 
 from auricle.client import Client, Final, Speakers, StreamEvent
-from models.training.espeak import Espeak
+from tests.dialogue import RATE, TURNS, conversation
 from tests.server import Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120
-RATE = 16_000
 ASKED: dict[str, Any] = {"partials": False, "diarize": True}
-TURNS = (
-    ("en-us+f1", "the farmer sold seven red apples at the market"),
-    ("en-us+m8", "my brother found nine green boats near the river"),
-    ("en-us+f1", "we saw three black dogs in the garden"),
-    ("en-us+m8", "the teacher has two blue books"),
-)
-
-
-def conversation() -> npt.NDArray[np.int16]:
-    """Two voices in turn, with a second of silence between them."""
-    synthesiser, found = Espeak(), [np.zeros(RATE // 2, np.int16)]
-    for voice, text in TURNS:
-        speech = synthesiser.speak(text, voice, 150, 50, 50)
-        samples = resample_poly(speech.samples.astype(np.float64), RATE, speech.rate)
-        found += [samples.astype(np.int16), np.zeros(RATE, np.int16)]
-    return np.concatenate(found)
-
-
 SPEECH = conversation()
 
 

@@ -24,7 +24,7 @@ from tests import recordings
 from tests.aligners import Reference
 from tests.server import Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120
 SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))
 # One segment is all of the audio, so that the reference can have the same.

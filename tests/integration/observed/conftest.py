@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.engine_under_test import CAPABILITIES
 from tests.integration.observed.collector import Collector
 from tests.server import Server, free_port, frontend_beside, serving
+
+PLACEMENT = "kv" if CAPABILITIES.kv_events else "load"
 
 
 @pytest.fixture(scope="package")
@@ -22,10 +25,10 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="package")
 def observed(collector: Collector) -> Iterator[Server]:
-    """Two PD workers that tell of their KV, and a processor that listens."""
+    """Two PD workers that tell of their KV if they can, and a processor that listens."""
     first = free_port()
     with serving(
-        "--Common.placement=kv",
+        f"--Common.placement={PLACEMENT}",
         "--Common.gpus=[0]",
         "--PdWorker.replicas=2",
         "--PdWorker.processes_per_device=2",
@@ -43,7 +46,7 @@ def telling(observed: Server, collector: Collector) -> Iterator[Server]:
     """A frontend of the graph that logs transcripts."""
     with frontend_beside(
         observed,
-        "--Common.placement=kv",
+        f"--Common.placement={PLACEMENT}",
         f"--Common.otlp_endpoint={collector.endpoint}",
         "--Common.log_format=json",
         "--Common.log_transcripts=true",

@@ -14,9 +14,10 @@ from auricle.client.stream import stream_file
 from auricle.runtime import KvIndex, Runtime
 from auricle.settings import ProcessorSettings
 from tests import recordings
+from tests.engine_under_test import needs_kv_events
 from tests.server import ROOT, Server
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, needs_kv_events]
 MODEL = ROOT / "models/demo"
 BLOCK = 32  # configs/demo.yaml
 

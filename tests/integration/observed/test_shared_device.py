@@ -19,6 +19,7 @@ from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
 from models.training.reference import Reference
 from tests import recordings
+from tests.integration.observed.conftest import PLACEMENT
 from tests.replicas import used
 from tests.server import ROOT, Server
 
@@ -28,7 +29,9 @@ MODEL = ROOT / "models/demo"
 
 async def test_both_answer_with_the_tokens_of_a_single_process(observed: Server) -> None:
     ports = [observed.system_ports[name] for name in ("PdWorker", "PdWorker-2")]
-    settings = ProcessorSettings(model=MODEL, discovery_path=observed.discovery, placement="kv")
+    settings = ProcessorSettings(
+        model=MODEL, discovery_path=observed.discovery, placement=PLACEMENT
+    )
     checkpoint = open_checkpoint(MODEL)
     prompt = PromptFormat(checkpoint)
     runtime = Runtime(settings)

@@ -1,8 +1,7 @@
 // @ts-check
 // A transcript as a file, in the formats that people expect.
-/** @typedef {import("./transcript.js").Segment & { missing?: string }} Segment */
+/** @typedef {import("./transcript.js").Saved} Segment */
 
-const FIELDS = ["start", "end", "language", "missing"]; // of a segment, beside its text
 const LINE_CHARACTERS = 42; // what subtitles usually have
 
 /** @param {number} seconds @param {string} point before the milliseconds */
@@ -42,7 +41,14 @@ export const FORMATS = {
   json: {
     type: "application/json",
     write: (segments) =>
-      JSON.stringify({ text: spoken(segments).map(({ text }) => text).join(" "), segments }, ["text", "segments", ...FIELDS], 1) + "\n",
+      JSON.stringify(
+        {
+          text: spoken(segments).map(({ text }) => text).join(" "),
+          segments: segments.map(({ segment, ...rest }) => rest),
+        },
+        null,
+        1,
+      ) + "\n",
   },
 };
 

@@ -4,6 +4,7 @@ import { Transcription } from "./auricle.js";
 import { download } from "./downloads.js";
 import { play, SAMPLE_RATE, samplesOf } from "./file.js";
 import { capture } from "./microphone.js";
+import { clock, Spoken } from "./spoken.js";
 import { Transcript } from "./transcript.js";
 import { chosen, Lines, nameOf, offer } from "./translations.js";
 
@@ -37,10 +38,13 @@ class Captions {
     const translate = chosen(at("translate", HTMLElement));
     this.transcript = new Transcript(translate);
     this.lines = new Lines(this.transcript);
+    this.spoken = new Spoken(this.transcript);
     this.session = new Transcription(SERVER.href, (event) => this.hear(event), {
       sample_rate: sampleRate,
       language: field("language") || null,
       context: field("context"),
+      ...(able.words ? { words: true } : {}),
+      ...(able.speakers ? { diarize: true } : {}),
       ...(translate.length ? { translate } : {}),
       key: field("key") || undefined,
     });
@@ -66,9 +70,10 @@ class Captions {
     const captions = at("captions", HTMLElement);
     const atEnd = captions.scrollTop + captions.clientHeight >= captions.scrollHeight - 40;
     this.lines.update();
+    this.spoken.update();
     for (; this.told < segments.length; this.told++) {
       const segment = segments[this.told];
-      at("final", HTMLElement).append(paragraph(segment), ...this.lines.of(segment.segment));
+      at("final", HTMLElement).append(this.spoken.of(segment), ...this.lines.of(segment.segment));
     }
     at("open-translations", HTMLElement).replaceChildren(...this.lines.ofOpen());
     text("committed", committed);
@@ -99,23 +104,12 @@ class Captions {
 }
 
 /** @type {Captions | undefined} */ let captions;
-
-/** @param {number} seconds */
-const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+/** @type {Partial<import("./models").Abilities>} */ let able = {};
 
 /** @param {Transcript} transcript */
 function allowSaving(transcript) {
   const nothing = !transcript.textIn(SAVED.value).some((segment) => segment.text);
   DOWNLOADS.forEach((button) => (button.disabled = nothing));
-}
-
-/** @param {import("./transcript.js").Segment} segment */
-function paragraph(segment) {
-  const [line, time] = [document.createElement("p"), document.createElement("time")];
-  line.className = "said";
-  time.textContent = clock(segment.start);
-  line.append(time, segment.text);
-  return line;
 }
 
 /** @param {{ code: string, message: string, retry_after_seconds?: number }} error */
@@ -134,7 +128,8 @@ async function askWhoMayCall() {
     const body = await answer.json();
     if (answer.ok) {
       text("model", body.data[0].id);
-      offer(at("translate", HTMLElement), body.data[0].capabilities?.translate ?? null); // an older server says nothing
+      able = body.data[0].capabilities ?? {}; // an older server says nothing
+      offer(at("translate", HTMLElement), able.translate ?? null);
       return;
     }
     at("key-row", HTMLElement).hidden = false;

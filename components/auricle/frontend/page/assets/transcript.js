@@ -2,7 +2,12 @@
 // What a session has said so far, and how soon and how steadily. No page, no network.
 /** @typedef {import("./messages").StreamEvent} StreamEvent */
 /** @typedef {{ segment: number, start: number, end: number, text: string, language: string }} Segment in seconds */
+/** @typedef {{ words?: import("./messages").WordsEvent, speakers?: import("./messages").SpeakersEvent }} Details of a segment */
 /** @typedef {{ committed: string, partial: string, final: boolean, missing?: string }} Translated */
+/**
+ * A segment to be saved; `missing` says why its text is not all there.
+ * @typedef {Segment & { missing?: string } & Partial<{ words: readonly import("./messages").TimedWord[], speakers: readonly import("./messages").SpeakerPart[] }>} Saved
+ */
 
 // Why a translation is missing: it is said in that language; its session failed; it is still to come.
 export const [SAME, SESSION_FAILED, LATER] = ["same_language", "session_failed", "later"];
@@ -14,6 +19,7 @@ const words = (text) => text.split(/\s+/).filter(Boolean);
 
 export class Transcript {
   /** @type {Segment[]} */ segments = [];
+  /** @type {Map<number, Details>} by segment */ details = new Map();
   /** @type {Map<string, Translated>} by `keyOf` */ translations = new Map();
   open = -1; // the number of the segment that is not final
   committed = ""; // of the open segment: never changes
@@ -50,6 +56,8 @@ export class Transcript {
         this.segments.push({ segment: event.segment, start, end, text: event.text, language: event.language });
       }
     }
+    if (event.type === "words") this.details.set(event.segment, { ...this.details.get(event.segment), words: event });
+    if (event.type === "speakers") this.details.set(event.segment, { ...this.details.get(event.segment), speakers: event });
     if (event.type === "translation") this.translations.set(keyOf(event.segment, event.language), event);
     if (event.type === "error") this.leaveUntranslated();
   }
@@ -64,16 +72,21 @@ export class Transcript {
   /**
    * What was said, in `language`; as it was spoken with an empty one.
    * @param {string} language
-   * @returns {(Segment & { missing?: string })[]} `missing` says why a segment's text is not all there
+   * @returns {Saved[]}
    */
   textIn(language) {
-    if (!language) return this.segments;
+    if (!language) return this.segments.map((segment) => ({ ...segment, ...this.known(segment.segment) }));
     return this.segments.map((segment) => {
       const told = this.translations.get(keyOf(segment.segment, language));
       if (told?.missing === SAME) return { ...segment, language };
       const missing = told?.final ? told.missing : LATER;
       return { ...segment, language, text: told?.committed.trim() ?? "", missing };
     });
+  }
+  /** @param {number} segment */
+  known(segment) {
+    const { words, speakers } = this.details.get(segment) ?? {};
+    return { words: words?.words, speakers: speakers?.parts };
   }
   /** @param {string} committed @param {string} partial */
   replace(committed, partial) {

@@ -1,5 +1,6 @@
 // @ts-check
 // Translations on the page: the languages that may be asked for, and a line for each of a segment.
+import { made } from "./spoken.js";
 import { keyOf, SAME, SESSION_FAILED } from "./transcript.js";
 /** @typedef {import("./transcript.js").Segment} Segment */
 /** @typedef {import("./transcript.js").Transcript} Transcript */
@@ -25,13 +26,6 @@ export function nameOf(code) {
   } catch {
     return code; // somebody may type anything
   }
-}
-
-/** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {object} fields its properties @param {(Node | string)[]} inside */
-function made(tag, fields, ...inside) {
-  const element = Object.assign(document.createElement(tag), fields);
-  element.append(...inside);
-  return element;
 }
 
 /**

@@ -1,4 +1,7 @@
-"""Translations on the page, in headless Chromium; what the server says is scripted."""
+"""Translations, speakers and words on the page, in headless Chromium, where a server has them.
+
+What the server says is scripted.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,16 @@ def told(
     return {"type": "translation", "segment": segment, "language": language, **words, **more}
 
 
+WORDS = [
+    {"word": "the", "text": "the ", "start_ms": 0, "end_ms": 240, "confidence": 0.97},
+    {"word": "cat", "text": "cat ", "start_ms": 240, "end_ms": 600, "confidence": 0.62},
+    {"word": "is", "text": "is ", "start_ms": 900, "end_ms": 1_000, "confidence": 0.31},
+    {"word": "under", "text": "under the table", "start_ms": 1_000, "end_ms": 1_500},
+]
+PARTS = [
+    {"speaker": 1, "start_ms": 0, "end_ms": 700, "text": "the cat "},
+    {"speaker": 2, "start_ms": 880, "end_ms": 1_500, "text": "is under the table"},
+]
 LACKS = {"final": True, "missing": "unsupported_value"}
 WHILE_SPOKEN = [
     {"type": "ready", "session": "s", "model": "demo", "chunk_ms": 640},
@@ -49,7 +62,11 @@ WHILE_SPOKEN = [
     told(0, "es", "el gato", " está debajo"),
     told(0, "es", "el gato está debajo de la mesa", final=True),
     told(0, "fr", "", **LACKS),
+    {"type": "words", "segment": 0, "words": WORDS, "source": "aligned"},
+    {"type": "speakers", "segment": 0, "parts": PARTS, "source": "aligned"},
     final(1, "three dogs"),
+    {"type": "words", "segment": 1, "words": [], "missing": "overloaded"},
+    {"type": "speakers", "segment": 1, "parts": [PARTS[0] | {"text": "three dogs"}]},
     {"type": "partial", "segment": 2, "committed": "the red", "partial": " boat", "audio_ms": 4_700}
     | ENGLISH,
     told(2, "es", "la", " barca"),
@@ -70,12 +87,12 @@ AFTER_ITS_END = [
 
 
 def scripted(starts: list[dict[str, Any]]) -> FastAPI:
-    """A server that translates into two languages, and keeps what sessions ask for in `starts`."""
+    """A server that has all there is beside text, and keeps what sessions ask for in `starts`."""
     app = with_pages(FastAPI(), wanted=True, pages=(CAPTIONS,))
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        able = {"words": False, "speakers": False, "translate": ["es", "de", "fr"]}
+        able = {"words": True, "speakers": True, "translate": ["es", "de", "fr"]}
         return {"data": [{"id": "demo", "capabilities": able}]}
 
     @app.websocket("/v1/audio/stream")
@@ -96,22 +113,27 @@ def scripted(starts: list[dict[str, Any]]) -> FastAPI:
 @pytest.fixture(scope="module")
 def shown() -> Path:
     """Where the screenshots are left, to be looked at."""
-    return emptied(ROOT / "build/page-translations")
+    return emptied(ROOT / "build/scripted")
 
 
 @pytest.fixture(scope="module")
 def found(shown: Path) -> dict[str, Any]:
-    """What Chromium found, see tests/chromium/translations.mjs, and the sessions' `starts`."""
+    """What Chromium found, see tests/chromium/scripted.mjs, and the sessions' `starts`."""
 
     async def look() -> dict[str, Any]:
         starts: list[dict[str, Any]] = []
         door = Door()
         async with door.serving(scripted(starts)):
             url = f"http://127.0.0.1:{door.port}/"
-            seen = await driven("translations.mjs", url, shown, seconds=DEADLINE_SECONDS)
+            seen = await driven("scripted.mjs", url, shown, seconds=DEADLINE_SECONDS)
         return {**seen, "starts": starts}
 
     return asyncio.run(look())
+
+
+def final_segment(number: int, text: str) -> dict[str, Any]:
+    """A segment of which nothing but its text is known, as it is saved."""
+    return {"text": text, "start": 2.0 * number, "end": 2.0 * number + 1.5, **ENGLISH}
 
 
 def line(language: str, tongue: str, **more: Any) -> dict[str, Any]:
@@ -127,6 +149,25 @@ def test_the_languages_that_the_server_has_may_be_chosen(found: dict[str, Any]) 
 
 def test_any_language_may_be_typed_where_the_server_names_none(found: dict[str, Any]) -> None:
     assert found["starts"][1]["translate"] == ["es", "de"]
+
+
+def test_words_have_times_and_speakers(found: dict[str, Any]) -> None:
+    assert found["starts"][0]["words"] is True and found["starts"][0]["diarize"] is True
+    assert "words" not in found["starts"][1] and "diarize" not in found["starts"][1]
+    first, second = found["said"]
+    assert first == {
+        "speakers": ["Speaker 1", "Speaker 2"],
+        "words": [
+            ["the ", "0.00 to 0.24 s, 97 % sure", ""],
+            ["cat ", "0.24 to 0.60 s, 62 % sure", "unsure"],
+            ["is ", "0.90 to 1.00 s, 31 % sure", "doubtful"],
+            ["under the table", "1.00 to 1.50 s", ""],
+        ],
+        "missing": [],
+        "text": "the cat is under the table",
+    }
+    assert second["text"] == "three dogs" and second["speakers"] == ["Speaker 1"]
+    assert second["missing"] == ["no word times: overloaded"]
 
 
 def test_a_translation_stands_below_its_segment(found: dict[str, Any]) -> None:
@@ -176,10 +217,13 @@ def test_a_translation_can_be_saved(found: dict[str, Any], shown: Path) -> None:
         "language": "es",
         "missing": "session_failed",
     }
+    spoken = json.loads((shown / "transcript.json").read_text())["segments"]
+    assert (spoken[0]["words"], spoken[0]["speakers"]) == (WORDS, PARTS)
+    assert spoken[-1] == final_segment(4, "eleven green birds")
 
 
 def test_nobody_is_shut_out(found: dict[str, Any], shown: Path) -> None:
     assert found["violations"] == found["overflow"] == found["console"] == []
     assert 0 < max(found["weights"]) < 150_000
     for name in SCREENSHOTS:
-        assert (shown / f"translations-{name}.png").stat().st_size > 5_000
+        assert (shown / f"scripted-{name}.png").stat().st_size > 5_000

@@ -1,4 +1,4 @@
-// Has speech translated on the page, as a person would: node translations.mjs URL FOLDER. The server
+// Uses what the page has beside text, as a person would: node scripted.mjs URL FOLDER. The server
 // tells what its test says. Prints what was found as JSON; screenshots and downloads are in FOLDER.
 import { downloadsTo, PHONE, started } from "./setup.mjs";
 
@@ -10,7 +10,7 @@ const { found, opened, look, ended } = await started({
   folder,
   ours: /^\/(page\/.*)?$/,
   seconds: 60,
-  prefix: "translations-",
+  prefix: "scripted-",
   failures: true,
   args: ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"],
 });
@@ -44,6 +44,12 @@ await page.keyboard.press("Enter");
 await half(page);
 found.final = await lines(page, "#final");
 found.open = await lines(page, "#open-translations");
+found.said = await page.$$eval("#final .said", (all) => all.map((line) => ({
+  speakers: [...line.querySelectorAll(".who")].map((who) => who.textContent),
+  words: [...line.querySelectorAll("span[title]")].map((word) => [word.textContent, word.title, word.className]),
+  missing: [...line.querySelectorAll(".missing")].map((note) => note.textContent),
+  text: [...line.childNodes].filter((node) => !node.matches?.("time, .who, .missing")).map((node) => node.textContent).join(""),
+})));
 await look(page, "light");
 await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
 await look(page, "dark");
@@ -58,6 +64,8 @@ found.saved = await page.$$eval("#saved option", (all) => all.map((option) => op
 await page.select("#saved", "es");
 const download = await downloadsTo(page, folder);
 for (const format of ["txt", "srt", "vtt", "json"]) await download(format);
+await page.select("#saved", "");
+await download("json");
 await page.select("#saved", "fr");
 found.nothing = await page.$eval("[data-format=txt]", (button) => button.disabled);
 

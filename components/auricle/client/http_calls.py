@@ -1,0 +1,99 @@
+"""Calls by HTTP: of the first of the servers that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from auricle.client.addresses import http_address
+from auricle.client.errors import ServerUnreachable, refusal
+from auricle.errors import AuricleError, DeadlineExceeded
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+_CONNECT_SECONDS = 10.0
+_SEND_SECONDS = 60.0  # for a piece of the upload to be taken
+_LIST_SECONDS = 30.0
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What a session may ask for beside text: times of words, speakers, and translations.
+
+    `translate` are the languages into which is translated, as ISO 639-1 codes: empty if any may be
+    asked for, None without a translator.
+    """
+
+    words: bool = False
+    speakers: bool = False
+    translate: tuple[str, ...] | None = None
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A served model."""
+
+    id: str
+    capabilities: Capabilities = Capabilities()  # an older server says nothing
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: tuple[Model, ...]
+
+
+async def first_answer(
+    urls: Sequence[str],
+    api_key: str | None,
+    seconds: float,
+    call: Callable[[httpx.AsyncClient, str], Awaitable[T]],
+) -> T:
+    """Return what `call` gives at the first of the servers that answers.
+
+    Raises DeadlineExceeded if it takes longer than `seconds`, ServerUnreachable if nobody answers,
+    and what `call` raises.
+    """
+    # It takes a while to import, and live sessions do not need it.
+    import httpx
+
+    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+    limits = httpx.Timeout(seconds, connect=_CONNECT_SECONDS, write=_SEND_SECONDS)
+    async with httpx.AsyncClient(headers=headers, timeout=limits) as client:
+        for left in reversed(range(len(urls))):
+            url = urls[len(urls) - 1 - left]
+            try:
+                return await call(client, url)
+            except httpx.ReadTimeout:
+                raise DeadlineExceeded(
+                    f"the server at {url} took longer than {seconds:g} s"
+                ) from None
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                if not left:
+                    raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise AuricleError(f"the server at {url} did not answer: {error!r}") from None
+    raise AssertionError("there is no server to ask")
+
+
+async def capabilities(urls: Sequence[str], api_key: str | None) -> Capabilities:
+    """Return what may be asked of the servers. Raises as `Client.capabilities`."""
+    return (await first_answer(urls, api_key, _LIST_SECONDS, served_model)).capabilities
+
+
+async def served_model(client: httpx.AsyncClient, url: str) -> Model:
+    """Return the model that the server at `url` serves. Raises AuricleError."""
+    found = decoded(url, await client.get(http_address(url, "/v1/models")), _Models)
+    if not found.data:
+        raise AuricleError(f"the server at {url} serves no model")
+    return found.data[0]
+
+
+def decoded(url: str, response: httpx.Response, kind: type[T]) -> T:
+    """Return the body of a response. Raises the error that it reports."""
+    if response.is_success:
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise AuricleError(f"{url} is no auricle server: {error}") from None
+    raise refusal(url, response.status_code, response.content, response.headers.get("retry-after"))

@@ -1,0 +1,24 @@
+"""The engine with which tests of a graph are run (AURICLE_TEST_ENGINE), and what it leaves out."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from auricle.pd_worker.engine import Capabilities
+from auricle.pd_worker.engine_start import engine_kind
+from auricle.settings import PdWorkerSettings
+
+_GIVEN = os.environ.get("AURICLE_TEST_ENGINE")
+_SETTINGS = PdWorkerSettings.model_validate({"engine": _GIVEN} if _GIVEN else {})
+ENGINE = _SETTINGS.engine
+# Nobody asks an engine for what it does not declare.
+CAPABILITIES: Capabilities = engine_kind(ENGINE).capabilities(_SETTINGS)
+
+needs_kv_events = pytest.mark.skipif(
+    not CAPABILITIES.kv_events, reason=f"the engine {ENGINE} declares no KV events"
+)
+of_vllms_process = pytest.mark.skipif(
+    ENGINE != "vllm", reason=f"of the process that vLLM's engine is; {ENGINE} runs in the worker's"
+)

@@ -1,0 +1,86 @@
+"""A recording's report in headless Chromium: read, played, with nobody to ask.
+
+Its events are those that the bundled models, the aligner and the translator among them, gave for
+the same audio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.client.events import typed
+from auricle.client.report import write_report
+from auricle.client.report_text import ToldSegments
+from tests.chromium.driving import driven, needs_node
+from tests.chromium.visits import emptied
+from tests.dialogue import ERRAND, conversation
+from tests.server import ROOT
+
+pytestmark = [pytest.mark.integration, needs_node]
+DEADLINE_SECONDS = 240
+EVENTS = Path(__file__).parent / "dialogue.jsonl"
+SCREENSHOTS = ("light", "dark", "phone")
+
+
+@pytest.fixture(scope="module")
+def shown() -> Path:
+    """Where the screenshots are left, to be looked at."""
+    return emptied(ROOT / "build/report")
+
+
+@pytest.fixture(scope="module")
+def told() -> ToldSegments:
+    found = ToldSegments()
+    for line in EVENTS.read_text().splitlines():
+        event = typed(json.loads(line))
+        assert event is not None
+        found.heard(event)
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(shown: Path, told: ToldSegments) -> dict[str, Any]:
+    """What Chromium found, see tests/chromium/report.mjs."""
+    page = shown / "report.html"
+    write_report(page, "conversation.wav", conversation(ERRAND), told.segments())
+    return asyncio.run(driven("report.mjs", page.as_uri(), shown, seconds=DEADLINE_SECONDS))
+
+
+def test_it_says_who_said_what_and_what_that_means(
+    found: dict[str, Any], told: ToldSegments
+) -> None:
+    assert len(found["segments"]) == len(told.segments()) >= 3
+    for shown, one in zip(found["segments"], told.segments(), strict=True):
+        assert shown["text"] == one.final.text
+        assert shown["speakers"] == [f"Speaker {part.speaker}" for part in one.parts if part.text]
+        assert one.translation is not None and shown["translation"] == one.translation.committed
+    assert "2 speakers" in found["about"] and "sure on average" in found["about"]
+
+
+def test_what_is_played_is_marked(found: dict[str, Any]) -> None:
+    start = found["segments"][1]["start"]
+    assert start <= found["playedFrom"] < start + 5
+    assert found["line"] == pytest.approx(found["at"] / found["seconds"], abs=0.05)
+
+
+def test_each_word_has_its_time_and_confidence(found: dict[str, Any], told: ToldSegments) -> None:
+    words = told.segments()[0].words
+    assert words is not None and len(found["words"]) == len(words.words)
+    assert [row[0] for row in found["words"]] == [word.word for word in words.words]
+    assert all(row[1] < row[2] and row[3].endswith("%") for row in found["words"])
+    assert found["word"] == words.words[-1].text.strip()
+
+
+def test_nobody_is_shut_out(found: dict[str, Any], shown: Path) -> None:
+    assert found["violations"] == found["overflow"] == found["console"] == []
+    for name in SCREENSHOTS:
+        assert (shown / f"report-{name}.png").stat().st_size > 5_000
+
+
+def test_it_needs_nobody(found: dict[str, Any]) -> None:
+    assert [url for url in found["requests"] if not url.startswith(("file:", "data:"))] == []
