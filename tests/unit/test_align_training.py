@@ -37,6 +37,7 @@ from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 pytestmark = pytest.mark.unit
 DEMO = Path(__file__).parents[2] / "models" / "demo"
+ALIGNER = DEMO.with_name("demo-aligner")
 TEXTS = [
     "the cat is in the garden",
     "there are two red",
@@ -312,16 +313,16 @@ def test_a_shelf_gives_clips_of_similar_length_and_makes_new_ones_in_between() -
     dice = random.Random(5)
     made: list[Heard] = []
 
-    def make(longest: float) -> list[Heard]:
-        length = int(13 * math.exp(dice.uniform(math.log(1.5), math.log(longest))))
+    def make(lengths: tuple[float, float]) -> list[Heard]:
+        length = int(13 * math.exp(dice.uniform(*map(math.log, lengths))))
         made.extend(Heard(_clip(), torch.zeros(length, 4)) for _ in range(4))
         return made[-4:]
 
     shelf = Shelf(make, dice, reuse=4)
     for _ in range(100):  # until there is something to choose from
-        shelf.take(30.0, 60.0, 13)
+        shelf.take((1.5, 30.0), 60.0, 13)
     before = len(made)
-    taken = [shelf.take(20.0, 60.0, 13) for _ in range(40)]
+    taken = [shelf.take((1.5, 20.0), 60.0, 13) for _ in range(40)]
     assert len(made) - before == 40  # one time in four, four at a time
     for some in taken:
         lengths = [len(heard.audio) / 13 for heard in some]
@@ -372,6 +373,41 @@ def test_a_training_goes_on_where_it_was(corpus: Corpus, tmp_path: Path) -> None
     assert "| training voices | 120 | 20 | 100 |" in card.read_text()
     published = AlignerReference(tmp_path / "exported").model.core.score.weight
     assert torch.allclose(published, trainer.model.core.score.weight, atol=1e-3)
+
+
+def test_an_aligner_goes_on_learning_from_its_published_weights(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """First the heads that were not published learn from it, and it does not learn from them."""
+    write_tokenizer(tmp_path, special=(*SPECIAL_TOKENS, TIMESTAMP))
+    trainer = Trainer(tmp_path, ALIGNER, minutes=60.0, hearing=30.0)
+    published = AlignerReference(ALIGNER).model.state_dict()
+    assert all(value.equal(published[n]) for n, value in trainer.model.state_dict().items())
+    assert not trainer.hears and trainer.longest() == 31.0
+    maker = ClipMaker(corpus, seed=0)
+    losses = trainer.train_step(maker, 8.0)
+    assert {"bins", "word", "count"} <= losses.keys()
+    trainer.save()
+    again = Trainer(tmp_path, ALIGNER, minutes=60.0, hearing=30.0)
+    again.resume()
+    assert again.step == 1
+    assert torch.equal(again.model.core.score.weight, trainer.model.core.score.weight)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_heads_that_learn_alone_teach_the_model_nothing(
+    corpus: Corpus, tmp_path: Path, alone: bool
+) -> None:
+    write_tokenizer(tmp_path, special=(*SPECIAL_TOKENS, TIMESTAMP))
+    trainer = Trainer(tmp_path, ALIGNER, minutes=60.0, hearing=0.0)
+    (heard,) = trainer._heard([ClipMaker(corpus, seed=0).clip(4.0)])
+    batch = trainer.batch([heard.clip], [len(heard.audio)])
+    found = trainer.model(heard.audio, batch.ids, batch.mask, seen=True)
+    losses = trainer._losses(trainer.model, batch, found, heads_alone=alone)
+    (losses["word"] + losses["time"]).backward()
+    assert trainer._losses.word.weight.grad is not None
+    learns = trainer.model.core.model.language_model.layers[0].mlp.up_proj.weight.grad is not None
+    assert learns != alone
 
 
 def test_differences_leave_out_what_is_unknown() -> None:

@@ -18,6 +18,7 @@ from models.training.spans import Span
 _HEARD = 0.75
 # A recogniser errs: in so many examples some words are others, or missing.
 _MISHEARD_EXAMPLES, _MISHEARD_WORDS, _MISSED_WORDS = 0.3, 0.08, 0.03
+SHORTEST = 1.5  # clip (s) to train with
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,11 @@ def _cut(word: Spoken, end: float) -> Spoken | None:
     return Spoken(word.word, Span(start, None if stop is None else min(stop, end)))
 
 
-def batches(maker: ClipMaker, dice: random.Random, longest: float, seconds: float) -> list[Clip]:
-    """Clips of similar length, together about `seconds`."""
-    target = math.exp(dice.uniform(math.log(1.5), math.log(longest)))
+def batches(
+    maker: ClipMaker, dice: random.Random, lengths: tuple[float, float], seconds: float
+) -> list[Clip]:
+    """Clips of similar length between these, together about `seconds`."""
+    target = math.exp(dice.uniform(*map(math.log, lengths)))
     count = max(1, min(24, round(seconds / target)))
     clips = [maker.clip(target * dice.uniform(0.85, 1.0)) for _ in range(count)]
     return [clip for clip in clips if clip.words]

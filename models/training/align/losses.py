@@ -63,8 +63,13 @@ class Losses(nn.Module):
         self.before = nn.Linear(hidden, len(classes) + 1)
         self.count = nn.Linear(hidden, _COUNTED)
 
-    def forward(self, model: Aligner, batch: Batch, found: Pass) -> dict[str, torch.Tensor]:
-        """Each loss by its name, and their weighted `sum`."""
+    def forward(
+        self, model: Aligner, batch: Batch, found: Pass, *, heads_alone: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """Each loss by its name, and their weighted `sum`.
+
+        With `heads_alone` the heads that only training has teach the model nothing.
+        """
         stamps = batch.ids == model.timestamp
         times = torch.tensor(
             [t for clip in batch.clips for t in prompt_times([w.span for w in clip.words])]
@@ -74,7 +79,8 @@ class Losses(nn.Module):
         parts = {"bins": _soft(model.bins(found.layers[-1][stamps][known]), target)}
         early = [model.bins(model.norm(h[stamps][known])) for h in found.layers[3:-1]]
         parts["early"] = torch.stack([_soft(scores, target) for scores in early]).mean()
-        parts |= self._heard(batch, found, stamps)
+        layer = found.layers[LISTENED]
+        parts |= self._heard(batch, layer.detach() if heads_alone else layer, stamps)
         if found.attention is not None:
             parts["look"] = _look(batch, found.attention, stamps, times)
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
@@ -90,12 +96,13 @@ class Losses(nn.Module):
         parts["sum"] = torch.stack([_WEIGHTS[name] * loss for name, loss in parts.items()]).sum()
         return parts
 
-    def _heard(self, batch: Batch, found: Pass, stamps: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _heard(
+        self, batch: Batch, hidden: torch.Tensor, stamps: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
         """Time at the audio embeddings; word, the one before and count there and at the stamps.
 
         Audio and text are asked by the same heads, so that they come to describe a word alike.
         """
-        hidden = found.layers[LISTENED]
         audio, seconds = _audio(batch, hidden)
         labels: list[tuple[torch.Tensor, ...]] = [
             frame_labels(clip, length, self._classes)[:3]

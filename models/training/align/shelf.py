@@ -20,7 +20,6 @@ _KEPT = 4000
 _MOST = 24  # clips at once
 # Clips of a batch are chosen from this part of the shelf, the nearest in length.
 _ALIKE = 8
-_SHORTEST = 1.5
 
 
 @dataclass(frozen=True)
@@ -32,26 +31,29 @@ class Heard:
 
 
 class Shelf:
-    """`make` gives new clips of up to so many seconds; one batch in `reuse` is of new ones."""
+    """`make` gives new clips of a length between two (s); one batch in `reuse` is of new ones."""
 
     def __init__(
-        self, make: Callable[[float], Sequence[Heard]], dice: random.Random, reuse: int
+        self,
+        make: Callable[[tuple[float, float]], Sequence[Heard]],
+        dice: random.Random,
+        reuse: int,
     ) -> None:
         self._make, self._dice, self._reuse = make, dice, reuse
         self._kept: deque[Heard] = deque(maxlen=_KEPT)
         self._asked = 0
 
-    def take(self, longest: float, seconds: float, rate: float) -> list[Heard]:
-        """Clips of similar length up to `longest` s, together about `seconds`.
+    def take(self, lengths: tuple[float, float], seconds: float, rate: float) -> list[Heard]:
+        """Clips of similar length between these (s), together about `seconds`.
 
         `rate` is how many embeddings a second has.
         """
         self._asked += 1
         if self._asked % self._reuse == 1 or len(self._kept) < _MOST * self._reuse:
-            fresh = list(self._make(longest))
+            fresh = list(self._make(lengths))
             self._kept.extend(fresh)
             return fresh
-        target = math.exp(self._dice.uniform(math.log(_SHORTEST), math.log(longest))) * rate
+        target = math.exp(self._dice.uniform(*map(math.log, lengths))) * rate
         count = max(1, min(_MOST, round(seconds * rate / target)))
         near = sorted(self._kept, key=lambda heard: abs(math.log(len(heard.audio) / target)))
         return self._dice.sample(near[: count + len(near) // _ALIKE], count)

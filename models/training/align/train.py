@@ -3,7 +3,8 @@
     python -m models.training.align.train --work build/aligner --minutes 36 --processes 2
 
 It begins with the demo recogniser's encoder and text layers, which know the words, and learns
-when they are said: first the encoder alone (`hearing`), then the text model alone. Minutes are
+when they are said: first the encoder alone (`hearing`), then the text model alone. With `--start
+models/demo-aligner` the text model of an aligner goes on learning, with long clips. Minutes are
 those of a process's work, so a busy machine takes longer and not less care; they are kept with the
 checkpoint, and the schedule (learning rate, longest clip) goes on where it was. While the file
 named by --pause exists it waits.

@@ -16,7 +16,7 @@ from torch import distributed
 from torch.nn import functional
 from transformers import AutoTokenizer
 
-from models.training.align.examples import Clip, ClipMaker, batches
+from models.training.align.examples import SHORTEST, Clip, ClipMaker, batches
 from models.training.align.geometry import aligner_config
 from models.training.align.hearing import Hearing
 from models.training.align.lessons import Lessons
@@ -35,6 +35,9 @@ _WARM_UP_STEPS = 100
 _CURRICULUM = ((0.06, 5.0), (0.12, 9.0), (0.2, 16.0))
 _LONGEST = 31.0
 _ANY_LENGTH = 0.2  # of the batches, from the beginning
+# From an aligner's weights: mostly long clips, a lower rate, and first the heads that only training
+# has, which are not published and would otherwise teach the layers below nonsense.
+_LONG_FROM, _STARTED_RATE, _HEADS_ALONE_STEPS = 14.0, 0.4, 100
 # So many lessons, one in so many steps, and their seconds.
 _LESSONS, _LESSON_EVERY, _LESSON_SECONDS = 900, 3, 70.0
 # How often a clip is used once the encoder stays as it is.
@@ -46,23 +49,29 @@ _EMBEDDINGS_A_SECOND = 13
 class Trainer:
     """Owns the model, the optimiser and the position in the schedule.
 
-    The encoder learns alone for the first `hearing` of the `minutes`, then the text model.
+    The encoder learns alone for the first `hearing` of the `minutes`, then the text model. If
+    `start` is an aligner its text model goes on learning, with long clips.
     """
 
     def __init__(
         self, work: Path, start: Path, minutes: float, hearing: float, seed: int = 0
     ) -> None:
         torch.manual_seed(0)
+        begun = json.loads((start / "config.json").read_text())
+        self._goes_on = "timestamp_token_id" in begun
+        hearing = 0.0 if self._goes_on else hearing
         self._work, self._budget, self._hears_until = work, minutes * 60, hearing * 60
         self.tokenizer: Tokenizer = AutoTokenizer.from_pretrained(work)
         stamp = self.tokenizer.convert_tokens_to_ids(TIMESTAMP)
-        demo = json.loads((start / "config.json").read_text())
-        self.config = aligner_config(demo, stamp)
+        self.config = begun if self._goes_on else aligner_config(begun, stamp)
         if seed == 0:
             (work / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
         self.model = Aligner(self.config, attention="eager")
-        self.model.begin_from(start / "model.safetensors")
-        self._share_words(stamp)
+        if self._goes_on:
+            self.model.load_published(start / "model.safetensors")
+        else:
+            self.model.begin_from(start / "model.safetensors")
+            self._share_words(stamp)
         self._keep_convolutions()
         thinker = self.config["thinker_config"]
         classes = {word: at + 1 for at, word in enumerate(vocabulary())}
@@ -141,14 +150,20 @@ class Trainer:
 
     def longest(self) -> float:
         """Curriculum: the longest clip (s) at this point of the training; sometimes any."""
-        if self._dice.random() < _ANY_LENGTH:
+        if self._goes_on or self._dice.random() < _ANY_LENGTH:
             return _LONGEST
         return next((longest for until, longest in _CURRICULUM if self.done < until), _LONGEST)
+
+    def _shortest(self) -> float:
+        """The shortest clip (s) of the next batch."""
+        short = not self._goes_on or self._dice.random() < _ANY_LENGTH
+        return SHORTEST if short else _LONG_FROM
 
     def _rate(self) -> float:
         since = self.heard if self.hears else self.step - self.heard
         warm = min(1.0, (since + 1) / _WARM_UP_STEPS)
-        return _PEAK_RATE * warm * max(0.02, 0.5 * (1 + math.cos(math.pi * self.done)))
+        peak = _PEAK_RATE * (_STARTED_RATE if self._goes_on else 1)
+        return peak * warm * max(0.02, 0.5 * (1 + math.cos(math.pi * self.done)))
 
     def train_step(self, maker: ClipMaker, seconds: float) -> dict[str, float]:
         """One optimiser step with about `seconds` of speech, or a lesson; the losses by name."""
@@ -180,13 +195,16 @@ class Trainer:
         if self._lessons is None or self._shelf is None:
             self._begin_reading(maker, seconds)
         assert self._lessons is not None and self._shelf is not None
-        if self.taught < _LESSONS and self.step % _LESSON_EVERY == 0:
+        if not self._goes_on and self.taught < _LESSONS and self.step % _LESSON_EVERY == 0:
             return self._lesson(self._lessons)
-        some = self._shelf.take(self.longest(), seconds, _EMBEDDINGS_A_SECOND)
+        lengths = self._shortest(), self.longest()
+        some = self._shelf.take(lengths, seconds, _EMBEDDINGS_A_SECOND)
         batch = self.batch([heard.clip for heard in some], [len(heard.audio) for heard in some])
         audio = torch.cat([heard.audio for heard in some])
         found = self.model(audio, batch.ids, batch.mask, seen=True)
-        return cast(dict[str, torch.Tensor], self._losses(self.model, batch, found))
+        heads_alone = self._goes_on and self.step < _HEADS_ALONE_STEPS
+        losses = self._losses(self.model, batch, found, heads_alone=heads_alone)
+        return cast(dict[str, torch.Tensor], losses)
 
     def _heard(self, clips: list[Clip]) -> list[Heard]:
         mels = [self._mel(torch.from_numpy(clip.samples)) for clip in clips]
@@ -214,8 +232,8 @@ class Trainer:
             audio = self.model.embed_audio([mel])
         self._lessons = Lessons(self.model, audio, maker.seed)
 
-        def make(longest: float) -> list[Heard]:
-            while not (clips := batches(maker, self._dice, longest, seconds)):
+        def make(lengths: tuple[float, float]) -> list[Heard]:
+            while not (clips := batches(maker, self._dice, lengths, seconds)):
                 pass
             return self._heard(clips)
 
