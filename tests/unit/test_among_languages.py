@@ -36,8 +36,8 @@ class Model:
     async def __call__(self, decode: Decode, scored: bool) -> DecodeReply:
         self.asked.append(decode)
         begun = decode.task.tail[len(TAIL) :]
-        if not begun:
-            tokens = (*PROMPT.opening_in(self.heard), *plain(f" in {self.heard}"))
+        if MARK not in begun:
+            tokens = (*PROMPT.opening_in(self.heard)[len(begun) :], *plain(f" in {self.heard}"))
             return DecodeReply(tokens, "stop", 9, 0, 0)
         if self.fails is not None:
             raise self.fails
@@ -87,27 +87,29 @@ async def test_instead_of_another_the_surest_of_those_named_is_taken() -> None:
     assert reply.tokens[: len(PROMPT.opening_in("German"))] == PROMPT.opening_in("German")
 
 
-async def test_it_is_chosen_once_for_a_segment_and_anew_for_the_next() -> None:
+async def test_it_is_chosen_anew_until_it_is_committed() -> None:
+    """What was heard of the first second of a segment does not bind the rest."""
     model = Model("Danish", {"German": -0.5})
     segments = Segments(model, "English", "German")
-    await segments.said()
-    before = len(model.asked)
-    model.sure = {"English": -0.1}
     draft = (*PROMPT.opening_in("German"), *plain(" in German"))
     assert await segments.said(draft=draft) == ("German", " in German")
+    begun = {PROMPT.answer(one.task.tail[len(TAIL) :], None)[0]: one for one in model.asked[1:]}
+    assert begun["German"].task.draft == plain(" in German") and begun["English"].task.draft == ()
+    model.sure = {"English": -0.1}
+    assert await segments.said() == ("English", " in English")
+    segments.stability.committed = PROMPT.opening_in("English")
+    model.sure = {"German": -0.1}
+    before = len(model.asked)
+    assert await segments.said() == ("English", " in English")
     assert len(model.asked) == before + 1
-    assert model.asked[-1].task.draft == plain(" in German")
-    assert await segments.said(segment=1) == ("English", " in English")
 
 
-async def test_what_is_committed_is_continued() -> None:
+async def test_what_is_committed_of_its_name_is_continued() -> None:
     model = Model("Danish", {"German": -0.5})
     segments = Segments(model, "English", "German")
-    await segments.said()
-    for length in (1, len(PROMPT.opening_in("German"))):
-        segments.stability.committed = PROMPT.opening_in("German")[:length]
-        assert await segments.said() == ("German", " in German")
-        assert model.asked[-1].task.tail == (*TAIL, *PROMPT.opening_in("German"))
+    segments.stability.committed = PROMPT.opening_in("German")[:1]
+    assert await segments.said() == ("German", " in German")
+    assert model.asked[-1].task.tail == (*TAIL, *PROMPT.opening_in("German"))
 
 
 async def test_a_language_that_is_committed_stays() -> None:
@@ -146,7 +148,7 @@ async def test_all_text_of_a_session_is_in_a_language_that_was_named() -> None:
     final = texts[-1]
     assert isinstance(final, Final) and final.text.startswith("one two three")
     assert b"".join(token.data for token in final.tokens).decode() == final.text
-    assert len(workers.decodes) == len(texts) + 1  # the one in which Danish was heard
+    assert len(workers.decodes) == len(texts) + 3  # Danish is heard until English is committed
 
 
 def test_languages_that_the_checkpoint_lacks_are_left_out() -> None:

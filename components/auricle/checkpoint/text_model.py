@@ -102,7 +102,10 @@ def check_positions(config: dict[str, Any], max_model_len: int) -> None:
 
 
 def _check_sizes(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError unless the sizes that memory and weights follow from are there."""
+    """Raise CheckpointError unless the sizes that memory and weights follow from are there.
+
+    They have the names that Llama's config gave them, as in the text models of recent years.
+    """
     check = SizeCheck()
     for key in ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings"):
         check.number(config, "config", key)

@@ -1,8 +1,9 @@
 """Answers in one of the languages that a client named, where it named several.
 
 An answer begins with the language that was heard. If that is none of the named ones, the segment
-is decoded once more for each of them, with the answer's beginning given, and goes on in the one in
-which the model is surest of what it wrote.
+is decoded once more for each of them, with the answer's beginning given, and the answer that counts
+is the one in which the model is surest of what it wrote. So it is at each decode until the language
+is committed: after the first second of a segment it is often heard wrong.
 """
 
 from __future__ import annotations
@@ -20,10 +21,7 @@ from auricle.processor.session import Session
 
 
 class AmongLanguages:
-    """The answers of one session, one at a time, in one of `languages`; in any if there are none.
-
-    A segment's language is chosen once; what was committed of it stays.
-    """
+    """The answers of one session, one at a time, in one of `languages`; in any if there are none."""
 
     def __init__(
         self, session: Session, prompt: PromptFormat, languages: tuple[str, ...], ask: Ask
@@ -33,47 +31,40 @@ class AmongLanguages:
         self._prompt = prompt
         self._languages = languages
         self._ask = ask
-        self._segment = -1
-        self._opening: tuple[int, ...] = ()  # that was chosen for this segment
 
     async def of(self, decode: Decode, scored: bool) -> DecodeReply:
         """Return the answer to a decode, with log probabilities if `scored`.
 
         Its tokens follow the committed ones, whether the model began it or was given its beginning.
         """
-        if not self._languages:
-            return await self._ask(decode, scored)
-        if decode.segment != self._segment:
-            self._segment, self._opening = decode.segment, ()
-        if self._opening:
-            return await self._opened(decode, self._opening, scored)
         reply = await self._ask(decode, scored)
+        if not self._languages:
+            return reply
         named, _ = self._prompt.answer((*self._committed, *reply.tokens), None)
         if not named or named in self._languages:
             return reply
         return await self._surest(decode, reply)
 
     async def _surest(self, decode: Decode, heard: DecodeReply) -> DecodeReply:
-        """Choose the segment's language; return `heard` if another one is committed already."""
+        """Return the surest of the answers in the named languages, or `heard` if another language
+        is committed already.
+        """
         openings = [self._prompt.opening_in(language) for language in self._languages]
         found = [
-            (await self._opened(decode, opening, True), opening)
+            (await self._opened(decode, opening), opening)
             for opening in openings
             if self._goes_on(opening)
         ]
-        if not found:
-            return heard
-        best, self._opening = max(found, key=self._sureness)
-        return best
+        return max(found, key=self._sureness)[0] if found else heard
 
-    async def _opened(self, decode: Decode, opening: tuple[int, ...], scored: bool) -> DecodeReply:
+    async def _opened(self, decode: Decode, opening: tuple[int, ...]) -> DecodeReply:
         """Decode an answer that begins with these tokens, which are in front of the reply's."""
         rest, task = self._rest(opening), decode.task
         follows = task.draft[: len(rest)] == rest
         draft = task.draft[len(rest) :] if follows else ()
         given = with_changes(task, tail=(*task.tail, *rest), draft=draft)
-        reply = await self._ask(with_changes(decode, task=given), scored)
-        logprobs = (*(0.0 for _ in rest), *reply.logprobs) if reply.logprobs else ()
+        reply = await self._ask(with_changes(decode, task=given), True)
+        logprobs = (*(0.0 for _ in rest), *reply.logprobs)
         return replace(reply, tokens=(*rest, *reply.tokens), logprobs=logprobs)
 
     def _goes_on(self, opening: tuple[int, ...]) -> bool:
