@@ -21,7 +21,7 @@ from auricle.processor.session import Session
 
 
 class AmongLanguages:
-    """The answers of one session, one at a time, in one of `languages`; in any if there are none."""
+    """The answers of one session, one at a time, in one of `languages`; in any if none is named."""
 
     def __init__(
         self, session: Session, prompt: PromptFormat, languages: tuple[str, ...], ask: Ask
