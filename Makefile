@@ -160,11 +160,13 @@ evaluate-demo: setup-dev
 	$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write
 
 # About an hour of two idle cores, as the recogniser's encoder and text layers are where it begins;
-# resumes from build/aligner when interrupted. The corpus is the recogniser's.
+# resumes from build/aligner when interrupted. The corpus is the recogniser's. With
+# START=models/demo-aligner MINUTES=20 the published weights go on learning, from long clips.
+ALIGNER_WORK := build/aligner$(if $(START),-from-$(notdir $(START)))
 train-aligner: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus
-	$(BIN)/python -m models.training.align.train --work build/aligner
-	$(BIN)/python -m models.training.align.export --work build/aligner --output models/demo-aligner
+	$(BIN)/python -m models.training.align.train --work $(ALIGNER_WORK) $(if $(START),--start $(START)) $(if $(MINUTES),--minutes $(MINUTES))
+	$(BIN)/python -m models.training.align.export --work $(ALIGNER_WORK) --output models/demo-aligner
 	$(BIN)/python -m models.training.align.evaluate --model models/demo-aligner --write
 
 evaluate-aligner: setup-dev

@@ -391,6 +391,8 @@ def test_an_aligner_goes_on_learning_from_its_published_weights(
     again = Trainer(tmp_path, ALIGNER, minutes=60.0, hearing=30.0)
     again.resume()
     assert again.step == 1
+    with pytest.raises(ValueError, match="began with demo-aligner: choose another --work"):
+        Trainer(tmp_path, DEMO, minutes=60.0, hearing=30.0).resume()
     assert torch.equal(again.model.core.score.weight, trainer.model.core.score.weight)
 
 

@@ -57,6 +57,7 @@ class Trainer:
         self, work: Path, start: Path, minutes: float, hearing: float, seed: int = 0
     ) -> None:
         torch.manual_seed(0)
+        self._start = start.name
         begun = json.loads((start / "config.json").read_text())
         self._goes_on = "timestamp_token_id" in begun
         hearing = 0.0 if self._goes_on else hearing
@@ -124,9 +125,12 @@ class Trainer:
         return min(1.0, (self.spent - self._hears_until) / (self._budget - self._hears_until))
 
     def resume(self) -> None:
+        """Go on from the last checkpoint. Raises ValueError if it began with other weights."""
         path = self._work / "checkpoint.pt"
         if path.exists():
             state = torch.load(path, weights_only=True)
+            if (began := state.get("start", "demo")) != self._start:
+                raise ValueError(f"{path} began with {began}: choose another --work")
             self.model.load_state_dict(state["model"])
             self._losses.load_state_dict(state["losses"])
             self._hearing.load_state_dict(state["hearing"])
@@ -144,6 +148,7 @@ class Trainer:
             "heard": self.heard,
             "taught": self.taught,
             "spent": self.spent,
+            "start": self._start,
         }
         torch.save(state, self._work / "checkpoint.tmp")
         (self._work / "checkpoint.tmp").replace(self._work / "checkpoint.pt")
