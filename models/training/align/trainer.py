@@ -35,6 +35,8 @@ _WARM_UP_STEPS = 100
 _CURRICULUM = ((0.06, 5.0), (0.12, 9.0), (0.2, 16.0))
 _LONGEST = 31.0
 _ANY_LENGTH = 0.2  # of the batches, from the beginning
+# Twice as fast where the CPU computes in it, and a seventh of the speed where it only pretends to.
+_HAS_BFLOAT16 = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 # From an aligner's weights: mostly long clips, a lower rate, and first the heads that only training
 # has, which are not published and would otherwise teach the layers below nonsense.
 _LONG_FROM, _STARTED_RATE, _HEADS_ALONE_STEPS = 14.0, 0.4, 100
@@ -175,7 +177,7 @@ class Trainer:
         started = time.process_time()
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate()
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=_HAS_BFLOAT16):
             losses = self._hear(maker, seconds) if self.hears else self._read(maker, seconds)
         self._optimizer.zero_grad(set_to_none=True)
         losses["sum"].backward()
