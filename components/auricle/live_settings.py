@@ -67,7 +67,7 @@ class LiveSettings(BaseModel):
         500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
     )
     turn_model: Path | None = Field(
-        None, description="Smart Turn v3 model (ONNX) for semantic_vad; without it, none"
+        None, description="Smart Turn v3 model (ONNX), which ends turns; without it, silence does"
     )
     turn_threads: int = Field(
         1, ge=1, le=64, description="threads of the turn model; each answers 16 pauses a second"

@@ -212,7 +212,8 @@ async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
     assert [turn.turn_index for turn in ends] == list(range(len(ends)))
     assert told[0].event == "StartOfTurn"
     for before, turn in pairwise(told):
-        if turn.event == "EndOfTurn" and turn.trigger == "model":
+        # The graph's turn model says how sure one may be, which differs between kinds of CPUs.
+        if turn.event == "EndOfTurn" and 0.7 <= turn.end_of_turn_confidence < 0.9:
             assert (before.event, before.transcript) == ("EagerEndOfTurn", turn.transcript)
         assert turn.event != "TurnResumed" or before.event == "EagerEndOfTurn"
 

@@ -148,7 +148,7 @@ def test_a_turn_ends_after_a_silence(
     given: dict[str, object], end_ms: int, speech_ends_ms: int
 ) -> None:
     options = parsed(**given)
-    assert (options.ends.end_ms, options.silence_ms) == (end_ms, speech_ends_ms)
+    assert (options.ends.end_ms, options.silence) == (end_ms, speech_ends_ms)
 
 
 def test_one_may_be_as_sure_as_is_asked_for_after_that_silence() -> None:

@@ -129,5 +129,5 @@ def test_endpointing_is_a_silence_or_off(
     value: str | None, silence_ms: int | None, speech_final: bool, warnings: int
 ) -> None:
     options = parsed(**({} if value is None else {"endpointing": value}))
-    assert (options.silence_ms, options.speech_final) == (silence_ms, speech_final)
+    assert (options.silence, options.speech_final) == (silence_ms, speech_final)
     assert len(options.warnings) == warnings

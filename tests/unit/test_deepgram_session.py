@@ -77,6 +77,7 @@ async def served(
     query: str = AUDIO,
     leaving: bool = False,
     protocol: Callable[[Frontend], Any] = ListenProtocol,
+    turns: Any = None,
 ) -> Client:
     """A client whose session has run to its end."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
@@ -88,6 +89,7 @@ async def served(
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),
+        turns=turns,
     )
     client = Client(query, *messages)
     async with asyncio.timeout(60):

@@ -135,4 +135,4 @@ def test_what_cannot_be_done_is_refused_by_name(options: dict[str, object], said
 def test_options_are_taken() -> None:
     options = parsed(eot_threshold=0.8, eager_eot_threshold=0.5, eot_timeout_ms=900, keyterm="Ada")
     assert (options.ends.end_ms, options.ends.eager_ms) == (857, 214)
-    assert (options.silence_ms, options.context, options.partials) == (214, "Ada", True)
+    assert (options.silence, options.context, options.partials) == (214, "Ada", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,6 +35,9 @@ from tests.unit.test_listening_point import LOUD, ByContent, carried, flat, list
 pytestmark = pytest.mark.unit
 WAIT = TurnWait(sure=0.5, longest_ms=1_000)
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160, turns=WAIT)
+# A turn of several segments: its text is wanted before it is over.
+SEGMENTS = TurnWait(sure=0.6, longest_ms=1_500, least_ms=250, eager=0.3, speech_ms=320)
+IN_SEGMENTS = replace(OPTIONS, turns=SEGMENTS)
 # Frames after the first silent one at which the model is asked: 7 frames are 224 ms, of which two
 # lie before it.
 ASKED = 5
@@ -56,9 +60,11 @@ def answered(gate: SpeechGate, events: list[GateEvent]) -> list[GateEvent]:
     return events
 
 
-def run(frames: list[float], *answers: float) -> list[GateEvent]:
+def run(
+    frames: list[float], *answers: float, options: EndpointingOptions = OPTIONS
+) -> list[GateEvent]:
     """What the gate finds, but for its pieces."""
-    gate, left = SpeechGate(OPTIONS), list(answers)
+    gate, left = SpeechGate(options), list(answers)
     events = gate.push(numbered(len(frames) * VAD_FRAME), frames)
     while gate.asks:
         events += gate.answer(left.pop(0))
@@ -126,13 +132,48 @@ def test_the_end_of_the_audio_needs_no_answer() -> None:
         gate.answer(0.5)
 
 
+def test_a_turn_that_may_be_over_gets_its_text_and_is_heard_whole_if_it_goes_on() -> None:
+    gate = SpeechGate(IN_SEGMENTS)
+    frames = SPEECH + SILENCE * 15 + SPEECH + SILENCE * 60 + SPEECH + SILENCE * ASKED
+    samples = np.random.default_rng(0).integers(-9, 9, len(frames) * VAD_FRAME).astype(np.int16)
+    gate.push(samples, frames)
+    assert SpeechStopped(QUIET, 0.4) in gate.answer(0.4)
+    second = (55 + ASKED) * VAD_FRAME  # 544 ms later; the turn would have ended after 633
+    np.testing.assert_array_equal(gate.turn, samples[:second])
+    gate.answer(0.1)  # the turn ends after 1283 ms
+    third = 115 * VAD_FRAME  # 1984 ms later
+    np.testing.assert_array_equal(gate.turn, samples[third - 160 * 16 : third + 25 * VAD_FRAME])
+
+
+def test_speech_ends_before_a_turn_that_is_waited_for() -> None:
+    paused = [SpeechStarted(0), TurnPaused(QUIET, 0.1)]
+    # 320 ms: after 10 frames, the two before the first silent one included.
+    assert run(SPEECH + SILENCE * 7, 0.1, options=IN_SEGMENTS) == paused
+    stopped = [*paused, SpeechStopped(QUIET)]
+    assert run(SPEECH + SILENCE * 8, 0.1, options=IN_SEGMENTS) == stopped
+
+
+def test_a_session_does_not_rest_while_its_turn_may_go_on() -> None:
+    gate = SpeechGate(IN_SEGMENTS)
+    frames = SPEECH + SILENCE * 17  # 608 ms of 633
+    assert SEGMENTS.after(0.4) == 633
+    gate.push(numbered(len(frames) * VAD_FRAME), frames)
+    assert SpeechStopped(QUIET, 0.4) in gate.answer(0.4)
+    assert gate.resting_at is None
+    gate.push(numbered(VAD_FRAME), SILENCE)
+    assert gate.resting_at is not None
+
+
+@pytest.mark.parametrize("options", [OPTIONS, IN_SEGMENTS])
 @settings(max_examples=60, deadline=None)
-@given(LOUD | TALK, st.lists(st.floats(0, 1), max_size=8))
-def test_the_cuts_do_not_show(loud: list[float], cuts: list[float]) -> None:
+@given(loud=LOUD | TALK, cuts=st.lists(st.floats(0, 1), max_size=8))
+def test_the_cuts_do_not_show(
+    options: EndpointingOptions, loud: list[float], cuts: list[float]
+) -> None:
     samples = numbered(len(loud) * VAD_FRAME)
-    gate = SpeechGate(OPTIONS)
+    gate = SpeechGate(options)
     at_once = answered(gate, gate.push(samples, loud)) + gate.finish([])
-    often, gate = [], SpeechGate(OPTIONS)
+    often, gate = [], SpeechGate(options)
     places = sorted({0, len(samples), *(int(cut * len(samples)) for cut in cuts)})
     for begin, end in pairwise(places):
         found = gate.push(samples[begin:end], loud[begin // VAD_FRAME : end // VAD_FRAME])
@@ -140,18 +181,19 @@ def test_the_cuts_do_not_show(loud: list[float], cuts: list[float]) -> None:
     assert flat(often + gate.finish([])) == flat(at_once)
 
 
+@pytest.mark.parametrize("options", [OPTIONS, IN_SEGMENTS])
 @settings(max_examples=60, deadline=None)
-@given(LOUD | TALK, st.floats(0, 1))
+@given(loud=LOUD | TALK, cut=st.floats(0, 1))
 def test_a_gate_that_goes_on_elsewhere_asks_and_finds_the_same(
-    loud: list[float], cut: float
+    options: EndpointingOptions, loud: list[float], cut: float
 ) -> None:
     samples = numbered(len(loud) * VAD_FRAME)
-    alone = SpeechGate(OPTIONS)
+    alone = SpeechGate(options)
     undisturbed = answered(alone, alone.push(samples, loud)) + alone.finish([])
     at = int(cut * len(samples))
-    first = SpeechGate(OPTIONS)
+    first = SpeechGate(options)
     before = answered(first, first.push(samples[:at], loud[: at // VAD_FRAME]))
-    second = SpeechGate(OPTIONS, first.kept_from, first.memory)
+    second = SpeechGate(options, first.kept_from, first.memory)
     found = second.push(samples[first.kept_from :], loud[at // VAD_FRAME :])
     assert flat(before + answered(second, found) + second.finish([])) == flat(undisturbed)
 
@@ -192,6 +234,21 @@ def test_the_surer_the_sooner_and_never_longer_than_the_longest(eagerness: Eager
     assert waits == sorted(waits, reverse=True)
     assert waits[0] == wait.longest_ms
     assert all(one >= LOOK_MS or one == 0 for one in waits)
+
+
+def test_a_turn_of_several_segments_ends_after_its_speech() -> None:
+    waits = [(SEGMENTS.speech_after(p / 100), SEGMENTS.after(p / 100)) for p in range(101)]
+    assert all(speech_ms <= turn_ms for speech_ms, turn_ms in waits)
+    assert (waits[0], waits[29]) == ((320, 1_500), (320, SEGMENTS.after(0.29)))
+    assert (waits[30], waits[59]) == ((0, 850), (0, 250))
+    assert waits[60] == waits[100] == (250, 250)
+    assert [SEGMENTS.may_be_over(p) for p in (0.29, 0.3, 0.59, 0.6)] == [False, True, True, False]
+
+
+def test_of_a_threshold_of_one_nobody_is_ever_sure() -> None:
+    never = TurnWait(sure=1.0, longest_ms=3_000)
+    assert [never.after(probability) for probability in (0.0, 0.5, 0.99, 1.0)] == [3_000] * 4
+    assert TurnWait(sure=0.0, longest_ms=3_000).after(0.0) == 0
 
 
 def test_the_more_eager_the_sooner() -> None:

@@ -19,6 +19,7 @@ from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
+from auricle.frontend.listening.turn_wait import Silence, TurnWait
 from auricle.messages import Failed, Final, OpenSession, Partial, Translation, Words
 from auricle.tasks import LoopTurn, first_failure_or
 
@@ -67,7 +68,7 @@ class Channel:
         language: str | None = None,
         languages: tuple[str, ...] = (),
         context: str = "",
-        silence_ms: int | None = None,
+        silence: Silence | None = None,
         partials: bool = True,
         words: WordTimes | None = None,
         name: str | None = None,
@@ -79,7 +80,7 @@ class Channel:
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
-        Speech ends after `silence_ms`, by default the server's. The processor knows the session
+        Speech ends after `silence`, by default the server's. The processor knows the session
         as `name`, by default the speaker's; on the transcript bus it is `part` of the session
         `call`, by default of its own. With `words`, texts have theirs. `found` gets what
         endpointing finds, before the processor gets the speech: its text may come at once. Text is
@@ -109,18 +110,26 @@ class Channel:
             translate=() if translate is None else (translate,),
         )
         self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
-        self._ingest = self._listening(BEGIN, silence_ms)
+        self._ingest = self._listening(BEGIN, silence)
         self._counted = 0  # session samples that were counted as heard
         self._turn = LoopTurn()
 
-    def _listening(self, start: ListeningPoint, silence_ms: int | None) -> Ingest:
+    def _listening(self, start: ListeningPoint, silence: Silence | None) -> Ingest:
         frontend = self._frontend
+        turns = silence if isinstance(silence, TurnWait) else None
+        silence_ms = None if isinstance(silence, TurnWait) else silence
         # Silence is dropped whatever the settings: the model would hallucinate words there.
         endpointing = EndpointingOptions.over(
-            frontend.settings, threshold=None, min_silence_ms=silence_ms, pre_roll_ms=None
+            frontend.settings,
+            threshold=None,
+            min_silence_ms=silence_ms,
+            pre_roll_ms=None,
+            turns=turns,
         )
         return Ingest(
-            self._sample_rate, self._encoding, frontend.detector, endpointing, start=start
+            *(self._sample_rate, self._encoding, frontend.detector, endpointing),
+            start=start,
+            judge=frontend.judge,
         )
 
     def expect(self) -> int:
@@ -144,11 +153,11 @@ class Channel:
         """End the speech so far. Raises ProtocolError within a sample."""
         await self._hand_over(await self._ingest.end())
 
-    async def listen_anew(self, silence_ms: int | None) -> int:
+    async def listen_anew(self, silence: Silence | None) -> int:
         """End the speech so far, return where that was, and listen to what follows."""
         await self.end_speech()
         at = self._ingest.total_samples
-        self._ingest = self._listening(ListeningPoint(at, at, at), silence_ms)
+        self._ingest = self._listening(ListeningPoint(at, at, at), silence)
         return at
 
     def finish(self) -> None:
@@ -162,7 +171,7 @@ class Channel:
 
     @property
     def resting_at(self) -> int | None:
-        """The session sample from which another session can continue; None within speech."""
+        """The session sample from which another session can continue; None within a turn."""
         return self._ingest.resting_at
 
     @property

@@ -62,11 +62,8 @@ class TurnSettings(BaseModel):
     max_turn_silence: _Silence | None = None
     format_turns: bool | None = None
 
-    def ends(self, min_silence_ms: int) -> TurnSilences:
-        """Return when turns end. Raises UnsupportedValue.
-
-        `min_silence_ms` is the silence that ends speech on the other ways in.
-        """
+    def ends(self, min_silence_ms: int, *, judged: bool) -> TurnSilences:
+        """Return when turns end; see `TurnSilences`. Raises UnsupportedValue."""
         least, most = self.min_turn_silence, self.max_turn_silence
         if least is not None and most is not None and least > most:
             raise UnsupportedValue(
@@ -74,7 +71,7 @@ class TurnSettings(BaseModel):
             )
         threshold = self.end_of_turn_confidence_threshold
         most = MOST_MS if most is None else most
-        return TurnSilences(min_silence_ms, threshold, least or 0, most)
+        return TurnSilences(min_silence_ms, threshold, least or 0, most, judged)
 
     def warnings(self) -> tuple[str, ...]:
         """Return sentences on what has no effect, or another one."""
@@ -141,20 +138,21 @@ class StreamingOptions(AudioOptions):
                 )
         changed, warnings = _honoured(given, TurnSettings)
         turns = self.turns.model_copy(update=changed.model_dump(exclude_unset=True))
-        ends = turns.ends(self.ends.min_silence_ms)
+        ends = turns.ends(self.ends.min_silence_ms, judged=self.ends.judged)
         return replace(
             self,
             turns=turns,
             ends=ends,
-            silence_ms=ends.speech_ends_ms,
+            silence=ends.turns or ends.speech_ends_ms,
             warnings=(*turns.warnings(), *warnings),
         )
 
 
-def parse_options(query: str, min_silence_ms: int) -> StreamingOptions:
+def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> StreamingOptions:
     """Parse the query string. Raises BadRequest, naming the option and what would be right.
 
-    `min_silence_ms` is the silence that ends speech on the other ways in.
+    `min_silence_ms` is the silence that ends speech on the other ways in; `judged`: there is a turn
+    model.
     """
     pairs = query_pairs(query)
     given: dict[str, Any] = dict(pairs)
@@ -166,7 +164,7 @@ def parse_options(query: str, min_silence_ms: int) -> StreamingOptions:
             given[name] = _list(name, given[name])
     wanted, warnings = _honoured(given, _Given)
     codes = _codes(wanted)
-    ends = wanted.ends(min_silence_ms)
+    ends = wanted.ends(min_silence_ms, judged=judged)
     return StreamingOptions(
         encoding=wanted.encoding,
         sample_rate=wanted.sample_rate,
@@ -175,7 +173,7 @@ def parse_options(query: str, min_silence_ms: int) -> StreamingOptions:
         languages=several(codes),
         context=_context(wanted),
         partials=wanted.include_partial_turns,
-        silence_ms=ends.speech_ends_ms,
+        silence=ends.turns or ends.speech_ends_ms,
         warnings=(*wanted.warnings(), *without_effect(codes, "language_codes"), *warnings),
         words=word_times(wanted.word_times),
         turns=TurnSettings(**{name: getattr(wanted, name) for name in TurnSettings.model_fields}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.frontend.dialects.certainty import Certainty
+from auricle.frontend.listening.turn_wait import LOOK_MS, TurnWait
 from auricle.live_settings import MIN_SILENCE_MS
 
 # AssemblyAI's defaults.
@@ -16,13 +17,23 @@ class TurnSilences:
     """A turn ends once one may be as sure of it as `threshold`, but not after less than `least_ms`
     of silence, and after `most_ms` however sure one is.
 
-    `min_silence_ms` is the silence that ends speech on the other ways in.
+    `min_silence_ms` is the silence that ends speech on the other ways in. `judged`: how sure one
+    may be is what a turn model says.
     """
 
     min_silence_ms: int
     threshold: float = THRESHOLD
     least_ms: int = 0
     most_ms: int = MOST_MS
+    judged: bool = False
+
+    @property
+    def turns(self) -> TurnWait | None:
+        """How long is waited by what the model says; None where it is not asked."""
+        if not self.judged or self.most_ms <= LOOK_MS:  # the turn ends before it could answer
+            return None
+        least_ms, speech_ms = self.least_ms, self.min_silence_ms
+        return TurnWait(self.threshold, self.most_ms, least_ms=least_ms, speech_ms=speech_ms)
 
     @property
     def eager_ms(self) -> int | None:

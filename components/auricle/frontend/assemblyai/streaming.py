@@ -62,7 +62,9 @@ class StreamingProtocol:
         return encode(error_message(error))
 
     def _options(self, query: str) -> StreamingOptions:
-        return parse_options(query, self._frontend.settings.min_silence_ms)
+        frontend = self._frontend
+        silence_ms = frontend.settings.min_silence_ms
+        return parse_options(query, silence_ms, judged=frontend.turns is not None)
 
 
 class _Streaming:
@@ -122,5 +124,5 @@ class _Streaming:
         self._turns.ends, self._replies.options = options.ends, options
         self._replies.warn(options.warnings)
         # An update that is not about silences does not touch the listening.
-        changed = options.silence_ms != before.silence_ms
-        return Asked(silence_ms=options.silence_ms if changed else None)
+        changed = options.silence != before.silence
+        return Asked(silence=options.silence if changed else None)

@@ -63,7 +63,9 @@ class FluxProtocol:
         return encode(fatal(error, self._numbers.get(error, 0)))
 
     def _options(self, query: str) -> FluxOptions:
-        return parse_flux_options(query, self._frontend.settings.min_silence_ms)
+        frontend = self._frontend
+        silence_ms = frontend.settings.min_silence_ms
+        return parse_flux_options(query, silence_ms, judged=frontend.turns is not None)
 
 
 class _Flux:
@@ -115,7 +117,7 @@ class _Flux:
         told = ends.thresholds
         return Asked(
             lambda: [self._replies.configured(told, self._options.context)],
-            silence_ms=ends.speech_ends_ms,
+            silence=ends.turns or ends.speech_ends_ms,
         )
 
     def _changed(self, wanted: Configure) -> TurnEnds:

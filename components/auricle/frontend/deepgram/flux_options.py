@@ -32,10 +32,11 @@ class FluxOptions(AudioOptions):
     ends: TurnEnds
 
 
-def parse_flux_options(query: str, min_silence_ms: int) -> FluxOptions:
+def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False) -> FluxOptions:
     """Parse the query string. Raises BadRequest, naming the option and what would be right.
 
-    `min_silence_ms` is the silence that ends speech on the other ways in.
+    `min_silence_ms` is the silence that ends speech on the other ways in; `judged`: there is a turn
+    model.
     """
     given = Given(query, _HONOURED, _ADVISORY, _REFUSED)
     encoding, sample_rate = audio_form(given)
@@ -47,14 +48,14 @@ def parse_flux_options(query: str, min_silence_ms: int) -> FluxOptions:
             given.number("eot_timeout_ms", *_TIMEOUT_MS) or default.timeout_ms,
         )
     )
-    ends = TurnEnds(thresholds, min_silence_ms)
+    ends = TurnEnds(thresholds, min_silence_ms, judged)
     return FluxOptions(
         encoding=encoding,
         sample_rate=sample_rate,
         model=given.model(),
         context=given.context(),
         partials=True,
-        silence_ms=ends.speech_ends_ms,
+        silence=ends.turns or ends.speech_ends_ms,
         ends=ends,
         warnings=given.all_warnings,
     )

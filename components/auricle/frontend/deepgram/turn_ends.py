@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.frontend.dialects.certainty import Certainty
+from auricle.frontend.listening.turn_wait import TurnWait
 from auricle.live_settings import MIN_SILENCE_MS
 
 DEFAULT_THRESHOLD = 0.7  # Deepgram's
@@ -24,10 +25,22 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class TurnEnds:
-    """The thresholds as silences, of a server whose own is `min_silence_ms`."""
+    """The thresholds as silences, of a server whose own is `min_silence_ms`.
+
+    `judged`: they are those of what a turn model says of a turn.
+    """
 
     thresholds: Thresholds
     min_silence_ms: int
+    judged: bool = False
+
+    @property
+    def turns(self) -> TurnWait | None:
+        """How long is waited by what the model says; None without one."""
+        if not self.judged:
+            return None
+        wanted, speech_ms = self.thresholds, self.min_silence_ms
+        return TurnWait(wanted.eot, wanted.timeout_ms, eager=wanted.eager, speech_ms=speech_ms)
 
     @property
     def eager_ms(self) -> int | None:

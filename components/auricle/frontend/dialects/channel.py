@@ -13,6 +13,7 @@ from auricle.frontend.dialects.options import AudioOptions
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.pieces import GateEvent
+from auricle.frontend.listening.turn_wait import Silence
 from auricle.messages import Final, Partial
 
 
@@ -61,8 +62,8 @@ class SpokenChannel:
         """`number` counts from 0, among the `options.channels` of the connection."""
         self._tracer = frontend.tracer
         self._trace = socket.trace
-        self._silence_ms = options.silence_ms
-        self._other_silence_ms: int | None = None  # from the next silence on
+        self._silence = options.silence
+        self._other_silence: Silence | None = None  # once nobody speaks on
         self._talk = talk
         self._tell = tell
         self._audio = Channel(
@@ -73,7 +74,7 @@ class SpokenChannel:
             language=options.language,
             languages=options.languages,
             context=options.context,
-            silence_ms=options.silence_ms,
+            silence=options.silence,
             partials=options.partials,
             words=options.words,
             name=socket.sessions[number],
@@ -90,18 +91,18 @@ class SpokenChannel:
 
     async def take(self, data: bytes) -> None:
         """Process whole samples slice by slice, however many; others run in between."""
-        if self._other_silence_ms is not None and self._audio.resting:
-            self._silence_ms, self._other_silence_ms = self._other_silence_ms, None
-            await self._audio.listen_anew(self._silence_ms)
+        if self._other_silence is not None and self._audio.resting:
+            self._silence, self._other_silence = self._other_silence, None
+            await self._audio.listen_anew(self._silence)
         await self._audio.take(data)
 
-    def end_speech_after(self, silence_ms: int) -> None:
+    def end_speech_after(self, silence: Silence) -> None:
         """Let speech end after such a silence, from when nobody speaks on."""
-        self._other_silence_ms = silence_ms
+        self._other_silence = silence
 
     async def finalize(self) -> None:
         """End the speech so far, and listen anew to what follows."""
-        at = await self._audio.listen_anew(self._silence_ms)
+        at = await self._audio.listen_anew(self._silence)
         await self._tell(lambda: self._talk.finalized(at))
 
     async def end(self) -> None:

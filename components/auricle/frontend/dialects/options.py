@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auricle.frontend.line.word_times import WordTimes
+from auricle.frontend.listening.turn_wait import Silence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +13,7 @@ class AudioOptions:
     """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence_ms` the server's endpointing applies. With `languages` each segment is in one of them.
+    `silence` the server's endpointing applies. With `languages` each segment is in one of them.
     `words`: the times that words have. `warnings` are sentences on what has no effect.
     """
 
@@ -24,6 +25,6 @@ class AudioOptions:
     languages: tuple[str, ...] = ()
     context: str = ""
     partials: bool = False
-    silence_ms: int | None = None
+    silence: Silence | None = None
     words: WordTimes = "grid"
     warnings: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.interleaved import Interleaved
+from auricle.frontend.listening.turn_wait import Silence
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 
 
@@ -28,14 +29,14 @@ from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 class Asked:
     """What a text message asks for: `replies` makes its answer.
 
-    `finalize`: all audio so far becomes final. `ends`: the audio has ended. `silence_ms`: speech
-    ends after such a silence from now on.
+    `finalize`: all audio so far becomes final. `ends`: the audio has ended. `silence`: speech ends
+    after such a silence from now on.
     """
 
     replies: Callable[[], list[Reply]] = list
     finalize: bool = False
     ends: bool = False
-    silence_ms: int | None = None
+    silence: Silence | None = None
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,9 @@ class Session:
         if asked.finalize:
             for channel in self._channels:
                 await channel.finalize()
-        if asked.silence_ms is not None:
+        if asked.silence is not None:
             for channel in self._channels:
-                channel.end_speech_after(asked.silence_ms)
+                channel.end_speech_after(asked.silence)
         await self._tell(asked.replies)
         return asked.ends
 

@@ -15,7 +15,15 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.dialects.messages import Reply
-from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
+from auricle.frontend.dialects.silences import TurnEnds, silences
+from auricle.frontend.listening.pieces import (
+    GateEvent,
+    Piece,
+    SpeechStarted,
+    SpeechStopped,
+    TurnPaused,
+    TurnResumed,
+)
 from auricle.messages import Final, Partial, Word
 
 TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
@@ -55,34 +63,6 @@ class Turn:
     def text(self) -> str:
         """The text of all its segments."""
         return " ".join(one.text for one in self.spoken)
-
-
-class TurnEnds(Protocol):
-    """After which silences a turn ends."""
-
-    @property
-    def eager_ms(self) -> int | None:
-        """The silence after which a turn may be over; None if nobody is to be told."""
-        ...
-
-    @property
-    def end_ms(self) -> int:
-        """The silence after which it is."""
-        ...
-
-    @property
-    def trigger(self) -> str:
-        """Why a turn ends after `end_ms`, in the protocol's words."""
-        ...
-
-    @property
-    def speech_ends_ms(self) -> int:
-        """The silence after which speech gets its final text: a turn ends with nothing less."""
-        ...
-
-    def confidence(self, silence_ms: float) -> float:
-        """Return how sure one may be after such a silence, from 0 to 1."""
-        ...
 
 
 class TurnReplies(Protocol):
@@ -130,17 +110,22 @@ class Turns:
         self._text_until = 0  # up to there all speech has its text
         self._quiet_since: int | None = None  # where speech ended, until the turn has
         self._eager_found = False  # in that silence
+        self._probability = 0.0  # that it ends the turn, if there is a turn model
 
     def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
         """Endpointing has found `events`; it has listened up to sample `until`."""
         told: list[Reply] = []
         for event in events:
-            if isinstance(event, SpeechStarted):
+            if isinstance(event, TurnPaused | SpeechStopped) and event.probability is not None:
+                self._probability = event.probability
+            if isinstance(event, SpeechStarted | TurnResumed):
                 self._silent_until(event.at)
                 told += self._due() + self._resumed()
+                self._probability = 0.0
             elif isinstance(event, SpeechStopped):
                 self._quiet_since, self._eager_found = event.at, False
-                if (silence := _samples(self.ends.speech_ends_ms)) <= until - event.at:
+                silence = _samples(silences(self.ends, self._probability).speech_ends_ms)
+                if silence <= until - event.at:
                     self._silent_until(event.at + silence)
             elif isinstance(event, Piece):
                 self._passed(event)
@@ -192,12 +177,13 @@ class Turns:
         if self._quiet_since is None:
             return
         silence_ms = (at - self._quiet_since) * 1000 / SAMPLE_RATE
-        eager_ms = self.ends.eager_ms
+        ends = silences(self.ends, self._probability)
+        eager_ms = ends.eager_ms
         if eager_ms is not None and silence_ms >= eager_ms and not self._eager_found:
             self._eager_found = True
-            self._marks.append(_Mark("eager", confidence=self.ends.confidence(eager_ms)))
-        if silence_ms >= self.ends.end_ms:
-            self._over(self.ends.trigger, self.ends.confidence(self.ends.end_ms))
+            self._marks.append(_Mark("eager", confidence=ends.confidence(eager_ms)))
+        if silence_ms >= ends.end_ms:
+            self._over(ends.trigger, ends.confidence(ends.end_ms))
 
     def _over(self, trigger: str, confidence: float) -> None:
         self._marks.append(_Mark("end", confidence=confidence, trigger=trigger))

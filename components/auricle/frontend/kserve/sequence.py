@@ -115,7 +115,7 @@ class Sequence:
             *(self._frontend, session, options.sample_rate, "pcm_s16le"),
             language=options.language,
             context=options.context,
-            silence_ms=options.silence_ms,
+            silence=options.silence_ms,
             partials=options.partials,
         )
         try:

@@ -111,7 +111,8 @@ class SpeechGate:
         self._quiet_since = memory.quiet_since
         self._speaking = memory.speaking
         self._turn_start = memory.turn_start
-        self._wait = memory.wait  # samples of this silence that end the turn, once that is known
+        self._turn_end = memory.turn_end  # where it ends if nobody speaks before
+        self._wait = memory.wait  # samples of this silence that end speech, once that is known
 
     def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[GateEvent]:
         """Take audio, and the speech probabilities of the frames that it completes.
@@ -139,7 +140,9 @@ class SpeechGate:
         if not self._asks or self._turns is None or self._quiet_since is None:
             raise RuntimeError("an answer without a question")
         self._asks = False
-        self._wait = self._turns.after(probability) * SAMPLE_RATE // 1000
+        self._wait = self._turns.speech_after(probability) * SAMPLE_RATE // 1000
+        turn_ms = self._turns.after(probability)
+        self._turn_end = self._quiet_since + turn_ms * SAMPLE_RATE // 1000
         if self._decided - self._quiet_since >= self._wait:
             return self._go_on(self._stop(self._quiet_since, probability))
         return self._go_on([TurnPaused(self._quiet_since, probability)])
@@ -178,6 +181,7 @@ class SpeechGate:
             self._speaking,
             self._turn_start,
             self._wait,
+            self._turn_end,
         )
 
     @property
@@ -209,8 +213,21 @@ class SpeechGate:
 
     @property
     def resting_at(self) -> int | None:
-        """The session sample from which a new gate would give the same results; None in speech."""
-        return None if self._speaking else self._audio_start
+        """The session sample from which a new gate would give the same results.
+
+        None in speech, and as long as a turn may go on.
+        """
+        return None if self._in_turn else self._audio_start
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether somebody who speaks now goes on with a turn."""
+        return self._speaking or self._begin < self._turn_end
+
+    @property
+    def _begin(self) -> int:
+        """Where speech began that is not long enough yet, or else could begin."""
+        return self._decided if self._onset is None else self._onset
 
     def _frame(self, probability: float) -> list[GateEvent]:
         start = self._decided
@@ -228,7 +245,8 @@ class SpeechGate:
     def _start(self, onset: int) -> list[GateEvent]:
         self._speaking, self._onset, self._quiet_since = True, None, None
         self._released = max(self._released, onset - self._pre_roll, self._audio_start)
-        self._turn_start = self._released
+        if onset >= self._turn_end:
+            self._turn_start = self._released
         return [SpeechStarted(onset)]
 
     def _frame_of_speech(self, probability: float, start: int) -> list[GateEvent]:
@@ -256,7 +274,7 @@ class SpeechGate:
         return self._shortest if self._wait is None else self._wait
 
     def _stop(self, quiet_since: int, probability: float | None = None) -> list[GateEvent]:
-        """End speech; the turn model may have said that with this probability it is a turn's."""
+        """End speech, at once because of what the turn model has said, or after a silence."""
         stopped = SpeechStopped(quiet_since, probability)
         self._speaking, self._quiet_since, self._wait = False, None, None
         return [*self._release(quiet_since + self._hangover, "endpoint"), stopped]
@@ -271,23 +289,11 @@ class SpeechGate:
     def _forget(self) -> None:
         """Drop audio that nobody needs any more; keep the pre-roll of a possible onset, and what
         the turn model would hear."""
-        begin = self._decided if self._onset is None else self._onset
-        keep = self._released if self._speaking else max(self._released, begin - self._pre_roll)
-        if self._turns is not None and self._speaking:
+        keep = self._released
+        if not self._speaking:
+            keep = max(keep, self._begin - self._pre_roll)
+        if self._turns is not None and self._in_turn:
             keep = min(keep, max(self._turn_start, self._decided - TURN_SAMPLES))
         if keep > self._audio_start:
             self._audio = self._audio[keep - self._audio_start :].copy()
             self._audio_start = keep
-
-
-class OpenGate:
-    """Passes on all audio, for a session without voice activity detection."""
-
-    def __init__(self, start: int = 0) -> None:
-        self._next = start
-
-    def push(self, pcm: Int16) -> list[GateEvent]:
-        """Return the audio unchanged, as one piece."""
-        piece = Piece(self._next, pcm)
-        self._next = piece.end
-        return [piece]

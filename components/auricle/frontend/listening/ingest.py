@@ -9,7 +9,8 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, OpenGate, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.open_gate import OpenGate
 from auricle.frontend.listening.pieces import GateEvent
 from auricle.frontend.listening.point import BEGIN, ListeningPoint, VoiceMemory
 from auricle.frontend.listening.voice import VoiceDetector

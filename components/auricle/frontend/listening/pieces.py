@@ -54,7 +54,7 @@ class SpeechStarted:
 class SpeechStopped:
     """Speech ended at session sample `at`. Emitted once the silence was long enough.
 
-    `probability` is what the turn model said of it, where that has ended the turn at once.
+    `probability` is what the turn model said of it, where that has ended speech at once.
     """
 
     at: int

@@ -21,7 +21,8 @@ _WARM_UP = SAMPLE_RATE // 10
 class GateMemory(msgspec.Struct, frozen=True, array_like=True):
     """What a `SpeechGate` remembers beside the audio it keeps; see there.
 
-    All are session samples, but `wait`, which is a number of samples.
+    All are session samples, but `wait`, which is a number of samples. Speech before `turn_end` goes
+    on with the turn that began at `turn_start`.
     """
 
     decided: int
@@ -31,6 +32,7 @@ class GateMemory(msgspec.Struct, frozen=True, array_like=True):
     speaking: bool = False
     turn_start: int = 0
     wait: int | None = None
+    turn_end: int = 0
 
 
 class VoiceMemory(msgspec.Struct, frozen=True, array_like=True):

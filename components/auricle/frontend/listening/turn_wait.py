@@ -4,6 +4,9 @@ The model hears a pause once, `LOOK_MS` after speech has ended: it was trained o
 that length (Pipecat asks it then, too), and hardly says anything else of a longer one. What it
 says is a probability, and this becomes the wait: nothing from `sure` on, and the longer the less
 probable it is that the speaker is done.
+
+Of a pause that is waited in, the text may be wanted before the turn is over. Speech then ends
+sooner than the turn, which goes on if somebody speaks before its own end.
 """
 
 from __future__ import annotations
@@ -22,17 +25,46 @@ Eagerness = Literal["low", "medium", "high", "auto"]
 class TurnWait:
     """The wait of one session: none from the probability `sure` on, `longest_ms` at probability 0.
 
-    Both count from the end of speech, so no turn ends before `LOOK_MS`.
+    Both count from the end of speech, so no turn ends before `LOOK_MS`, nor before `least_ms`. Of a
+    `sure` of 1 there is no such probability: a turn ends after `longest_ms`. Speech ends with its
+    turn, but after `speech_ms` at the latest, and at once if the turn is over with a probability
+    from `eager` on.
     """
 
     sure: float
     longest_ms: int
+    least_ms: int = 0
+    eager: float | None = None
+    speech_ms: int | None = None
 
     def after(self, probability: float) -> int:
         """Return the silence in ms that ends a turn which is over with this probability."""
-        if probability >= self.sure:
+        share = self._share(probability)
+        if share >= 1.0:
+            return self.least_ms
+        return max(self.least_ms, LOOK_MS + round((self.longest_ms - LOOK_MS) * (1.0 - share)))
+
+    def speech_after(self, probability: float) -> int:
+        """Return the silence in ms that ends speech, whose turn is over with this probability."""
+        if self.may_be_over(probability):
             return 0
-        return LOOK_MS + round((self.longest_ms - LOOK_MS) * (1.0 - probability / self.sure))
+        turn_ms = self.after(probability)
+        return turn_ms if self.speech_ms is None else min(turn_ms, self.speech_ms)
+
+    def may_be_over(self, probability: float) -> bool:
+        """Whether one is `eager` to know of such a turn, which is waited for."""
+        likely = self.eager is not None and probability >= self.eager
+        return likely and self._share(probability) < 1.0
+
+    def _share(self, probability: float) -> float:
+        """Return how much that is, from 0 to 1, of what it takes to be sure."""
+        if self.sure >= 1.0:
+            return 0.0
+        return probability / self.sure if probability < self.sure else 1.0
+
+
+# How long a silence ends speech: so many ms, or as the turn model says.
+Silence = int | TurnWait
 
 
 # By `Eagerness`. The longest waits are those of OpenAI's `semantic_vad`, where auto is medium. 0.5

@@ -27,7 +27,8 @@ from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.errors import AuricleError, TooCostly, UndecodableAudio
-from auricle.frontend.listening.endpointing import EndpointingOptions, OpenGate, SpeechGate
+from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.listening.open_gate import OpenGate
 from auricle.frontend.listening.pieces import GateEvent
 from auricle.frontend.recordings.confinement import ProcessLimits, confine
 from auricle.frontend.recordings.parts import Decoded, Part, PartCutter

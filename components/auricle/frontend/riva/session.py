@@ -120,7 +120,7 @@ class _Session:
             encoding,
             language=options.language,
             context=options.context,
-            silence_ms=options.silence_ms,
+            silence=options.silence_ms,
             partials=self._interim_results,
             words=options.words,
         )
