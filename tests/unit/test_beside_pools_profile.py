@@ -244,6 +244,18 @@ async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the
     assert first[end + 1].context == ((said[0].text, said[0].text.upper()),)
 
 
+async def test_what_is_in_the_target_language_is_not_counted_as_translated(stage: Stage) -> None:
+    graph = Graph()
+    said = [Said("a red boat", "English", 3.2), Said("ein rotes Boot", "German", 1000.0)]
+    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("de",))
+    told: list[float] = []
+    session = asyncio.create_task(asking.ask(None, told.append))
+    async with asyncio.timeout(60):
+        await graph.workers["translate_worker"].eighth.wait()
+    await cancelled([session])
+    assert 8 <= len(told) + 1 < 50
+
+
 @pytest.mark.parametrize(
     ("said", "targets", "told"),
     [
