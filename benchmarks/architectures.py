@@ -20,6 +20,7 @@ import asyncio
 import json
 import random
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +85,11 @@ class Difference(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """What one recording showed; lists are over its decodes.
 
-    `logits` are largest differences, up to the first token that differs.
+    `logits` are largest differences, up to the first token that differs. `crc` is the audio's.
     """
 
     samples: int
+    crc: int = 0
     embeddings: list[float] = []
     logits: list[float] = []
     answers: list[list[int]] = []
@@ -176,7 +178,7 @@ class _Model:
         pcm = to_int16(samples)
         segment = GrowingSegment(self.worker, pcm)
         head, tail = self.prompt.head(""), self.prompt.tail(None)
-        row = Row(len(pcm))
+        row = Row(len(pcm), _crc(samples))
         for end in (*range(GRID, len(pcm), GRID), len(pcm)):
             decode = await segment.until(end)
             whole = to_float(pcm[:end])
@@ -227,9 +229,13 @@ def resumed(found: results.Result, heard: Sequence[Samples], size: str) -> dict[
         )
     rows = msgspec.convert(found["rows"], dict[str, list[Row]])
     for name, those in rows.items():
-        if [row.samples for row in those] != [len(one) for one in heard[: len(those)]]:
+        if [row.crc for row in those] != [_crc(one) for one in heard[: len(those)]]:
             raise ValueError(f"{name} heard other recordings than are there now")
     return rows
+
+
+def _crc(samples: Samples) -> int:
+    return zlib.crc32(to_int16(samples).tobytes())
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.hostile import pool
 from benchmarks.hostile.areas import AREAS
 from benchmarks.hostile.attack import liars_environment
-from benchmarks.hostile.attackers import inside, rpc, wire
+from benchmarks.hostile.attackers import inside, rpc, translations, wire
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.attacks import live, newcomer
 from benchmarks.hostile.attacks import recordings as bombs
@@ -24,6 +24,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """How fast a server is under attack is the campaign's question; tests run on busy machines."""
     for module in (wire, inside, rpc, newcomer):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 30.0)
+    monkeypatch.setattr(translations, "_TRANSLATED_SECONDS", 90.0)
     monkeypatch.setattr(pool, "_CASE_SECONDS", 240.0)
     monkeypatch.setattr(live, "_RESPONSIVE_SECONDS", 10.0)
     monkeypatch.setattr(bombs, "_RECORDING_SECONDS", 60.0)

@@ -4,8 +4,10 @@
     python -m models.training.heard --work build/demo
 
 `--work` is a training, finished or not. Sentences are in no training set; `unseen` voices are not
-either, nor is the speaker of `people unseen`. These figures may guide the training: what
-`benchmarks.people` measures with is in none of them but flite's voices.
+either, nor is the speaker of `people, unseen`. `people, seen` is of the recorded words that are
+trained on, in random rows: it says whether these were learned, not what is made of others. These
+figures may guide the training: what `benchmarks.people` measures with is in none of them but
+flite's voices.
 """
 
 from __future__ import annotations

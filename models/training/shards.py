@@ -4,8 +4,10 @@
 
 Each shard is two files, `flite-train-003.pcm` and `.json`, as a set of `models.training.corpus` has
 them. What exists is kept, so it goes on where it was interrupted; a shard follows from its name
-alone. Of each source there are, besides `train`, one shard of its voices with sentences that are in
-no training set, `seen`, and one of its held-out voices, `unseen`.
+alone. Of each source there are, besides `train`, one shard of its voices, `seen`, and one of its
+held-out voices, `unseen`, with sentences that are in no training set. `people` have said single
+words only, and say these by themselves and in random rows: `seen` has the very recordings that are
+trained on, most of them in other rows.
 """
 
 from __future__ import annotations
@@ -125,7 +127,10 @@ def spoken(shard: Shard, size: int) -> list[tuple[str, str, Speech]]:
 
 
 def _texts(shard: Shard, voice: str, dice: random.Random) -> list[str]:
-    """Return what one speaker says: words and rows of words, or held-out sentences, or others."""
+    """Return what one speaker says: words and rows of words, or held-out sentences, or others.
+
+    Who knows some words only says rows of them, whatever the role.
+    """
     known = engine(shard.source).words(voice)
     maker = SentenceMaker(dice.getrandbits(32))
     found: list[str] = []

@@ -106,6 +106,8 @@ class Trainer:
             self.model.load_state_dict(state["model"])
             self._optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
+            # It has learned from those of every sitting.
+            self._sources = list(dict.fromkeys([*state.get("sources", ()), *self._sources]))
         elif self._start:
             words = "vocab.json"
             if (self._start / words).read_bytes() != (self._work / words).read_bytes():

@@ -15,13 +15,19 @@ found.segments = await page.$$eval("li", (all) => all.map((line) => ({
   translation: line.querySelector(".translation")?.lastChild.textContent.trim(),
 })));
 
+// Slowly, and what is found while it plays is read as it is paused: a busy machine may stand still.
+await page.$eval("audio", (audio) => (audio.defaultPlaybackRate = audio.playbackRate = 0.0625));
+
 // By keyboard: a line is played from where it was said; it is marked meanwhile, and its word.
 await page.focus("li:nth-child(2) button");
 await page.keyboard.press("Enter");
-await page.waitForSelector("li:nth-child(2).now .word.now");
-found.playedFrom = await page.$eval("audio", (audio) => audio.currentTime);
-await page.waitForFunction((from) => document.querySelector("audio").currentTime > from, {}, found.playedFrom);
-await page.evaluate(() => document.querySelector("audio").pause());
+const second = await page.waitForFunction(() => {
+  if (!document.querySelector("li:nth-child(2).now .word.now")) return null;
+  const audio = document.querySelector("audio");
+  audio.pause();
+  return audio.currentTime;
+});
+found.playedFrom = await second.jsonValue();
 found.seconds = await page.$eval("audio", (audio) => audio.duration);
 [found.line, found.at] = await page.$eval("#at", (line) => [
   Number(line.getAttribute("x1")) / line.ownerSVGElement.viewBox.baseVal.width,
@@ -38,9 +44,13 @@ await page.keyboard.press("Enter");
 found.words = await page.$$eval("li:first-child tbody tr", (rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
 await page.focus("li:first-child tbody tr:last-child button");
 await page.keyboard.press("Enter");
-await page.waitForFunction(() => document.querySelector("li:first-child .word.now") && !document.querySelector("li:nth-child(2).now"));
-found.word = await page.$eval("li:first-child .word.now", (word) => word.textContent);
-await page.evaluate(() => document.querySelector("audio").pause());
+const last = await page.waitForFunction(() => {
+  const word = document.querySelector("li:first-child .word.now");
+  if (!word || document.querySelector("li:nth-child(2).now")) return null;
+  document.querySelector("audio").pause();
+  return word.textContent;
+});
+found.word = await last.jsonValue();
 const phone = await opened(PHONE);
 await look(phone, "phone");
 await ended();

@@ -188,18 +188,21 @@ async def test_nobody_is_told_of_the_end_of_a_request_that_was_cancelled(
 ) -> None:
     said: list[str] = []
     loop = asyncio.get_running_loop()
+    gc.collect()  # what other tests have left is not this one's
     loop.set_exception_handler(lambda _, context: said.append(context["message"]))
-    gate = Gate(bench, monkeypatch)
-    running = asyncio.create_task(bench.decode("market"))
-    await gate.entered()
-    running.cancel()
-    await asyncio.sleep(0)
-    gate.open()
-    await asyncio.wait([running])
-    await bench.engine.answers()
-    del running
-    gc.collect()  # only then asyncio says that nobody has asked for an exception
-    loop.set_exception_handler(None)
+    try:
+        gate = Gate(bench, monkeypatch)
+        running = asyncio.create_task(bench.decode("market"))
+        await gate.entered()
+        running.cancel()
+        await asyncio.sleep(0)
+        gate.open()
+        await asyncio.wait([running])
+        await bench.engine.answers()
+        del running
+        gc.collect()  # only then asyncio says that nobody has asked for an exception
+    finally:
+        loop.set_exception_handler(None)
     assert not said
 
 

@@ -9,7 +9,7 @@ import pytest
 from transformers.models.qwen3_asr.processing_qwen3_asr import Qwen3ASRProcessor, _fix_timestamps
 
 from auricle.alignment.monotone import monotone
-from auricle.alignment.words import aligned_languages, pieces
+from auricle.alignment.words import aligned_languages, divided, pieces
 
 pytestmark = pytest.mark.unit
 # Letters of several scripts, digits, marks, ideographs of each block, white space of every width.
@@ -77,3 +77,10 @@ def test_a_thousand_words_are_repaired_in_order() -> None:
     found = monotone(raw)
     assert len(found) == 2000
     assert found == sorted(found)
+
+
+def test_a_word_belongs_to_the_part_in_which_it_begins() -> None:
+    words = ["The ", "cat, ", "a ", "dog."]
+    parts = ["The cat, ", "", "a d", "og."]
+    assert [words[own] for own in divided(words, parts)] == [["The ", "cat, "], [], words[2:], []]
+    assert divided([], ["all"]) == [slice(0, 0)] and divided(words, []) == []

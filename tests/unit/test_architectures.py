@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def test_an_answer_that_only_ends_earlier_is_an_error() -> None:
 
 def row(samples: int, *answers: tuple[torch.Tensor, torch.Tensor]) -> Row:
     """What is known of a recording with these answers, ours and the stock model's."""
-    found = Row(samples)
+    found = Row(samples, zlib.crc32(bytes(2 * samples)))
     for one, other in answers:
         apart, different = difference(one, other)
         found.answers.append(one.argmax(1).tolist())
@@ -77,5 +79,6 @@ def test_a_run_that_was_cut_off_goes_on_with_the_same_code_and_audio() -> None:
     assert resumed(file, HEARD, "full") == rows
     with pytest.raises(ValueError, match="quick"):
         resumed(file, HEARD, "quick")
-    with pytest.raises(ValueError, match="Gemma 4 heard other recordings"):
-        resumed(file, HEARD[1:], "full")
+    for other in (HEARD[1:], [np.full(3, 0.5, np.float32), HEARD[1]]):
+        with pytest.raises(ValueError, match="Gemma 4 heard other recordings"):
+            resumed(file, other, "full")

@@ -15,7 +15,7 @@ import pytest
 from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import AuricleError
 from auricle.load.pools import BESIDE
-from auricle.load.reports import WorkerLoad
+from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.messages import (
     AlignReply,
     AlignRequest,
@@ -29,16 +29,17 @@ from auricle.messages import (
 )
 from auricle.profiling import beside_pools
 from auricle.profiling.align_pool import AlignAsking
-from auricle.profiling.beside import Asking, BesideRamp
+from auricle.profiling.beside import Asking, BesideRamp, Told
 from auricle.profiling.cast import Said, Stage
 from auricle.profiling.diarize_pool import DiarizeAsking
 from auricle.profiling.translate_pool import TranslateAsking
 from auricle.settings import ProcessorSettings
+from auricle.tasks import cancelled
 from tests.aligners import random_aligner
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
-# What a request takes with one at a time; each further one at a time adds as much.
+# What a request is reported to take with one at a time; each further one at a time adds as much.
 ALONE = {
     "align_encode_worker": 0.05,
     "align_worker": 0.15,
@@ -47,13 +48,20 @@ ALONE = {
 }
 
 
-class Worker:
-    """One instance, which reports after each request a response time that grows with its load."""
+# Of those which nobody asks.
+NOTHING = (0.02, {}, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 64)
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+
+class Worker:
+    """One instance, which reports after each request a response time that grows with how many
+    segments are asked for at a time."""
+
+    def __init__(self, graph: Graph, kind: str) -> None:
+        self.graph, self.kind = graph, kind
         self.requests: list[object] = []
-        self.in_flight = 0
+        self.eighth = asyncio.Event()  # is set when it has got so many requests
+        self.seconds = 0.02  # that a request takes
+        self.most = 256  # segments at a time, with more of which it answers none
         self.heard: Callable[[WorkerLoad], None] = lambda _load: None
 
     async def wait_for_instances(self, _seconds: float) -> None:
@@ -67,12 +75,14 @@ class Worker:
 
     async def call(self, message: object, _reply: object, _instance: int, _seconds: float) -> Any:
         self.requests.append(message)
-        self.in_flight += 1
-        response = ALONE[self.kind] * self.in_flight
-        try:
-            await asyncio.sleep(0.02)  # longer than it takes to make a request
-        finally:
-            self.in_flight -= 1
+        if len(self.requests) == 8:
+            self.eighth.set()
+        while self.graph.at_once > self.most:
+            for worker in self.graph.workers.values():
+                worker.heard(WorkerLoad(cast(Any, worker.kind), 1, *NOTHING))
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(self.seconds)
+        response = ALONE[self.kind] * self.graph.at_once
         load = (0.01, {}, 1.0, 10.0, 0.0, response, 0.0, 1.0, 64)
         self.heard(WorkerLoad(cast(Any, self.kind), 1, *load))
         if isinstance(message, EncodeRequest):
@@ -92,7 +102,8 @@ class Worker:
 
 class Graph:
     def __init__(self) -> None:
-        self.workers = {kind: Worker(kind) for kind in ALONE}
+        self.workers = {kind: Worker(self, kind) for kind in ALONE}
+        self.at_once = 0  # segments that are asked for
 
     def client(self, kind: str, _endpoint: str) -> Worker:
         return self.workers[cast(Any, kind)]
@@ -101,10 +112,25 @@ class Graph:
         self.workers[cast(Any, kind)].heard = heard
 
 
+class Counted:
+    """An asking that tells its graph for how many segments at a time it is asked."""
+
+    def __init__(self, graph: Graph, asking: Asking) -> None:
+        self.graph, self.asking = graph, asking
+        self.kinds, self.ready = asking.kinds, asking.ready
+
+    async def ask(self, kind: PoolKind | None, told: Told) -> None:
+        self.graph.at_once += 1
+        try:
+            await self.asking.ask(kind, told)
+        finally:
+            self.graph.at_once -= 1
+
+
 @pytest.fixture(autouse=True)
 def _short_levels_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auricle.profiling.beside._LEVEL_SECONDS", 0.1)
-    # Whose features take less time than the worker.
+    # Whose features take little time.
     monkeypatch.setattr("auricle.profiling.align_pool.SEGMENT_SECONDS", 1.0)
 
 
@@ -119,7 +145,8 @@ def stage() -> Stage:
 async def carried(graph: Graph, stage: Stage, asking: Asking) -> tuple[dict[str, float], list[str]]:
     """The limits of the pools, each of which was found to carry something, and what was told."""
     lines: list[str] = []
-    ramp = BesideRamp(cast(Any, graph), stage.settings.load_report_seconds, asking, lines.append)
+    counted, interval = Counted(graph, asking), stage.settings.load_report_seconds
+    ramp = BesideRamp(cast(Any, graph), interval, counted, lines.append)
     async with asyncio.timeout(60):
         found = await ramp.carried()
     assert all(at > 0 for at, _ in found.values())
@@ -156,24 +183,77 @@ async def test_a_machine_that_is_slow_alone_is_measured_too(
     assert limits == pytest.approx({"diarize_worker": 6.0})
 
 
-async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the_last(
-    stage: Stage,
+async def test_a_level_lasts_until_a_request_has_ended(stage: Stage) -> None:
+    graph = Graph()
+    graph.workers["diarize_worker"].seconds = 0.3
+    limits, lines = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    assert limits == pytest.approx({"diarize_worker": 1.0})
+    assert any("diarize_worker: 4 segments at a time" in line for line in lines)
+
+
+@pytest.mark.parametrize("silent", ["align_encode_worker", "align_worker"])
+async def test_workers_that_answer_nothing_are_named(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
+    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 0.5)
+    graph = Graph()
+    graph.workers[silent].most = 0
+    aligner = open_checkpoint(random_aligner(tmp_path / "aligner"))
+    asking = AlignAsking(cast(Any, graph), stage, aligner)
+    with pytest.raises(AuricleError, match=rf"{silent}.* answered nothing within 0\.5 s"):
+        await carried(graph, stage, asking)
+
+
+async def test_a_worker_that_falls_silent_under_load_is_named(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 0.5)
+    graph = Graph()
+    graph.workers["diarize_worker"].most = 1
+    asking = DiarizeAsking(cast(Any, graph), stage)
+    with pytest.raises(AuricleError, match=r"^diarize_worker answered nothing within 0\.5 s"):
+        await carried(graph, stage, asking)
+
+
+async def test_a_translate_worker_is_asked_by_sessions_with_text(stage: Stage) -> None:
     graph = Graph()
     said = [Said("a red boat lies in the harbour", "English", 3.2)]
     asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("en", "de"))
     limits, lines = await carried(graph, stage, asking)
     assert limits == pytest.approx({"translate_worker": 1.0})
     assert any("translate_worker: 4 segments at a time" in line for line in lines)
-    all_asked = graph.workers["translate_worker"].requests
-    asked = [m for m in all_asked if isinstance(m, TranslateRequest)]
-    assert {(request.source_language, request.target) for request in asked} == {("en", "de")}
-    first = [request for request in asked if request.session == asked[0].session]
+
+
+async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the_last(
+    stage: Stage,
+) -> None:
+    graph = Graph()
+    worker = graph.workers["translate_worker"]
+    said = [Said("a red boat lies in the harbour", "English", 3.2)]
+    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("en", "de"))
+    session = asyncio.create_task(asking.ask(None, lambda _seconds: None))
+    async with asyncio.timeout(60):
+        await worker.eighth.wait()
+    await cancelled([session])
+    first = [m for m in worker.requests if isinstance(m, TranslateRequest)]
+    assert {(request.source_language, request.target) for request in first} == {("en", "de")}
     end = [request.whole for request in first].index(True)
     assert first[end].source == said[0].text and first[end].answer  # some was told before
     assert all(b.source.startswith(a.source) for a, b in pairwise(first[: end + 1]))
     assert 2 <= end <= 5  # a request for each chunk with new words
     assert first[end + 1].context == ((said[0].text, said[0].text.upper()),)
+
+
+async def test_what_is_in_the_target_language_is_not_counted_as_translated(stage: Stage) -> None:
+    graph = Graph()
+    said = [Said("a red boat", "English", 3.2), Said("ein rotes Boot", "German", 1000.0)]
+    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("de",))
+    told: list[float] = []
+    session = asyncio.create_task(asking.ask(None, told.append))
+    async with asyncio.timeout(60):
+        await graph.workers["translate_worker"].eighth.wait()
+    await cancelled([session])
+    assert 8 <= len(told) + 1 < 50
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from models.training import train
 from models.training.corpus import synthesise
@@ -30,10 +32,13 @@ def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Pat
     assert trainer.longest() == 30.0
     trainer.train_step([Example(NOISE, ("hello", "anna"), "", forced=False)])
     trainer.save()
-    again = Trainer(tmp_path, 4, start=DEMO)
+    again = Trainer(tmp_path, 4, start=DEMO, sources=("people", "flite"))
     again.resume()
     learned = trainer.model.state_dict()
     assert again.step == 1
+    again.save()
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert state["sources"] == ["flite", "people"]  # of both sittings
     assert all(value.equal(learned[n]) for n, value in again.model.state_dict().items())
     with pytest.raises(ValueError, match=r"checkpoint.pt began with demo: choose another --work"):
         fresh = Trainer(tmp_path, 4)
@@ -53,6 +58,16 @@ def test_a_checkpoints_card_names_who_it_was_trained_with(tmp_path: Path) -> Non
     export(tmp_path / "work", output)
     card = (output / "README.md").read_text()
     assert "| flite | flite, libflite1 |" in card and "| festival |" not in card
+    assert "Synthetic speech. " in card  # nobody was recorded
+
+
+def test_the_card_of_a_checkpoint_without_sources_says_nothing_of_them(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    Trainer(tmp_path / "work", 4, ("de",)).save()
+    export(tmp_path / "work", tmp_path / "checkpoint")
+    card = (tmp_path / "checkpoint/README.md").read_text()
+    assert "Who speaks" not in card and "sources" not in card and "recorded" not in card
+    assert re.findall(r"^## .*", card, re.MULTILINE) == ["## Measured", "## Limits"]
 
 
 def test_a_sitting_ends_in_time_and_the_next_goes_on(

@@ -36,6 +36,8 @@ def test_refusals_are_beyond_the_knee_however_quick_the_answers() -> None:
 def test_a_worker_that_is_too_slow_for_one_speaker_is_said_so() -> None:
     with pytest.raises(AuricleError, match="takes 90 ms, but the limit is 60 ms"):
         knee([level(1, 0.09)], 0.06)
+    with pytest.raises(AuricleError, match="60 ms: wait a little"):
+        knee([level(1, 0.09)], 0.06, "wait a little")
     with pytest.raises(AuricleError, match="did not saturate a worker"):
         knee([level(1, 0.01)], 0.06)
 

@@ -175,6 +175,17 @@ async def test_a_recording_does_not_wait_for_speakers_for_ever() -> None:
     assert [segment.speakers for segment in segments] == [PartSpeakers(missing="unavailable")] * 5
 
 
+async def test_parts_do_not_wait_for_one_another_once_speakers_are_given_up() -> None:
+    sessions = Sessions(*("ten",) * 10, context_characters=0)
+    sessions.pool_is_down = True
+    sessions.go.set()
+    async with asyncio.timeout(60):
+        segments = await sessions.segments(diarize=True)
+    assert sessions.voices == [b"", b"", b"", *[None] * 7]
+    assert [segment.speakers for segment in segments] == [PartSpeakers(missing="unavailable")] * 10
+    assert sessions.most_in_work == 3
+
+
 async def test_a_part_that_fails_fails_the_recording_and_nobody_waits_for_it() -> None:
     sessions = Sessions("one", WorkerUnavailable("no worker"), "three")
     sessions.go.set()

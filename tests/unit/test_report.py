@@ -99,6 +99,15 @@ def test_each_speaker_has_what_they_said_word_by_word(tmp_path: Path) -> None:
     assert bars == [("s1", "0.0", "270.0"), ("s2", "528.0", "342.0")]  # of 1200 for two seconds
 
 
+def test_a_time_is_rounded_before_it_is_divided_into_minutes(tmp_path: Path) -> None:
+    words = Word("a", "a ", 9_994, 59_994, 0.9), Word("b", "b", 59_996, 3_600_000, 0.9)
+    page = written(tmp_path, [Final(0, "a b", 0, 3_600_000, "English"), Words(0, words, "aligned")])
+    assert re.findall(r">(\d+:\d+\.\d+)</button></td><td>([^<]*)<", page) == [
+        ("0:09.99", "0:59.99"),
+        ("1:00.00", "60:00.00"),
+    ]
+
+
 def test_a_translation_stands_below_its_segment(tmp_path: Path) -> None:
     page = written(tmp_path, DIALOGUE)
     assert (

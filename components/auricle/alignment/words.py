@@ -8,7 +8,10 @@ joined, are the text.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 # Ideographs: the unified block, its extensions A to E, and the compatibility blocks.
 _IDEOGRAPHS = (
@@ -72,6 +75,15 @@ def pieces(text: str) -> tuple[Piece, ...]:
     return tuple(
         Piece(word, text[start:end]) for word, start, end in zip(words, starts, ends, strict=True)
     )
+
+
+def divided(words: Sequence[str], parts: Sequence[str]) -> list[slice]:
+    """Return which words belong to each part of the text that `words`, joined, are: those that
+    begin in it."""
+    starts = [0, *accumulate(map(len, words))][: len(words)]
+    edges = [0, *accumulate(map(len, parts))]
+    places = [bisect_left(starts, edge) for edge in edges]
+    return [slice(begin, end) for begin, end in pairwise(places)]
 
 
 def _is_ideograph(character: str) -> bool:

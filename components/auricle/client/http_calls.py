@@ -24,7 +24,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     """What a session may ask for beside text: times of words, speakers, and translations.
 
     `translate` are the languages into which is translated, as ISO 639-1 codes: empty if any may be
-    asked for, None without a translator.
+    asked for or the server does not know, None without a translator.
     """
 
     words: bool = False

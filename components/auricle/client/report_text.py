@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import accumulate
 
+from auricle.alignment.words import divided
 from auricle.checkpoint.languages import language_code, language_name
 from auricle.client.events import (
     Final,
@@ -139,19 +139,16 @@ def _words(segments: Sequence[Told]) -> Iterator[Word]:
 def _text(told: Told) -> Iterator[str]:
     """Yield a paragraph for each speaker in turn; one where nobody knows who it was."""
     words = () if told.words is None else told.words.words
-    spans = [_span(word) for word in words] or [escape(told.final.text)]
-    starts = [0, *accumulate(len(word.text) for word in words)][: len(spans)]
+    spans = [_span(word) for word in words]
     language = f'lang="{escape(_tag(told.final.language))}"'
     if not told.parts:
-        yield f"<p {language}>{''.join(spans)}</p>"
+        yield f"<p {language}>{''.join(spans) or escape(told.final.text)}</p>"
         return
-    end = 0
-    for part in told.parts:
-        begin, end = end, end + len(part.text)
+    shares = divided([word.text for word in words], [part.text for part in told.parts])
+    for part, own in zip(told.parts, shares, strict=True):
         if not part.text:
             continue
-        own = [span for span, at in zip(spans, starts, strict=True) if begin <= at < end]
-        text = "".join(own) if words else escape(part.text)
+        text = "".join(spans[own]) if words else escape(part.text)
         who = f'<b class="{_colour(part)}">Speaker {part.speaker}</b> '
         yield f"<p>{who}<span {language}>{text}</span></p>"
 
@@ -210,7 +207,8 @@ def _button(start_ms: int, shown: str) -> str:
 
 
 def _exact(ms: int) -> str:
-    return f"{ms // 60_000}:{ms / 1000 % 60:05.2f}"
+    hundredths = round(ms / 10)
+    return f"{hundredths // 6000}:{hundredths % 6000 / 100:05.2f}"
 
 
 def _sure(confidence: float | None) -> str:

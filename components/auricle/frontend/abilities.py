@@ -20,8 +20,8 @@ class Abilities(msgspec.Struct, frozen=True):
     """What a session may ask for beside text.
 
     `words` and `speakers` say whether there is a model for them. `translate` has the languages into
-    which is translated, as ISO 639-1 codes: empty if any may be asked for, null without a
-    translator.
+    which is translated, as ISO 639-1 codes: empty if any may be asked for or it is not known here
+    (`Common.translate_targets` says it then), null without a translator.
     """
 
     words: bool

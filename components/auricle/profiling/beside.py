@@ -21,6 +21,8 @@ _TIMES_ALONE = 2.0
 _MOST_AT_ONCE = 256
 _SETTLE_REPORTS, _LEVEL_SECONDS = 2, 6.0
 _READY_SECONDS = 60.0
+# What is to be done about a pool that takes twice as long as before for the same.
+_TOO_SLOW = "measure on a machine that does nothing else, or a faster one"
 SEGMENT_SECONDS = 8.0  # of those that are asked for, where their length may be chosen
 Told = Callable[[float], None]
 
@@ -74,18 +76,18 @@ class BesideRamp:
         for kind in self._asking.kinds:
             # Divides the time between the pools in proportion to their unloaded times.
             limit = max(_LATE_SECONDS, _TIMES_ALONE * together) * alone[kind] / together
-            at = knee(await self._levels(kind, limit), limit)
-            if not at:
-                raise AuricleError(f"{kind} answered nothing within {_LEVEL_SECONDS:g} s")
+            at = knee(await self._levels(kind, limit), limit, _TOO_SLOW)
             self._told(f"{kind}: {at:.1f} s of speech a second, within {limit * 1000:.0f} ms")
             found[kind] = at, limit
         return found
 
     async def _alone(self) -> Mapping[PoolKind, float]:
+        """Return response times, none of which is 0."""
         await self._working(None, 1)
-        return {
-            kind: level_of(1, self._reports[kind]).response_seconds for kind in self._asking.kinds
-        }
+        kinds = self._asking.kinds
+        alone = {kind: level_of(1, self._reports[kind]).response_seconds for kind in kinds}
+        _all_answer([kind for kind, seconds in alone.items() if not seconds])
+        return alone
 
     async def _levels(self, kind: PoolKind, limit: float) -> list[Level]:
         levels: list[Level] = []
@@ -109,17 +111,37 @@ class BesideRamp:
         return Level(rate, found.work, found.response_seconds, found.refused)
 
     async def _working(self, kind: PoolKind | None, at_once: int) -> float:
-        """Keep so many segments in work; return the seconds of speech answered per second."""
+        """Keep so many segments in work; return the seconds of speech answered per second.
+
+        A level lasts until each worker that is asked has reported a request, too, so that one
+        request may take longer than a level. Raises AuricleError for those that have not after
+        `_READY_SECONDS`, though they report.
+        """
+        kinds = self._asking.kinds if kind is None else (kind,)
+        now = asyncio.get_running_loop().time
         asking = (self._asking.ask(kind, self._answered) for _ in range(at_once))
         tasks = [asyncio.create_task(one) for one in asking]
         try:
             await _undisturbed(_SETTLE_REPORTS * self._interval, tasks)
             self._reports.clear()
-            self._said = 0.0
+            self._said, began = 0.0, now()
             await _undisturbed(_LEVEL_SECONDS, tasks)
-            return self._said / _LEVEL_SECONDS
+            while not all(map(self._is_measured, kinds)) and now() - began < _READY_SECONDS:
+                await _undisturbed(self._interval, tasks)
+            _all_answer([one for one in kinds if self._reports[one] and not self._is_measured(one)])
+            return self._said / (now() - began)
         finally:
             await cancelled(tasks)
+
+    def _is_measured(self, kind: PoolKind) -> bool:
+        reports = self._reports[kind]
+        answered = self._said > 0 and any(one.requests_per_second > 0 for one in reports)
+        return answered or any(one.refused_per_second > 0 for one in reports)
+
+
+def _all_answer(silent: list[PoolKind]) -> None:
+    if silent:
+        raise AuricleError(f"{' and '.join(silent)} answered nothing within {_READY_SECONDS:g} s")
 
 
 def costs_of(carried: float) -> dict[str, float]:

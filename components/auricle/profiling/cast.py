@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
@@ -102,11 +103,12 @@ class Cast:
             opened, self._stage.settings, self._view, recognizer, ChunkLoad(NEVER)
         )
         finals: list[Final] = []
-        async for event in session.events():
-            if isinstance(event, Failed):
-                raise AuricleError(f"a recording was not recognised: {event.message}")
-            if isinstance(event, Final):
-                finals.append(event)
+        async with aclosing(session.events()) as events:
+            async for event in events:
+                if isinstance(event, Failed):
+                    raise AuricleError(f"a recording was not recognised: {event.message}")
+                if isinstance(event, Final):
+                    finals.append(event)
         text = " ".join(final.text for final in finals if final.text)
         return Said(text, finals[0].language if finals else "", len(pcm) / SAMPLE_RATE)
 

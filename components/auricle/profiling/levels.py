@@ -12,6 +12,8 @@ from scipy.optimize import nnls
 from auricle.errors import AuricleError
 from auricle.load.reports import WorkerLoad
 
+_HINT = "raise Processor.target_chunk_ms, or use a faster machine"
+
 
 @dataclass(frozen=True)
 class Level:
@@ -48,17 +50,16 @@ def beyond(level: Level, limit: float) -> bool:
     return level.refused or level.response_seconds > limit
 
 
-def knee(levels: Sequence[Level], limit: float) -> float:
+def knee(levels: Sequence[Level], limit: float, hint: str = _HINT) -> float:
     """Return the number of speakers at which the response time reaches `limit` (seconds).
 
     Interpolates linearly between two levels. Raises AuricleError if the first level is beyond
-    the limit already, or if no level is.
+    the limit already, with `hint` at what to do then, or if no level is.
     """
     if beyond(levels[0], limit):
         raise AuricleError(
-            f"with a single speaker the response takes {levels[0].response_seconds * 1000:.0f} ms, "
-            f"but the limit is {limit * 1000:.0f} ms: raise Processor.target_chunk_ms, or use a "
-            "faster machine"
+            f"with nothing else to do the response takes {levels[0].response_seconds * 1000:.0f} "
+            f"ms, but the limit is {limit * 1000:.0f} ms: {hint}"
         )
     for below, above in pairwise(levels):
         if beyond(above, limit):

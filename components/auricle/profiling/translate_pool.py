@@ -44,13 +44,15 @@ class TranslateAsking:
 
         Raises AuricleError if nothing was said, or only in the one language that there is.
         """
-        self._said = [one for one in said if one.text]
-        if not self._said:
+        spoken = [one for one in said if one.text]
+        if not spoken:
             raise AuricleError(
                 "nothing was recognised in the recordings, so there is nothing to translate: name "
                 "typical speech with --audio"
             )
-        self._target = _target(self._said[0].language, targets)
+        self._target = _target(spoken[0].language, targets)
+        # What is in that language already would be answered without the pool.
+        self._said = [one for one in spoken if language_code(one.language) != self._target]
         self._rule = translation_rule(settings)
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()

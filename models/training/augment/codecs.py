@@ -14,6 +14,7 @@ import numpy.typing as npt
 import soxr
 
 from auricle.audio.pcm import g711_table, to_int16
+from models.training.augment.length import fitted
 
 Samples = npt.NDArray[np.float32]
 _RATE, _TELEPHONE = 16_000, 8_000
@@ -29,7 +30,7 @@ def g711(samples: Samples, law: str) -> Samples:
     levels = np.sort(g711_table(law).astype(np.float32))
     between = (levels[1:] + levels[:-1]) / 2
     coded = levels[np.searchsorted(between, np.clip(narrow, -1, 1) * 32768.0)] / 32768.0
-    return _fitted(soxr.resample(coded.astype(np.float32), _TELEPHONE, _RATE), len(samples))
+    return fitted(soxr.resample(coded.astype(np.float32), _TELEPHONE, _RATE), len(samples))
 
 
 def opus(samples: Samples, kbits: int) -> Samples:
@@ -81,14 +82,10 @@ def _coded(samples: Samples, name: str, kbits: int) -> Samples:
     frames = [frame for packet in [*packets, None] for frame in decoder.decode(packet)]
     decoded = np.concatenate([part.to_ndarray()[0] for frame in frames
                               for part in mono.resample(frame)])  # fmt: skip
-    return _fitted(decoded[delay:], len(samples))
+    return fitted(decoded[delay:], len(samples))
 
 
 def _frame(pcm: npt.NDArray[np.int16], form: str, at: int) -> av.AudioFrame:
     frame = av.AudioFrame.from_ndarray(pcm[None], format=form, layout="mono")
     frame.sample_rate, frame.pts, frame.time_base = _RATE, at, Fraction(1, _RATE)
     return frame
-
-
-def _fitted(samples: Samples, count: int) -> Samples:
-    return np.pad(samples[:count], (0, max(0, count - len(samples)))).astype(np.float32)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from models.training.augment.length import fitted
+
 Samples = npt.NDArray[np.float32]
 _FRAME, _HOP = 512, 128
 _WINDOW = np.hanning(_FRAME + 1)[:-1].astype(np.float32)
@@ -80,7 +82,7 @@ def change_pitch(samples: Samples, factor: float) -> Samples:
     """Return them `factor` times as high, as fast as before and with the same formants."""
     longer = change_tempo(samples, 1 / factor)
     higher = soxr.resample(longer, _RATE * factor, _RATE).astype(np.float32)
-    return _fitted(change_formants(higher, 1 / factor), len(samples))
+    return fitted(change_formants(higher, 1 / factor), len(samples))
 
 
 def change_formants(samples: Samples, factor: float) -> Samples:
@@ -116,8 +118,4 @@ def _samples(spectra: npt.NDArray[np.complexfloating], count: int) -> Samples:
     out = np.zeros((len(frames) + parts - 1, _HOP), np.float32)
     for part in range(parts):
         out[part : part + len(frames)] += frames[:, part * _HOP : (part + 1) * _HOP]
-    return _fitted(out.ravel()[_FRAME // 2 :], count)
-
-
-def _fitted(samples: Samples, count: int) -> Samples:
-    return np.pad(samples[:count], (0, max(0, count - len(samples)))).astype(np.float32)
+    return fitted(out.ravel()[_FRAME // 2 :], count)

@@ -34,6 +34,12 @@ def with_table(card: str, names: Sequence[str] = tuple(SOURCES)) -> str:
     return f"{head}{_HEADING}\n\n{table}\n\n{measured}{rest}"
 
 
+def without_table(card: str) -> str:
+    """Return a card without what it says of sources."""
+    head, _, rest = card.partition(_HEADING)
+    return head + _MEASURED + rest.partition(_MEASURED)[2]
+
+
 def _rows(names: Sequence[str]) -> Iterator[str]:
     yield _row("source", "packages", "licence", "who speaks", "trained on", "never trained on")
     yield "|---|---|---|---|---|---|"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import threading
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +22,8 @@ _VOICES = {
     "ked": "voice_ked_diphone",
     "slt_hts": "voice_cmu_us_slt_arctic_hts",
 }
+_ANSWER_SECONDS = 120.0  # for one sentence, of which there is less than a second
+_END_SECONDS = 10.0
 _SAY = """
 (define (say voice stretch text path)
   (voice)
@@ -53,13 +57,16 @@ class Festival:
             text=True,
         )
         self._folder = tempfile.TemporaryDirectory()
+        # At the end of a process of a pool, too, in which atexit does nothing.
+        self._end = Finalize(None, _ended, (self._process, self._folder), exitpriority=0)
         self._ask(_SAY)
 
     def words(self, voice: str) -> None:
         """Any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Raises ValueError for a voice it does not have; RuntimeError if it has ended."""
+        """Raises ValueError for a voice it does not have; RuntimeError if it has ended, or does not
+        answer in time."""
         if voice not in _VOICES:
             raise ValueError(f"festival has no voice {voice!r}; there are: {', '.join(_VOICES)}")
         if not all(word.isalpha() for word in text.split()):
@@ -71,11 +78,8 @@ class Festival:
         return speech(samples, rate, text, ends)
 
     def close(self) -> None:
-        """End the process."""
-        _stream(self._process.stdin).close()
-        self._process.wait(timeout=10)
-        _stream(self._process.stdout).close()
-        self._folder.cleanup()
+        """End the synthesiser; it is done when this process ends, at the latest."""
+        self._end()
 
     def _ask(self, command: str) -> None:
         stream = _stream(self._process.stdin)
@@ -83,10 +87,29 @@ class Festival:
         stream.flush()
 
     def _answer(self) -> list[float]:
-        for line in _stream(self._process.stdout):
-            if line.startswith("said "):
-                return [float(end) for end in line.removeprefix("said ").strip(" ()\n").split()]
-        raise RuntimeError(f"festival has ended with {self._process.wait()}")
+        late = threading.Event()
+        timer = threading.Timer(_ANSWER_SECONDS, lambda: (late.set(), self._process.kill()))
+        timer.start()
+        try:
+            for line in _stream(self._process.stdout):
+                if line.startswith("said "):
+                    ends = line.removeprefix("said ").strip(" ()\n").split()
+                    return [float(end) for end in ends]
+            status = self._process.wait(_END_SECONDS)
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise RuntimeError(f"festival has not answered within {_ANSWER_SECONDS:g} s")
+        raise RuntimeError(f"festival has ended with {status}")
+
+
+def _ended(process: subprocess.Popen[str], folder: tempfile.TemporaryDirectory[str]) -> None:
+    try:
+        process.communicate(timeout=_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    folder.cleanup()
 
 
 def _stream(stream: IO[str] | None) -> IO[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from auricle.alignment.words import divided
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.recordings.transcriber import Segment
 from auricle.messages import Word
@@ -33,21 +33,8 @@ def by_speaker(segment: Segment) -> list[Saying]:
     if not turns:
         start, end = (at * 1000 // SAMPLE_RATE for at in (segment.start, segment.end))
         return [Saying(None, start, end, segment.text, words)]
-    sayings: list[Saying] = []
-    said = 0  # characters
-    for turn in turns:
-        own = _within(words, said, said + len(turn.text))
-        sayings.append(Saying(turn.speaker, turn.start_ms, turn.end_ms, turn.text, own))
-        said += len(turn.text)
-    return sayings
-
-
-def _within(words: Sequence[Word], start: int, end: int) -> tuple[Word, ...]:
-    """Return the words whose text begins within [start, end) of the text that they make."""
-    found: list[Word] = []
-    at = 0
-    for word in words:
-        if start <= at < end:
-            found.append(word)
-        at += len(word.text)
-    return tuple(found)
+    shares = divided([word.text for word in words], [turn.text for turn in turns])
+    return [
+        Saying(turn.speaker, turn.start_ms, turn.end_ms, turn.text, words[own])
+        for turn, own in zip(turns, shares, strict=True)
+    ]

@@ -126,7 +126,7 @@ class RecordingTranscriber:
 
     The parts of all recordings share `recording_parts_in_flight` slots; owners take turns. A part
     whose text is context of the next one (`context_characters`), or whose voices the next one must
-    know (`diarize`), comes before it.
+    know (`diarize`, until the pool for that is given up), comes before it.
     """
 
     def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
@@ -155,6 +155,7 @@ class RecordingTranscriber:
         """
         running: deque[asyncio.Task[_Transcribed]] = deque()
         last: asyncio.Task[_Transcribed] | None = None
+        alone = _NOTHING  # what a part follows that waits for none
         decoding = self._decoders.outputs(self._job(recording), recording.path, recording.owner)
         async with aclosing(decoding) as outputs:
             following: asyncio.Task[Output] | None = None
@@ -166,7 +167,10 @@ class RecordingTranscriber:
                     await _any_of(following, running)
                     _raise_failure(running)
                     while running and running[0].done():
-                        yield running.popleft().result().segment
+                        transcribed = running.popleft().result()
+                        if transcribed.voices.given_up:
+                            alone = replace(_NOTHING, voices=transcribed.voices)
+                        yield transcribed.segment
                     if following is not None and following.done():
                         output, following = following.result(), None
                         if isinstance(output, EndOfRecording):
@@ -174,8 +178,9 @@ class RecordingTranscriber:
                         elif isinstance(output, Decoded):
                             yield Heard(output.samples / SAMPLE_RATE)
                         else:
-                            follows = self._settings.context_characters or recording.diarize
-                            before = last if follows else None
+                            diarized = recording.diarize and not alone.voices.given_up
+                            follows = self._settings.context_characters or diarized
+                            before = last if follows and last is not None else alone
                             last = asyncio.create_task(self._part(recording, output, before))
                             running.append(last)
                 yield whole
@@ -207,10 +212,10 @@ class RecordingTranscriber:
         )
 
     async def _part(
-        self, recording: Recording, part: Part, before: asyncio.Task[_Transcribed] | None
+        self, recording: Recording, part: Part, before: asyncio.Task[_Transcribed] | _Transcribed
     ) -> _Transcribed:
         """Transcribe one part, as a session of one segment that follows the part `before`."""
-        last = _NOTHING if before is None else await asyncio.shield(before)
+        last = before if isinstance(before, _Transcribed) else await asyncio.shield(before)
         context = last.context if self._settings.context_characters else ""
         given_up = recording.diarize and last.voices.given_up
         asked = replace(recording, diarize=False) if given_up else recording
