@@ -25,6 +25,17 @@ _BY_POLICY = {
     "longyaal_unaware_s": "LongYAAL, computation-unaware, s",
     "longyaal_aware_s": "LongYAAL, computation-aware, s",
 }
+_KILLED = {
+    "translate_worker": "the only translate worker killed",
+    "one_of_two_translate_workers": "one of two translate workers killed",
+}
+_HURT = {
+    "text_identical": ("{}: sessions with their text", "1"),
+    "words_lost": ("words of translations lost", "0"),
+    "words_doubled": ("words of translations said twice", "0"),
+    "words_taken_back": ("committed words taken back", "0"),
+    "translations_missing_share": ("segments said to be missing", ""),
+}
 KNOWN = {
     "erasure": ("committed words of translations taken back", "0"),
     "translations_missing_share": ("segments without a whole translation", "0"),
@@ -36,11 +47,11 @@ KNOWN = {
     "capacity_without_translation": ("live sessions, none with a translation", ""),
     "capacity_with_translation": ("live sessions, all with one target language", ""),
     "capacity_translation_ratio": ("the latter ÷ the former", ""),
-    "text_identical_translate_worker": ("a translate worker killed: sessions with their text", "1"),
-    "words_lost_translate_worker": ("words of translations lost", "0"),
-    "words_doubled_translate_worker": ("words of translations said twice", "0"),
-    "words_taken_back_translate_worker": ("committed words taken back", "0"),
-    "translations_missing_share_translate_worker": ("segments said to be missing", ""),
+    **{
+        f"{figure}_{name}": (what.format(killed), bar)
+        for name, killed in _KILLED.items()
+        for figure, (what, bar) in _HURT.items()
+    },
 }
 
 
