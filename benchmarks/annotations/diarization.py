@@ -2,8 +2,8 @@
 
     python -m benchmarks.annotations --out FILE --only speakers
 
-needs `make bench-env`, and flite (Debian) for voices made from recordings of people.
-Speech is found and divided into segments as a frontend and a processor do, and the speaker model
+needs `make bench-env`, and apt-get, which downloads flite, whose voices were made from recordings
+of people. Speech is found and divided into segments as a frontend and a processor do, and the speaker model
 is that of the diarize pool. Nothing was tuned on these voices: clustering was on espeak-ng's
 training variants. espeak-ng's unseen variants include some that are hardly told apart by ear.
 """
@@ -27,6 +27,7 @@ from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices,
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
 from benchmarks.baselines.client import PYTHON
 from benchmarks.parts import LeftOut
+from models.training.packages import NoPackages
 from models.training.voices import UNSEEN_VARIANTS
 
 _SEED = 5
@@ -36,14 +37,18 @@ _APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative:
 def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
     """Return the error rates without and with overlap, in all voices and by kind of voice.
 
-    Raises LeftOut without the environment of the scorer.
+    Raises LeftOut without the environment of the scorer, or without flite.
     """
     if not PYTHON.exists():
         raise LeftOut("who said what is scored by pyannote.metrics: run `make bench-env`")
-    voices = Voices()
-    kinds = {"espeak_unseen": [f"en-us+{name}" for name in UNSEEN_VARIANTS]}
-    if voices.flite is not None:
-        kinds["flite"] = [f"flite+{name}" for name in FLITE_VOICES]
+    try:
+        voices = Voices()
+    except NoPackages as why:
+        raise LeftOut(str(why)) from None
+    kinds = {
+        "espeak_unseen": [f"en-us+{name}" for name in UNSEEN_VARIANTS],
+        "flite": [f"flite+{name}" for name in FLITE_VOICES],
+    }
     model = WindowedModel(SPEAKERS, "cpu", threads=1, most_windows=32)
     changes, told = 0, list[Scored]()
     for figure, gap in (("der_no_overlap", _APART), ("der_overlap", _TOGETHER)):

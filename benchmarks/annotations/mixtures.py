@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -15,9 +13,11 @@ import numpy.typing as npt
 import soundfile
 from scipy.signal import resample_poly
 
+from benchmarks.people.packages import flite
 from models.training.espeak import Espeak
 
 RATE = 16_000
+_SECONDS = 60  # of flite, for a few sentences
 FLITE_VOICES = ("kal16", "awb", "rms", "slt")
 SENTENCES = (
     "The train to the coast leaves at nine in the morning from the second platform.",
@@ -53,11 +53,12 @@ class Mixture:
 
 
 class Voices:
-    """Speaks sentences in espeak-ng's voices, and in flite's where it is installed."""
+    """Speaks sentences in espeak-ng's voices, and in flite's, whose package apt-get downloads."""
 
     def __init__(self) -> None:
+        """Raises NoPackages."""
         self._espeak = Espeak()
-        self.flite = shutil.which("flite")
+        self._flite, self._environment = flite()
 
     def speak(self, voice: str, text: str, words_per_minute: int) -> npt.NDArray[np.float32]:
         """Return speech without silence around it; a voice of flite is `flite+NAME`."""
@@ -73,13 +74,12 @@ class Voices:
         return np.asarray(0.1 * trimmed / np.sqrt(np.mean(trimmed**2)), dtype=np.float32)
 
     def _by_flite(self, name: str, text: str, words_per_minute: int) -> npt.NDArray[np.float32]:
-        if self.flite is None:
-            raise FileNotFoundError("flite is not installed (Debian: flite)")
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "speech.wav"
             stretch = f"duration_stretch={150 / words_per_minute:.3f}"
-            command = [self.flite, "-voice", name, "--setf", stretch, "-t", text, "-o", str(out)]
-            subprocess.run(command, check=True, env=os.environ)
+            options = ["-voice", name, "--setf", stretch, "-t", text, "-o", str(out)]
+            command = [str(self._flite), *options]
+            subprocess.run(command, check=True, env=self._environment, timeout=_SECONDS)
             samples, rate = soundfile.read(out, dtype="float32")
         if rate != RATE:
             raise ValueError(f"flite's voice {name} has {rate} Hz, expected {RATE}")

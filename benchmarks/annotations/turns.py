@@ -8,8 +8,8 @@ words where these are known. A turn that ends in that pause is a false cut. The 
 end of the utterance to the moment at which its end is found. Silence is as long as the turn model's
 mean delay, so that both are equally fast; voice activity is the same.
 
-`--speech` has recordings of people, by default those of Debian's `asterisk-core-sounds-en-wav` if
-it is installed; else there is synthetic speech only (espeak-ng). Minutes on one core.
+`--speech` has recordings of people, by default those of Debian's `asterisk-core-sounds-en-wav`,
+which apt-get downloads. Minutes on one core.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGat
 from auricle.frontend.listening.pieces import SpeechStopped
 from auricle.frontend.listening.turn_wait import WAITS, TurnWait
 from auricle.settings import FrontendSettings
+from benchmarks.parts import LeftOut
+from benchmarks.people.packages import calls
 from models.training.espeak import Espeak
+from models.training.packages import NoPackages
 from models.training.sentences import SentenceMaker
 from models.training.voices import UNSEEN_VOICES
 
-# Of Debian's package asterisk-core-sounds-en-wav.
-PEOPLE = Path("/usr/share/asterisk/sounds/en_US_f_Allison")
 MODEL = Path("models/smart-turn/smart-turn-v3.2-cpu.onnx")
 _SHORTEST, _LONGEST = 2.2, 8.0  # seconds of an utterance
 _PAUSES = (0.3, 2.0)
@@ -197,21 +198,23 @@ def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> 
 def turn_figures(speech: Path | None = None, *, quick: bool = False) -> dict[str, Any]:
     """Return the ratios by their names, and the tables of both kinds of speech.
 
-    People are those of the folder `speech`, or else of Debian's package if it is installed.
+    People are those of the folder `speech`, by default of Debian's package. Raises LeftOut if that
+    cannot be had.
     """
-    if speech is None and PEOPLE.is_dir():
-        speech = PEOPLE
+    try:
+        speech = speech or calls()
+    except NoPackages as why:
+        raise LeftOut(f"{why}; or name a folder of people's speech with --speech") from None
     listener, count = Listener(), 40 if quick else 160
     heard = measured(synthetic(count), listener)
     figures: dict[str, Any] = {"synthetic": heard}
     if (ratio := heard["turn_false_cut_ratio"]) is not None:
         figures["turn_false_cut_ratio_synthetic"] = ratio
-    if speech is not None:
-        spoken = list(people(speech))
-        heard = measured(spoken[:: max(1, len(spoken) // count)], listener)
-        figures["people"] = heard
-        if (ratio := heard["turn_false_cut_ratio"]) is not None:
-            figures["turn_false_cut_ratio"] = ratio
+    spoken = list(people(speech))
+    heard = measured(spoken[:: max(1, len(spoken) // count)], listener)
+    figures["people"] = heard
+    if (ratio := heard["turn_false_cut_ratio"]) is not None:
+        figures["turn_false_cut_ratio"] = ratio
     return figures
 
 
@@ -222,7 +225,10 @@ def main() -> None:
     parser.add_argument("--speech", type=Path, help="folder of WAV files of people")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    figures = turn_figures(given.speech, quick=given.quick)
+    try:
+        figures = turn_figures(given.speech, quick=given.quick)
+    except LeftOut as why:
+        raise SystemExit(str(why)) from None
     given.out.write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2))
 
