@@ -3,9 +3,10 @@
     python -m benchmarks.annotations --out FILE --only speakers
 
 needs `make bench-env`, and apt-get, which downloads flite, whose voices were made from recordings
-of people. Speech is found and divided into segments as a frontend and a processor do, and the speaker model
-is that of the diarize pool. Nothing was tuned on these voices: clustering was on espeak-ng's
-training variants. espeak-ng's unseen variants include some that are hardly told apart by ear.
+of people. Speech is found and divided into segments as a frontend and a processor do, and the
+speaker model is that of the diarize pool. Nothing was tuned on these voices: clustering was on
+espeak-ng's training variants. espeak-ng's unseen variants include some that are hardly told apart
+by ear.
 """
 
 from __future__ import annotations
