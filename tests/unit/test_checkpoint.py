@@ -169,6 +169,21 @@ def test_half_a_character_is_seen_and_not_shown(prompt: PromptFormat) -> None:
     assert prompt.text(ids[:1]) == ""
 
 
+@pytest.mark.parametrize("text", [" the dog", "  the dog", "\n the dog", "the dog"])
+@pytest.mark.parametrize("language", [None, "English"])
+def test_no_text_begins_with_white_space(
+    prompt: PromptFormat, text: str, language: str | None
+) -> None:
+    """Segments are joined by spaces, so there would be two."""
+    opening = prompt.opening_in("English") if language is None else ()
+    tokens = (*opening, *prompt._plain_ids(text))
+    assert prompt.answer(tokens, language) == ("English", "the dog")
+    pieces = prompt.pieces(tokens, language)
+    assert b"".join(data for _, data in pieces) == b"the dog"
+    assert all(data for _, data in pieces)
+    assert prompt.pieces((*opening, *prompt._plain_ids("  ")), language) == []
+
+
 def test_the_pieces_of_an_answer_are_its_text_without_control_tokens(prompt: PromptFormat) -> None:
     said = "the dog, café"
     ids = tuple(prompt._tokenizer.encode(f"language English<asr_text>{said}<|im_end|>").ids)

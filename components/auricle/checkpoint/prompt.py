@@ -7,7 +7,7 @@ audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from auricle.checkpoint.architectures.base import Pieces
@@ -20,6 +20,7 @@ from auricle.quoting import quoted
 from auricle.text_bounds import CONTEXT, LANGUAGE, fault
 
 _NO_LANGUAGE = "None"
+_SPACE = " \t\r\n"
 _BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
 
 
@@ -122,15 +123,17 @@ class PromptFormat:
         """Return language and text of an answer or of a prefix of one.
 
         `language` is the one forced by the prompt. Without one, both are empty until the mark
-        between them has been generated; without a mark there is no language.
+        between them has been generated; without a mark there is no language. Texts are joined by
+        spaces, so none begins with one, although some answers do.
         """
         if language is not None or self._mark is None:
-            return language or "", self.text(tokens)
+            return language or "", self.text(tokens).lstrip(_SPACE)
         if self._mark not in tokens:
             return "", ""
         at = tokens.index(self._mark)
         named = self.text(tokens[:at]).removeprefix("language").strip()
-        return ("" if named == _NO_LANGUAGE else named), self.text(tokens[at + 1 :])
+        text = self.text(tokens[at + 1 :]).lstrip(_SPACE)
+        return ("" if named == _NO_LANGUAGE else named), text
 
     def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Return the tokens up to and including the mark before the text.
@@ -152,7 +155,8 @@ class PromptFormat:
             return []
         texts = ((at, t) for at, t in enumerate(tokens[first:], first) if t not in self._controls)
         named = ((at, self._plain.id_to_token(t)) for at, t in texts)
-        return [(at, self._bytes_of(name)) for at, name in named if name]
+        spelt = ((at, self._bytes_of(name)) for at, name in named if name)
+        return list(_without_leading_space(spelt))
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decode without special tokens and without an incomplete UTF-8 character at the end."""
@@ -179,3 +183,13 @@ class PromptFormat:
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
         """Tokenize a client's text so that it cannot open or close turns."""
         return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
+
+
+def _without_leading_space(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Leave out the white space before a text, as `PromptFormat.answer` does."""
+    begun = False
+    for at, data in pieces:
+        rest = data if begun else data.lstrip(_SPACE.encode())
+        begun = begun or bool(rest)
+        if begun:
+            yield at, rest
