@@ -44,9 +44,10 @@ def test_features_are_whispers(seconds: float) -> None:
 
 
 def test_a_pause_within_a_sentence_is_told_from_the_end(model: SmartTurn) -> None:
-    """The model is quantized: from one kind of CPU to another its values differ by some 0.1."""
+    """Also on a CPU whose own way to multiply quantized weights would saturate."""
     within, after = spoken("evening", 5.2), spoken("evening", 25.5)
-    assert model.probability(after) > model.probability(within) + 0.3
+    assert model.probability(within) < 0.2
+    assert model.probability(after) > 0.6
 
 
 def test_only_the_last_eight_seconds_count(model: SmartTurn) -> None:
