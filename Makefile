@@ -144,10 +144,10 @@ interfaces: setup
 # espeak-ng alone). By what a step costs, some three to four hours a language on two idle cores, and
 # half an hour before for the corpus. Both resume when interrupted; MINUTES=60 ends a sitting, and the
 # model is written after the one that makes the last of the STEPS. START=models/demo begins with its
-# weights. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
+# weights; PERCENT=50 makes half of the speech. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
-	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)')
+	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)' $(if $(PERCENT),--percent $(PERCENT)))
 	$(BIN)/python -m models.training.train --work build/demo$(OF_LANGS) --languages $(LANGS) --sources '$(SOURCES)' \
 		$(if $(STEPS),--steps $(STEPS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(START),--start $(START))
 	test ! -e build/demo$(OF_LANGS)/finished || { \

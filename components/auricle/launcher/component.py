@@ -23,6 +23,7 @@ from auricle.process.descriptors import raise_limit
 from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
 from auricle.process.needs import Need
+from auricle.process.priority import give_way
 from auricle.runtime import network
 from auricle.settings import CommonSettings, refuse_unknown
 
@@ -99,7 +100,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     trim_heap()
     if any(pool.component == name for pool in BESIDE):
-        os.nice(_NICE_BESIDE)
+        give_way(_NICE_BESIDE)
     main = importlib.import_module(f"{_PACKAGES[name]}.main")
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))
