@@ -69,7 +69,7 @@ def main() -> None:
         aligner = arguments.aligner or (_TRAINED if _TRAINED.exists() else None)
         path = aligner or random_aligner(Path(directory) / "aligner")
         asked = Asked(path, aligner is not None, size=arguments.scale)
-        told = "random weights" if aligner is None else str(aligner)
+        told = "random weights" if aligner is None else aligner.name
         for name, part in chosen.items():  # what was measured is kept if the next one fails
             measure_into(arguments.out, asked, name, part, {"aligner": told})
 
