@@ -128,7 +128,10 @@ SHORT = (
     Short(
         "benchmarks.translation --smoke --out {out}/translation.json",
         900,
-        ("python -m benchmarks.translation --out build/translation.json [--quick]",),
+        (
+            "python -m benchmarks.translation --out build/translation.json",
+            "python -m benchmarks.translation --out build/translation.json [--quick]",
+        ),
     ),
     Short(
         "models.training.translate.evaluate --model models/demo-translate --sentences 4 "

@@ -68,20 +68,20 @@ class Segments:
 
 async def test_a_language_that_was_named_is_taken_as_it_is_heard() -> None:
     model = Model("German")
-    assert await Segments(model, "English", "German").said() == ("German", " in German")
+    assert await Segments(model, "English", "German").said() == ("German", "in German")
     assert len(model.asked) == 1
 
 
 async def test_without_names_any_language_is_taken() -> None:
     model = Model("Danish")
-    assert await Segments(model).said() == ("Danish", " in Danish")
+    assert await Segments(model).said() == ("Danish", "in Danish")
     assert len(model.asked) == 1
 
 
 async def test_instead_of_another_the_surest_of_those_named_is_taken() -> None:
     model = Model("Danish", {"English": -2.0, "German": -0.5, "French": -3.0})
     segments = Segments(model, "English", "German", "French")
-    assert await segments.said() == ("German", " in German")
+    assert await segments.said() == ("German", "in German")
     assert len(model.asked) == 4
     reply = await segments.decoded()
     assert reply.tokens[: len(PROMPT.opening_in("German"))] == PROMPT.opening_in("German")
@@ -92,15 +92,15 @@ async def test_it_is_chosen_anew_until_it_is_committed() -> None:
     model = Model("Danish", {"German": -0.5})
     segments = Segments(model, "English", "German")
     draft = (*PROMPT.opening_in("German"), *plain(" in German"))
-    assert await segments.said(draft=draft) == ("German", " in German")
+    assert await segments.said(draft=draft) == ("German", "in German")
     begun = {PROMPT.answer(one.task.tail[len(TAIL) :], None)[0]: one for one in model.asked[1:]}
     assert begun["German"].task.draft == plain(" in German") and begun["English"].task.draft == ()
     model.sure = {"English": -0.1}
-    assert await segments.said() == ("English", " in English")
+    assert await segments.said() == ("English", "in English")
     segments.stability.committed = PROMPT.opening_in("English")
     model.sure = {"German": -0.1}
     before = len(model.asked)
-    assert await segments.said() == ("English", " in English")
+    assert await segments.said() == ("English", "in English")
     assert len(model.asked) == before + 1
 
 
@@ -108,7 +108,7 @@ async def test_what_is_committed_of_its_name_is_continued() -> None:
     model = Model("Danish", {"German": -0.5})
     segments = Segments(model, "English", "German")
     segments.stability.committed = PROMPT.opening_in("German")[:1]
-    assert await segments.said() == ("German", " in German")
+    assert await segments.said() == ("German", "in German")
     assert model.asked[-1].task.tail == (*TAIL, *PROMPT.opening_in("German"))
 
 
