@@ -17,12 +17,15 @@ from auricle.process.priority import give_way
 before = os.nice(0)
 give_way(2)
 group = Path("/proc/self/autogroup")
-print(os.nice(0) - before, group.read_text().split()[-1] if group.exists() else "")
+print(os.nice(0) - before, *(group.read_text().split()[-1:] if group.exists() else ()))
 """
 
 
 def niceness(*, own_session: bool) -> list[str]:
-    """What a process gains that gives way, and the niceness of its session."""
+    """What a process gains that gives way, and the niceness of its session if it is in one.
+
+    The kernel's file is empty for a process that nobody has given a session.
+    """
     command = [sys.executable, "-c", PROGRAM]
     run = subprocess.run(
         command,
