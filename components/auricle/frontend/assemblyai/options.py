@@ -17,6 +17,7 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
 from auricle.frontend.assemblyai.silences import MOST_MS, THRESHOLD, TurnSilences
 from auricle.frontend.dialects.options import AudioOptions
+from auricle.frontend.dialects.silences import speech_ends
 from auricle.frontend.doors.field_errors import bounded, form_fault
 from auricle.frontend.doors.hints import several, without_effect
 from auricle.frontend.line.word_times import word_times
@@ -143,7 +144,7 @@ class StreamingOptions(AudioOptions):
             self,
             turns=turns,
             ends=ends,
-            silence=ends.turns or ends.speech_ends_ms,
+            silence=speech_ends(ends),
             warnings=(*turns.warnings(), *warnings),
         )
 
@@ -173,7 +174,7 @@ def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> S
         languages=several(codes),
         context=_context(wanted),
         partials=wanted.include_partial_turns,
-        silence=ends.turns or ends.speech_ends_ms,
+        silence=speech_ends(ends),
         warnings=(*wanted.warnings(), *without_effect(codes, "language_codes"), *warnings),
         words=word_times(wanted.word_times),
         turns=TurnSettings(**{name: getattr(wanted, name) for name in TurnSettings.model_fields}),

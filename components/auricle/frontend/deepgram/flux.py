@@ -20,6 +20,7 @@ from auricle.frontend.deepgram.messages import CloseStream, NoAudio, denial
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
 from auricle.frontend.dialects.messages import Reply, encode
 from auricle.frontend.dialects.session import Asked, Session, Summary
+from auricle.frontend.dialects.silences import speech_ends
 from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
@@ -117,7 +118,7 @@ class _Flux:
         told = ends.thresholds
         return Asked(
             lambda: [self._replies.configured(told, self._options.context)],
-            silence=ends.turns or ends.speech_ends_ms,
+            silence=speech_ends(ends),
         )
 
     def _changed(self, wanted: Configure) -> TurnEnds:

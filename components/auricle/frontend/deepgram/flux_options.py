@@ -11,6 +11,7 @@ from auricle.frontend.deepgram.given import REFUSED, Given, wrong
 from auricle.frontend.deepgram.options import audio_form
 from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
 from auricle.frontend.dialects.options import AudioOptions
+from auricle.frontend.dialects.silences import speech_ends
 from auricle.quoting import quoted
 
 _HONOURED = (
@@ -55,7 +56,7 @@ def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False)
         model=given.model(),
         context=given.context(),
         partials=True,
-        silence=ends.turns or ends.speech_ends_ms,
+        silence=speech_ends(ends),
         ends=ends,
         warnings=given.all_warnings,
     )

@@ -50,6 +50,11 @@ def silences(ends: TurnEnds, probability: float) -> Silences:
     return ends if ends.turns is None else _Judged(ends.turns, probability)
 
 
+def speech_ends(ends: TurnEnds) -> TurnWait | int:
+    """Return what speech gets its final text after: a turn model's wait, or a silence in ms."""
+    return ends.turns or ends.speech_ends_ms
+
+
 @dataclass(frozen=True)
 class _Judged:
     """The silences of one pause: the turn is over with this `probability`."""
