@@ -94,6 +94,34 @@ def test_a_change_of_speakers_within_a_segment_is_found(model: WindowedModel) ->
     assert abs(change - len(first) - len(SILENCE)) < RATE // 2
 
 
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many windows each pass of the network has."""
+    passes, embed = [], CamPlusPlus.embed
+
+    def counted(network: CamPlusPlus, frames: torch.Tensor) -> torch.Tensor:
+        passes.append(len(frames))
+        return embed(network, frames)
+
+    monkeypatch.setattr(CamPlusPlus, "embed", counted)
+    return passes
+
+
+def test_windows_overlap_only_where_the_voice_changes(
+    model: WindowedModel, embedded: list[int]
+) -> None:
+    first, second = said("en-us+f1"), said("en-us+m8")
+    model.diarize([heard(first)])
+    assert embedded == [len(first) // (RATE * 3 // 2)]
+    model.diarize([heard(first, SILENCE, second)])
+    assert embedded[2:] == [1]
+
+
+def test_warming_up_runs_the_network(model: WindowedModel, embedded: list[int]) -> None:
+    model.warm_up()
+    assert embedded == [1]
+
+
 def test_speakers_keep_their_numbers_from_segment_to_segment(model: WindowedModel) -> None:
     state, speakers = b"", []
     for voice in ("en-us+m8", "en-us+f1", "en-us+m8", "en-us+f1"):

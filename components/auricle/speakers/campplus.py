@@ -43,12 +43,13 @@ class CamPlusPlus:
         """Return vectors of length 1, (n, width), for windows of frames, (n, frames, 80)."""
         x = self._image(frames.to(self._device).transpose(1, 2).unsqueeze(1))
         x = functional.relu(functional.conv1d(x, *self._first, stride=2, padding=2))
+        x = x.transpose(0, 1)  # channels first, so that a layer of all windows is one product
         for block, dilation in zip(self._blocks, _DILATIONS, strict=True):
             x = block(x, dilation)
         x = _activated(x, self._last)
-        pooled = torch.cat([x.mean(-1), x.std(-1)], 1)
+        pooled = torch.cat([x.mean(-1), x.std(-1)])
         weight, bias = self._dense
-        return functional.normalize(functional.linear(pooled, weight.squeeze(-1), bias), dim=1)
+        return functional.normalize(functional.linear(pooled.T, weight.squeeze(-1), bias), dim=1)
 
     def _image(self, x: Tensor) -> Tensor:
         """The two-dimensional part; returns (n, channels, frames)."""
@@ -112,17 +113,17 @@ class CamPlusPlus:
             layers.append(
                 _DenseLayer(
                     self._norm(f"{at}.nonlinear1.batchnorm"),
-                    self._convolution(f"{at}.linear1", f"{at}.nonlinear2"),
+                    _product(self._convolution(f"{at}.linear1", f"{at}.nonlinear2")),
                     self._tensor(f"{at}.cam_layer.linear_local.weight"),
-                    (mask[0], mask[1]),
-                    (mask[2], mask[3]),
+                    _product((mask[0], mask[1])),
+                    _product((mask[2], mask[3])),
                 )
             )
         transit = f"xvector.transit{number}"
         return _DenseBlock(
             layers,
             self._norm(f"{transit}.nonlinear.batchnorm"),
-            self._tensor(f"{transit}.linear.weight"),
+            self._tensor(f"{transit}.linear.weight").squeeze(-1),
         )
 
 
@@ -130,22 +131,27 @@ _MASK_PARTS = ("linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias
 
 
 class _DenseLayer:
-    """A layer whose output, weighted by a mask from its context, is added to its input's rows."""
+    """A layer whose output, weighted by a mask from its context, is added to its input's rows.
+
+    Inputs and outputs are (channels, windows, frames).
+    """
 
     def __init__(
         self, norm: _Affine, narrow: _Affine, local: Tensor, squeeze: _Affine, excite: _Affine
     ) -> None:
-        self._norm, self._narrow, self._local = norm, narrow, local
+        self._norm, self._narrow = norm, narrow
+        self._taps = local.permute(2, 0, 1).flatten(0, 1).contiguous()  # of a kernel of three
         self._squeeze, self._excite = squeeze, excite
 
     def __call__(self, x: Tensor, dilation: int) -> Tensor:
-        x = functional.relu(functional.conv1d(_activated(x, self._norm), *self._narrow))
-        heard = functional.conv1d(x, self._local, padding=dilation, dilation=dilation)
-        context = x.mean(-1, keepdim=True) + _by_parts(x)
-        mask = functional.conv1d(
-            functional.relu(functional.conv1d(context, *self._squeeze)), *self._excite
-        )
-        return heard * torch.sigmoid(mask)
+        x = functional.relu_(_times(self._narrow, _activated(x, self._norm)))
+        before, heard, after = (self._taps @ x.flatten(1)).view(3, -1, *x.shape[1:]).unbind()
+        heard[..., dilation:] += before[..., :-dilation]
+        heard[..., :-dilation] += after[..., dilation:]
+        parts = functional.avg_pool1d(x, _MASK_FRAMES, _MASK_FRAMES, ceil_mode=True)
+        context = x.mean(-1, keepdim=True) + parts
+        mask = _times(self._excite, functional.relu_(_times(self._squeeze, context)))
+        return heard * _at_frames(torch.sigmoid(mask), x.shape[-1])
 
 
 class _DenseBlock:
@@ -153,17 +159,33 @@ class _DenseBlock:
         self._layers, self._norm, self._transit = layers, norm, transit
 
     def __call__(self, x: Tensor, dilation: int) -> Tensor:
+        # Rows of all layers at once: to add them one by one would copy those before each time.
+        width = len(x)
+        rows = x.new_empty(self._transit.shape[1], *x.shape[1:])
+        rows[:width] = x
         for layer in self._layers:
-            x = torch.cat([x, layer(x, dilation)], 1)
-        return functional.conv1d(_activated(x, self._norm), self._transit)
+            heard = layer(rows[:width], dilation)
+            rows[width : width + len(heard)] = heard
+            width += len(heard)
+        return (self._transit @ _activated(rows, self._norm).flatten(1)).view(-1, *x.shape[1:])
 
 
 def _activated(x: Tensor, norm: _Affine) -> Tensor:
     scale, shift = norm
-    return functional.relu(x * scale + shift)
+    return functional.relu_(torch.addcmul(shift.unsqueeze(1), x, scale.unsqueeze(1)))
 
 
-def _by_parts(x: Tensor) -> Tensor:
-    """Return the mean of each part of 100 frames, at each of its frames."""
-    means = functional.avg_pool1d(x, _MASK_FRAMES, _MASK_FRAMES, ceil_mode=True)
-    return means.repeat_interleave(_MASK_FRAMES, -1)[..., : x.shape[-1]]
+def _product(convolution: _Affine) -> _Affine:
+    """Return weight and bias of a convolution over single frames as those of a product."""
+    weight, bias = convolution
+    return weight.squeeze(-1), bias.unsqueeze(1)
+
+
+def _times(product: _Affine, x: Tensor) -> Tensor:
+    weight, bias = product
+    return torch.addmm(bias, weight, x.flatten(1)).view(-1, *x.shape[1:])
+
+
+def _at_frames(parts: Tensor, frames: int) -> Tensor:
+    """Return what is known of each part of 100 frames at each of so many frames."""
+    return parts.repeat_interleave(_MASK_FRAMES, -1)[..., :frames]

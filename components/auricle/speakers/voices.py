@@ -65,7 +65,7 @@ def tell_apart(
     """
     labels = np.zeros(len(vectors), dtype=np.intp)
     known = list(voices)
-    for rows in _groups(vectors):
+    for rows in groups(vectors):
         heard = vectors[rows]
         fits = [voice.resembles(heard.mean(0)) for voice in known]
         best = int(np.argmax(fits)) if fits else -1
@@ -79,7 +79,7 @@ def tell_apart(
     return labels, tuple(known)
 
 
-def _groups(vectors: Vectors) -> list[Labels]:
+def groups(vectors: Vectors) -> list[Labels]:
     """Return the windows that are alike, as indices; the largest group first."""
     if len(vectors) < 2:
         return [np.arange(len(vectors))] if len(vectors) else []
