@@ -145,13 +145,14 @@ interfaces: setup
 # half an hour before for the corpus. Both resume when interrupted; MINUTES=60 ends a sitting, and the
 # model is written after the one that makes the last of the STEPS. START=models/demo begins with its
 # weights; PERCENT=50 makes half of the speech. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
+DEMO_WORK := build/demo$(OF_LANGS)$(if $(START),-from-$(notdir $(START)))
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
 	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)' $(if $(PERCENT),--percent $(PERCENT)))
-	$(BIN)/python -m models.training.train --work build/demo$(OF_LANGS) --languages $(LANGS) --sources '$(SOURCES)' \
+	$(BIN)/python -m models.training.train --work $(DEMO_WORK) --languages $(LANGS) --sources '$(SOURCES)' \
 		$(if $(STEPS),--steps $(STEPS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(START),--start $(START))
-	test ! -e build/demo$(OF_LANGS)/finished || { \
-		$(BIN)/python -m models.training.export --work build/demo$(OF_LANGS) --output models/demo$(OF_LANGS) && \
+	test ! -e $(DEMO_WORK)/finished || { \
+		$(BIN)/python -m models.training.export --work $(DEMO_WORK) --output models/demo$(OF_LANGS) && \
 		$(BIN)/python -m models.training.evaluate --model models/demo$(OF_LANGS) --write && \
 		$(BIN)/python -m models.training.heard --model models/demo$(OF_LANGS); }
 

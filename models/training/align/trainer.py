@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import distributed
 from torch.nn import functional
 from transformers import AutoTokenizer
 
@@ -28,6 +27,7 @@ from models.training.corpus import SAMPLE_RATE
 from models.training.model import LogMel, audio_length
 from models.training.prompts import Tokenizer
 from models.training.sentences import vocabulary
+from models.training.together import share_gradients
 
 _PEAK_RATE = 1.0e-3
 _WARM_UP_STEPS = 100
@@ -181,7 +181,7 @@ class Trainer:
             losses = self._hear(maker, seconds) if self.hears else self._read(maker, seconds)
         self._optimizer.zero_grad(set_to_none=True)
         losses["sum"].backward()
-        self._share_gradients(time.process_time() - started)
+        self.spent += share_gradients(self._learned(), time.process_time() - started)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self._optimizer.step()
         self.step += 1
@@ -245,17 +245,6 @@ class Trainer:
             return self._heard(clips)
 
         self._shelf = Shelf(make, self._dice, _REUSE)
-
-    def _share_gradients(self, seconds: float) -> None:
-        """The mean of all processes' gradients, and of the time that the step took them."""
-        have = [parameter for parameter in self._learned() if parameter.grad is not None]
-        flat = torch.cat([*(p.grad.flatten() for p in have), torch.tensor([seconds])])
-        if distributed.is_initialized():
-            distributed.all_reduce(flat)
-            flat /= distributed.get_world_size()
-        for parameter, part in zip(have, flat.split([p.numel() for p in have] + [1]), strict=False):
-            parameter.grad = part.view_as(parameter)
-        self.spent += flat[-1].item()
 
     def batch(self, clips: list[Clip], lengths: list[int]) -> Batch:
         rows = [
