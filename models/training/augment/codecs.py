@@ -55,9 +55,9 @@ def band(samples: Samples, rate: int, lowest: float, highest: float) -> Samples:
 def drawn(samples: Samples, dice: random.Random) -> Samples:
     """Return them through some line: a telephone, Opus, MP3, or a microphone that hears less."""
     kind = dice.random()
-    if kind < 0.3:
+    if kind < 0.45:
         return g711(samples, dice.choice(["ULAW", "ALAW"]))
-    if kind < 0.6:
+    if kind < 0.65:
         return opus(samples, dice.randint(*_OPUS))
     if kind < 0.8:
         return mp3(samples, dice.randint(*_MP3))

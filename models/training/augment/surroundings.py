@@ -10,7 +10,7 @@ import numpy.typing as npt
 from models.training.augment import codecs, rooms
 
 Samples = npt.NDArray[np.float32]
-_IN_ROOM, _ON_LINE = 0.5, 0.3
+_IN_ROOM, _ON_LINE = 0.5, 0.4
 _MOST_ROOMS = 200
 
 
