@@ -34,7 +34,7 @@ class Scored:
 
 
 def error_rates(conversations: Sequence[Scored]) -> dict[str, float]:
-    """Return the error rate of each name, and its interval. Raises RuntimeError if the scorer fails."""
+    """Return the error rate of each name, with its interval. Raises RuntimeError on failure."""
     done = subprocess.run(
         [str(PYTHON), "-m", "benchmarks.annotations.scoring"],
         input=json.dumps([asdict(one) for one in conversations]),
