@@ -71,6 +71,17 @@ def test_a_change_within_a_segment_is_found() -> None:
     assert labels[0] != labels[-1]
 
 
+def test_new_voices_are_numbered_as_they_are_heard_however_long_each_speaks() -> None:
+    persons = people(4)
+    _, known = tell_apart((), said(persons[0], 4, 0), MOST_SPEAKERS)
+    spoken = [(1, 2), (2, 5), (0, 2), (3, 4)]  # who, and for how many windows
+    vectors = np.concatenate([said(persons[who], count, 1 + who) for who, count in spoken])
+    labels, voices = tell_apart(known, vectors, MOST_SPEAKERS)
+    assert labels.tolist() == [1, 1, 2, 2, 2, 2, 2, 0, 0, 3, 3, 3, 3]
+    for who, voice in enumerate(voices):
+        assert int(np.argmax(persons @ voice.mean)) == who
+
+
 def test_a_single_window_makes_no_new_voice_but_the_first() -> None:
     persons = people(2)
     _, voices = tell_apart((), said(persons[0], 1, 0), MOST_SPEAKERS)

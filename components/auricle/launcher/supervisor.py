@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -70,8 +71,9 @@ class Supervisor:
         self._arbiter = Arbiter(
             watchers,
             # circus wants to be reached, and whoever reaches it commands every process: nobody can.
-            endpoint="inproc://control",
-            pubsub_endpoint="inproc://events",
+            # An address is taken until ZeroMQ has closed its socket, some time after an arbiter.
+            endpoint=f"inproc://control-{uuid.uuid4()}",
+            pubsub_endpoint=f"inproc://events-{uuid.uuid4()}",
             check_delay=-1,  # `_watch` manages the watchers instead
             proc_name="auricle serve",
             loop=IOLoop.current(),

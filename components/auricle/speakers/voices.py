@@ -76,7 +76,18 @@ def tell_apart(
         elif fits_one:  # what resembles no voice must not move one
             known[best] = known[best].with_windows(heard)
         labels[rows] = best
-    return labels, tuple(known)
+    return _in_order(labels, known, len(voices))
+
+
+def _in_order(labels: Labels, known: list[Voice], before: int) -> tuple[Labels, tuple[Voice, ...]]:
+    """Return both with the voices after the first `before` in the order in which they are heard.
+
+    Groups are matched by their size, so the first new voice may be the one that spoke last.
+    """
+    new = sorted(range(before, len(known)), key=labels.tolist().index)
+    order = [*range(before), *new]
+    places = np.argsort(order)
+    return places[labels], tuple(known[at] for at in order)
 
 
 def groups(vectors: Vectors) -> list[Labels]:
