@@ -1,60 +1,212 @@
 """Train the demo checkpoint on the CPU; resumes from its last checkpoint.
 
     python -m models.training.train --work build/demo [--languages en,de,es] [--steps 36000]
-        [--start models/demo] [--minutes 60] [--processes 2]
+        [--start models/demo] [--minutes 60]
 
-Several languages take as many steps each as one alone. With `--start` it begins with a published
-checkpoint of the same words, at a lower learning rate and with all lengths. With `--minutes` a
-sitting ends after so many, and at any time with Ctrl-C: the same command goes on with the next.
-Once all steps are made, the file `finished` is in its folder.
+Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
+*through the tied output embedding* (blank = pad token): it puts the audio where
+the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
+take as many steps each as one alone. With `--start` it begins with a published
+checkpoint of the same words, at a lower learning rate and with all lengths. With
+`--minutes` a sitting ends after so many, and at any time with Ctrl-C: the same
+command goes on with the next. Once all steps are made, the file `finished` is in its folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch.nn import functional
+from transformers import AutoTokenizer
+
+from models.training.augment.mel import masked, warped
 from models.training.augment.surroundings import Surroundings
 from models.training.examples import Example, ExampleMaker
-from models.training.languages import DEFAULT, chosen
+from models.training.geometry import demo_config
+from models.training.languages import DEFAULT, chosen, language
 from models.training.mixture import Mixture
+from models.training.model import DemoModel, LogMel, audio_length
+from models.training.prompts import Tokenizer, answer_ids, prompt_ids
+from models.training.reference import Reference
+from models.training.sentences import vocabulary
 from models.training.shards import chosen as chosen_sources
 from models.training.sources import SOURCES
-from models.training.together import any_says, meeting, start
-from models.training.trainer import Trainer, prepare
+from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
-_BATCH_SECONDS = 40.0  # of all processes
+_PEAK_RATE = 1.5e-3
+_STARTED_RATE = 0.4  # of the peak, from weights that know the words already
+_WARM_UP_STEPS = 300
+_WARPED, _WARPS = 0.5, (0.88, 1.14)  # share of the examples, and how the mel axis is stretched
+_BATCH_SECONDS = 40.0
 _SAVE_EVERY, _TELL_EVERY = 250, 50
 _STEPS = 36_000  # of a language
-_MEETING = "meeting"
+_WIDEST_MASK = 12  # bins
+_IGNORE = -100
 
 
-@dataclass(frozen=True)
-class Run:
-    """What the command line says; every process gets it."""
+class Trainer:
+    """Owns the model, the optimiser and the position in the schedule."""
 
-    work: Path
-    corpus: Path
-    languages: tuple[str, ...]
-    sources: tuple[str, ...]
-    steps: int
-    start: Path | None
-    minutes: float
-    processes: int
+    def __init__(
+        self,
+        work: Path,
+        steps: int,
+        languages: Sequence[str] = (DEFAULT,),
+        start: Path | None = None,
+        sources: Sequence[str] = (),
+    ) -> None:
+        torch.manual_seed(0)
+        self.dice = random.Random(0)
+        self._work, self._steps, self._start = work, steps, start
+        self._sources = list(sources)
+        self._words = vocabulary(languages)
+        names = [language(code).name for code in languages]
+        write_tokenizer(work, self._words, names=names)
+        self.tokenizer: Tokenizer = AutoTokenizer.from_pretrained(work)
+        ids = {token: self.tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
+        ids["vocab_size"] = -(-len(self.tokenizer) // 64) * 64
+        self.config = demo_config(ids, names)
+        (work / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
+        self.model = DemoModel(self.config)
+        self._pad = ids["<|endoftext|>"]
+        self._mel = LogMel()
+        self._optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=_PEAK_RATE, weight_decay=0.01, betas=(0.9, 0.98), fused=True
+        )
+        self._word_ids, self._word_class = self._ctc_vocabulary()
+        self.step = 0
+
+    def _ctc_vocabulary(self) -> tuple[torch.Tensor, dict[str, int]]:
+        """CTC scores only whole words, each by its mid-sentence token; class 0 is blank."""
+        ids = [self.tokenizer(f" {word}").input_ids[0] for word in self._words]
+        return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(self._words)}
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint, or begin with the weights at `start`.
+
+        Raises ValueError if the checkpoint has other languages or another beginning, and if the
+        weights are of other words.
+        """
+        path = self._work / "checkpoint.pt"
+        if path.exists():
+            state = torch.load(path, weights_only=True)
+            before = state.get("languages", self.config["support_languages"])
+            if before != self.config["support_languages"]:
+                raise ValueError(f"{path} is of {', '.join(before)}: choose another --work")
+            if (began := state.get("start")) != self._beginning():
+                raise ValueError(f"{path} began with {began or 'nothing'}: choose another --work")
+            self.model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self.step = state["step"]
+            self.dice.seed(self.step)
+            # It has learned from those of every sitting.
+            self._sources = list(dict.fromkeys([*state.get("sources", ()), *self._sources]))
+        elif self._start:
+            words = "vocab.json"
+            if (self._start / words).read_bytes() != (self._work / words).read_bytes():
+                raise ValueError(f"{self._start} knows other words than are to be trained")
+            self.model.load_state_dict(Reference(self._start).model.state_dict())
+
+    def _beginning(self) -> str | None:
+        return self._start.name if self._start else None
+
+    def save(self) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "step": self.step,
+            "languages": self.config["support_languages"],
+            "start": self._beginning(),
+            "sources": self._sources,
+        }
+        torch.save(state, self._work / "checkpoint.tmp")
+        (self._work / "checkpoint.tmp").replace(self._work / "checkpoint.pt")
+
+    def _rate(self) -> float:
+        warm = min(1.0, (self.step + 1) / _WARM_UP_STEPS)
+        peak = _PEAK_RATE * (_STARTED_RATE if self._start else 1)
+        return peak * warm * max(0.01, 1.0 - self.step / self._steps)
+
+    def longest(self) -> float:
+        """Curriculum: the longest example, in seconds, at this point of the training."""
+        done = 1.0 if self._start else self.step / self._steps
+        for until, seconds in ((0.05, 2.5), (0.11, 5.0), (0.17, 9.0), (0.24, 16.0)):
+            if done < until:
+                return seconds
+        return 30.0
+
+    def train_step(self, examples: list[Example]) -> tuple[float, float]:
+        """One optimiser step; returns (cross-entropy, CTC loss)."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate()
+        mels = [self._heard(e) for e in examples]
+        lengths = [audio_length(m.shape[1]) for m in mels]
+        audio = self.model.embed_audio(mels)
+        decoder = self._decoder_loss(examples, lengths, audio)
+        ctc = self._ctc_loss(examples, lengths, audio)
+        weight = max(0.3, 1.0 - self.step / self._steps)
+        self._optimizer.zero_grad(set_to_none=True)
+        (decoder + weight * ctc).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self._optimizer.step()
+        self.step += 1
+        return decoder.item(), ctc.item()
+
+    def _heard(self, example: Example) -> torch.Tensor:
+        """Half of the speakers with a longer or shorter vocal tract, all with bands missing."""
+        mel: torch.Tensor = self._mel(torch.from_numpy(example.samples))
+        if self.dice.random() < _WARPED:
+            mel = warped(mel, self.dice.uniform(*_WARPS))
+        return masked(mel, self.dice, _WIDEST_MASK)
+
+    def _decoder_loss(
+        self, examples: list[Example], lengths: list[int], audio: torch.Tensor
+    ) -> torch.Tensor:
+        rows, labels = [], []
+        for example, length in zip(examples, lengths, strict=True):
+            prompt = prompt_ids(self.tokenizer, example.context, length)
+            given, learned = answer_ids(
+                self.tokenizer, example.words, example.forced, example.language
+            )
+            rows.append(prompt + given + learned)
+            labels.append([_IGNORE] * len(prompt + given) + learned)
+        width = max(map(len, rows))
+        ids = torch.tensor([r + [self._pad] * (width - len(r)) for r in rows])
+        target = torch.tensor([r + [_IGNORE] * (width - len(r)) for r in labels])[:, 1:]
+        mask = torch.tensor([[1] * len(r) + [0] * (width - len(r)) for r in rows])
+        hidden = self.model(audio, ids, mask)[:, :-1]
+        wanted = target != _IGNORE
+        return functional.cross_entropy(self.model.text.lm_head(hidden[wanted]), target[wanted])
+
+    def _ctc_loss(
+        self, examples: list[Example], lengths: list[int], audio: torch.Tensor
+    ) -> torch.Tensor:
+        embedding = self.model.text.model.embed_tokens.weight[self._word_ids]
+        scores = (audio @ embedding.T).log_softmax(-1)
+        padded = torch.nn.utils.rnn.pad_sequence(list(scores.split(lengths)))
+        targets = [[self._word_class[w] for w in e.words] for e in examples]
+        flat = torch.tensor([c for t in targets for c in t], dtype=torch.long)
+        return functional.ctc_loss(
+            padded,
+            flat,
+            torch.tensor(lengths),
+            torch.tensor([len(t) for t in targets]),
+            zero_infinity=True,
+        )
 
 
-def batch(
-    maker: ExampleMaker, longest: float, seconds: float, dice: random.Random
-) -> list[Example]:
-    """Examples of similar length, together about so many `seconds`.
+def batch(maker: ExampleMaker, longest: float, dice: random.Random) -> list[Example]:
+    """Examples of similar length, together about _BATCH_SECONDS.
 
     Lengths are uniform, so that long audio is learned as well as short; a quarter
     is log-uniform for the first second of a session.
@@ -62,7 +214,7 @@ def batch(
     target = dice.uniform(0.5, longest)
     if dice.random() < 0.25:
         target = math.exp(dice.uniform(math.log(0.5), math.log(longest)))
-    count = max(1, min(24, round(seconds / target)))
+    count = max(1, min(24, round(_BATCH_SECONDS / target)))
     return [maker.make(max(0.3, target * dice.uniform(0.8, 1.0))) for _ in range(count)]
 
 
@@ -79,54 +231,6 @@ def _asked_to_end() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _process(rank: int, run: Run) -> None:
-    """One of the processes that train together; the first one tells, and keeps the checkpoint."""
-    with _asked_to_end() as asked, meeting(run.work / _MEETING, rank, run.processes):
-        trainer = Trainer(run.work, run.steps, run.languages, run.start, run.sources, seed=rank)
-        trainer.resume()
-        _sitting(trainer, run, rank, asked)
-        if rank == 0:
-            trainer.save()
-            _close(trainer, run)
-
-
-def _sitting(trainer: Trainer, run: Run, rank: int, asked: threading.Event) -> None:
-    """Train until all steps are made, the minutes are over or the end is `asked` for."""
-    corpus = Mixture(run.corpus, run.sources, run.languages)
-    seed = trainer.step * run.processes + rank
-    maker = ExampleMaker(corpus, seed, Surroundings(seed))
-    lengths = random.Random(trainer.step)  # the same in all processes, so that none waits long
-    started, first = time.monotonic(), trainer.step
-    told, sums = first, [0.0, 0.0]
-    if rank == 0:
-        print(f"from step {first} to {run.steps}", flush=True)
-    while trainer.step < run.steps:
-        if any_says(asked.is_set() or time.monotonic() - started >= run.minutes * 60):
-            break
-        seconds = _BATCH_SECONDS / run.processes
-        losses = trainer.train_step(batch(maker, trainer.longest(), seconds, lengths))
-        sums = [s + x for s, x in zip(sums, losses, strict=True)]
-        if rank == 0 and trainer.step % _TELL_EVERY == 0:
-            pace = (time.monotonic() - started) / (trainer.step - first)
-            left = (run.steps - trainer.step) * pace / 3600
-            decoder, ctc = (total / (trainer.step - told) for total in sums)
-            print(
-                f"step {trainer.step} decoder {decoder:.3f} ctc {ctc:.3f} {pace:.2f} s/step "
-                f"longest {trainer.longest():.0f} s, {left:.1f} h left",
-                flush=True,
-            )
-            told, sums = trainer.step, [0.0, 0.0]
-        if rank == 0 and trainer.step % _SAVE_EVERY == 0:
-            trainer.save()
-
-
-def _close(trainer: Trainer, run: Run) -> None:
-    if trainer.step >= run.steps:
-        (run.work / "finished").touch()
-    else:
-        print(f"step {trainer.step} of {run.steps}: the same command goes on from here")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
@@ -137,17 +241,49 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help=f"default: {_STEPS} of each language")
     parser.add_argument("--start", type=Path, help="a checkpoint to begin with")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of this sitting")
-    parser.add_argument("--processes", type=int, default=2)
-    given = vars(parser.parse_args())
-    languages = given["languages"]
-    given["steps"] = given["steps"] or _STEPS * len(languages)
-    given["sources"] = given["sources"] if DEFAULT in languages else ()
-    run = Run(**given)
-    run.work.mkdir(parents=True, exist_ok=True)
-    for name in ("finished", _MEETING):
-        (run.work / name).unlink(missing_ok=True)
-    prepare(run.work, run.languages)
-    start(_process, run, run.processes)
+    arguments = parser.parse_args()
+    languages = arguments.languages
+    steps = arguments.steps or _STEPS * len(languages)
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    sources = arguments.sources if DEFAULT in languages else ()
+    trainer = Trainer(arguments.work, steps, languages, arguments.start, sources)
+    trainer.resume()
+    corpus = Mixture(arguments.corpus, sources, languages)
+    finished = arguments.work / "finished"
+    finished.unlink(missing_ok=True)
+    with _asked_to_end() as asked:
+        sitting(trainer, corpus, steps, arguments.minutes, asked)
+    trainer.save()
+    if trainer.step >= steps:
+        finished.touch()
+    else:
+        print(f"step {trainer.step} of {steps}: the same command goes on from here")
+
+
+def sitting(
+    trainer: Trainer, corpus: Mixture, steps: int, minutes: float, asked: threading.Event
+) -> None:
+    """Train until `steps` are made, the minutes are over or the end is `asked` for."""
+    maker = ExampleMaker(corpus, trainer.step, Surroundings(trainer.step))
+    started, first = time.monotonic(), trainer.step
+    told, sums = first, [0.0, 0.0]
+    while trainer.step < steps and time.monotonic() - started < minutes * 60:
+        if asked.is_set():
+            break
+        losses = trainer.train_step(batch(maker, trainer.longest(), trainer.dice))
+        sums = [s + x for s, x in zip(sums, losses, strict=True)]
+        if trainer.step % _TELL_EVERY == 0:
+            pace = (time.monotonic() - started) / (trainer.step - first)
+            left = (steps - trainer.step) * pace / 3600
+            decoder, ctc = (total / (trainer.step - told) for total in sums)
+            print(
+                f"step {trainer.step} decoder {decoder:.3f} ctc {ctc:.3f} {pace:.2f} s/step "
+                f"longest {trainer.longest():.0f} s, {left:.1f} h left",
+                flush=True,
+            )
+            told, sums = trainer.step, [0.0, 0.0]
+        if trainer.step % _SAVE_EVERY == 0:
+            trainer.save()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.training import together, train
+from models.training import train
 from models.training.corpus import synthesise
 from models.training.examples import Example
 from models.training.export import export
 from models.training.reference import Reference
-from models.training.trainer import Trainer, prepare
+from models.training.train import Trainer
 
 pytestmark = pytest.mark.unit
 DEMO = Path(__file__).parents[2] / "models/demo"
@@ -27,7 +25,6 @@ NOISE = 0.1 * np.random.default_rng(1).standard_normal(16_000).astype(np.float32
 
 
 def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Path) -> None:
-    prepare(tmp_path)
     trainer = Trainer(tmp_path, 4, start=DEMO, sources=("flite",))
     trainer.resume()
     published = Reference(DEMO).model.state_dict()
@@ -50,7 +47,6 @@ def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Pat
 
 
 def test_weights_that_know_other_words_are_refused(tmp_path: Path) -> None:
-    prepare(tmp_path, ("en", "de"))
     with pytest.raises(ValueError, match="knows other words than are to be trained"):
         Trainer(tmp_path, 4, ("en", "de"), start=DEMO).resume()
 
@@ -58,7 +54,6 @@ def test_weights_that_know_other_words_are_refused(tmp_path: Path) -> None:
 def test_a_checkpoints_card_names_who_it_was_trained_with(tmp_path: Path) -> None:
     output = tmp_path / "checkpoint"
     (tmp_path / "work").mkdir()
-    prepare(tmp_path / "work")
     Trainer(tmp_path / "work", 4, sources=("flite",)).save()
     export(tmp_path / "work", output)
     card = (output / "README.md").read_text()
@@ -68,7 +63,6 @@ def test_a_checkpoints_card_names_who_it_was_trained_with(tmp_path: Path) -> Non
 
 def test_the_card_of_a_checkpoint_without_sources_says_nothing_of_them(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    prepare(tmp_path / "work", ("de",))
     Trainer(tmp_path / "work", 4, ("de",)).save()
     export(tmp_path / "work", tmp_path / "checkpoint")
     card = (tmp_path / "checkpoint/README.md").read_text()
@@ -84,17 +78,7 @@ def test_a_sitting_ends_in_time_and_the_next_goes_on(
     monkeypatch.setattr(train, "_BATCH_SECONDS", 3.0)
     work.mkdir()
     (work / "finished").touch()  # of fewer steps
-    command = [
-        "train",
-        "--work",
-        str(work),
-        "--corpus",
-        str(tmp_path),
-        "--sources",
-        "",
-        "--processes",
-        "1",
-    ]
+    command = ["train", "--work", str(work), "--corpus", str(tmp_path), "--sources", ""]
     monkeypatch.setattr(sys, "argv", [*command, "--steps", "1", "--minutes", "0"])
     train.main()
     assert "step 0 of 1: the same command goes on from here" in capsys.readouterr().out
@@ -117,7 +101,7 @@ def test_who_is_told_to_end_keeps_what_was_learned(
     monkeypatch.setattr(Trainer, "train_step", step)
     monkeypatch.setattr(train, "_BATCH_SECONDS", 3.0)
     command = ["train", "--work", str(tmp_path / "work"), "--corpus", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", [*command, "--sources", "", "--processes", "1"])
+    monkeypatch.setattr(sys, "argv", [*command, "--sources", ""])
     before = signal.getsignal(signal.SIGTERM)
     train.main()
     assert "step 3 of 36000: the same command goes on from here" in capsys.readouterr().out
@@ -125,35 +109,3 @@ def test_who_is_told_to_end_keeps_what_was_learned(
     again = Trainer(tmp_path / "work", 36_000)
     again.resume()
     assert again.step == 3
-
-
-def test_processes_that_train_together_end_together(tmp_path: Path) -> None:
-    synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
-    work = tmp_path / "work"
-    command = [sys.executable, "-m", "models.training.train", "--work", str(work)]
-    command += ["--corpus", str(tmp_path), "--sources", "", "--processes", "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as training:
-        assert training.stdout is not None
-        assert training.stdout.readline() == "from step 0 to 36000\n"
-        training.terminate()
-        told, _ = training.communicate(timeout=120)
-    assert training.returncode == 0
-    assert told.endswith("of 36000: the same command goes on from here\n")
-    assert (work / "checkpoint.pt").exists()
-
-
-def _mean_of_ranks(rank: int, place: Path) -> None:
-    with together.meeting(place / "meeting", rank, 2):
-        weight = torch.nn.Parameter(torch.zeros(3))
-        without = torch.nn.Parameter(torch.zeros(2))
-        weight.grad = torch.full((3,), float(rank))
-        number = together.share_gradients([weight, without], 10.0 * rank)
-        told = [together.any_says(rank == 1), together.any_says(False)]
-        found = [weight.grad.tolist(), without.grad, number, told]
-        (place / str(rank)).write_text(json.dumps(found))
-
-
-def test_all_processes_have_the_mean_of_their_gradients(tmp_path: Path) -> None:
-    together.start(_mean_of_ranks, tmp_path, 2)
-    for rank in "01":
-        assert json.loads((tmp_path / rank).read_text()) == [[0.5] * 3, None, 5.0, [True, False]]

@@ -26,7 +26,7 @@ from models.training.languages import chosen, codes, codes_of, language
 from models.training.prompts import answer_ids, language_ids
 from models.training.sentences import SentenceMaker, vocabulary
 from models.training.tokenizer import write_tokenizer
-from models.training.trainer import Trainer, prepare
+from models.training.train import Trainer
 from models.training.voices import TRAIN_VARIANTS, UNSEEN_VARIANTS
 
 pytestmark = pytest.mark.unit
@@ -147,7 +147,6 @@ def test_an_example_is_in_its_speakers_language_whatever_the_context(tmp_path: P
 
 def test_training_does_not_go_on_with_other_languages(tmp_path: Path) -> None:
     torch.save({"languages": ["English"]}, tmp_path / "checkpoint.pt")
-    prepare(tmp_path, ("en", "de"))
     trainer = Trainer(tmp_path, 1, ("en", "de"))
     assert trainer.config["support_languages"] == ["English", "German"]
     with pytest.raises(ValueError, match="is of English: choose another --work"):
@@ -159,7 +158,6 @@ def test_the_server_takes_a_checkpoints_languages_and_no_others(
 ) -> None:
     work, output = tmp_path / "work", tmp_path / "checkpoint"
     work.mkdir()
-    prepare(work, ALL)
     Trainer(work, 1, ALL).save()
     export(work, output)
     prompt = PromptFormat(open_checkpoint(output))

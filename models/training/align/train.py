@@ -13,13 +13,18 @@ named by --pause exists it waits.
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import distributed, multiprocessing
 
 from models.training.align.examples import ClipMaker
 from models.training.align.model import Aligner
@@ -27,10 +32,9 @@ from models.training.align.probe import probe
 from models.training.align.prompts import TIMESTAMP
 from models.training.align.trainer import Trainer
 from models.training.corpus import Corpus
-from models.training.together import meeting, start
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
-_MEETING = "meeting"
+_LONGEST_PAUSE = timedelta(hours=6)
 _SAVE_EVERY, _PROBE_EVERY, _SHOW_EVERY = 100, 300, 25
 
 
@@ -49,12 +53,16 @@ class Run:
 
 
 def _process(rank: int, run: Run) -> None:
-    """One of the processes that train together, each on clips of its own."""
-    with meeting(run.work / _MEETING, rank, run.processes):
-        _train(rank, run)
-
-
-def _train(rank: int, run: Run) -> None:
+    """One of the processes that train together, each on clips of its own with one thread."""
+    torch.set_num_threads(1)
+    meeting = run.work.absolute() / "meeting"
+    distributed.init_process_group(
+        "gloo",
+        init_method=meeting.as_uri(),
+        rank=rank,
+        world_size=run.processes,
+        timeout=_LONGEST_PAUSE,
+    )
     trainer = Trainer(run.work, run.start, run.minutes, run.hearing, seed=rank)
     trainer.resume()
     seed = trainer.step * run.processes + rank
@@ -72,6 +80,7 @@ def _train(rank: int, run: Run) -> None:
             _tell(trainer, sums, judged)
     if judged is not None:
         trainer.save()
+    distributed.destroy_process_group()
 
 
 def _wait(trainer: Trainer, sign: Path, *, save: bool) -> None:
@@ -107,8 +116,10 @@ def main() -> None:
     run = Run(**vars(parser.parse_args()))
     run.work.mkdir(parents=True, exist_ok=True)
     write_tokenizer(run.work, special=(*SPECIAL_TOKENS, TIMESTAMP))
-    (run.work / _MEETING).unlink(missing_ok=True)
-    start(_process, run, run.processes)
+    (run.work / "meeting").unlink(missing_ok=True)
+    # Without these, its processes would go on when it is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    multiprocessing.spawn(_process, (run,), nprocs=run.processes, daemon=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from torch import distributed
 from torch.nn import functional
 from transformers import AutoTokenizer
 
@@ -23,11 +24,11 @@ from models.training.align.losses import Batch, Losses
 from models.training.align.model import Aligner
 from models.training.align.prompts import TIMESTAMP, prompt_ids
 from models.training.align.shelf import Heard, Shelf
+from models.training.augment.mel import masked
 from models.training.corpus import SAMPLE_RATE
 from models.training.model import LogMel, audio_length
 from models.training.prompts import Tokenizer
 from models.training.sentences import vocabulary
-from models.training.together import share_gradients
 
 _PEAK_RATE = 1.0e-3
 _WARM_UP_STEPS = 100
@@ -44,6 +45,7 @@ _LONG_FROM, _STARTED_RATE, _HEADS_ALONE_STEPS = 14.0, 0.4, 100
 _LESSONS, _LESSON_EVERY, _LESSON_SECONDS = 900, 3, 70.0
 # How often a clip is used once the encoder stays as it is.
 _REUSE = 4
+_WIDEST_MASK = 10  # bins
 _WINDOW = 8 * SAMPLE_RATE
 _EMBEDDINGS_A_SECOND = 13
 
@@ -181,7 +183,7 @@ class Trainer:
             losses = self._hear(maker, seconds) if self.hears else self._read(maker, seconds)
         self._optimizer.zero_grad(set_to_none=True)
         losses["sum"].backward()
-        self.spent += share_gradients(self._learned(), time.process_time() - started)
+        self._share_gradients(time.process_time() - started)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self._optimizer.step()
         self.step += 1
@@ -191,7 +193,10 @@ class Trainer:
         """The encoder's step: its windows know nothing of each other, so clips are long."""
         self.heard += 1
         clips = [maker.clip(_LONGEST) for _ in range(max(1, round(seconds / _LONGEST)))]
-        mels = [self._mask(self._mel(torch.from_numpy(clip.samples))) for clip in clips]
+        mels = [
+            masked(self._mel(torch.from_numpy(clip.samples)), self._dice, _WIDEST_MASK)
+            for clip in clips
+        ]
         lengths = [audio_length(mel.shape[1]) for mel in mels]
         return cast(
             dict[str, torch.Tensor], self._hearing(clips, lengths, self.model.embed_audio(mels))
@@ -246,6 +251,17 @@ class Trainer:
 
         self._shelf = Shelf(make, self._dice, _REUSE)
 
+    def _share_gradients(self, seconds: float) -> None:
+        """The mean of all processes' gradients, and of the time that the step took them."""
+        have = [parameter for parameter in self._learned() if parameter.grad is not None]
+        flat = torch.cat([*(p.grad.flatten() for p in have), torch.tensor([seconds])])
+        if distributed.is_initialized():
+            distributed.all_reduce(flat)
+            flat /= distributed.get_world_size()
+        for parameter, part in zip(have, flat.split([p.numel() for p in have] + [1]), strict=False):
+            parameter.grad = part.view_as(parameter)
+        self.spent += flat[-1].item()
+
     def batch(self, clips: list[Clip], lengths: list[int]) -> Batch:
         rows = [
             torch.tensor(prompt_ids(self.tokenizer, [w.word for w in clip.words], length))
@@ -260,11 +276,3 @@ class Trainer:
             ]
         )
         return Batch(clips, lengths, ids, mask)
-
-    def _mask(self, mel: torch.Tensor) -> torch.Tensor:
-        """Frequency masking (SpecAugment) with the floor value."""
-        for _ in range(2):
-            width = self._dice.randint(0, 10)
-            at = self._dice.randint(0, 128 - width)
-            mel[at : at + width] = mel.min()
-        return mel

@@ -1,6 +1,8 @@
-"""Vocal-tract-length perturbation: the mel axis a little longer or shorter."""
+"""What happens to log-mel spectrograms: another vocal tract, and bands that are missing."""
 
 from __future__ import annotations
+
+import random
 
 import torch
 
@@ -16,3 +18,12 @@ def warped(mel: torch.Tensor, factor: float) -> torch.Tensor:
     share = (from_ - low).clamp(max=1.0)[:, None]
     warped = mel[low] * (1 - share) + mel[low + 1] * share
     return torch.where((from_ > bins - 1)[:, None], mel.min(), warped)
+
+
+def masked(mel: torch.Tensor, dice: random.Random, widest: int) -> torch.Tensor:
+    """Return (bins, frames) with two bands as quiet as the quietest bin (SpecAugment); in place."""
+    for _ in range(2):
+        width = dice.randint(0, widest)
+        at = dice.randint(0, len(mel) - width)
+        mel[at : at + width] = mel.min()
+    return mel
