@@ -28,7 +28,7 @@ from models.training.reference import Reference
 from models.training.sentences import SentenceMaker, vocabulary
 
 FLITE_VOICES = ("rms", "awb")
-_MODEL = ROOT / "models/demo"
+MODEL = ROOT / "models/demo"
 _LENGTHS = (1, 2, 4, 8)  # sentences of an utterance, as the model card has them
 _ROW = (3, 6)  # words of a person that follow each other
 _PAUSES = (0.1, 0.5)  # between them, s
@@ -59,13 +59,13 @@ class Scale:
 FULL, QUICK, SMOKE = Scale(60, 100, 60), Scale(15, 30, 20), Scale(1, 1, 1)
 
 
-def figures(scale: Scale) -> dict[str, float]:
+def figures(scale: Scale, model: Path = MODEL) -> dict[str, float]:
     """Return the word error rates, as fractions; above 1 if more words are written than were said.
 
     Each recording is decoded whole and greedily, in one process. Raises NoPackages.
     """
     torch.set_num_threads(2)
-    reference = Reference(_MODEL)
+    reference = Reference(model)
     found = {"wer_espeak_unseen": _wer(reference, _espeak(scale))}
     of_flite: list[Said] = []
     for voice in FLITE_VOICES:
