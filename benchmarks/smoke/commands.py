@@ -152,6 +152,8 @@ SHORT = (
         900,
         (
             "python -m benchmarks.people --out build/people.json --quick",
+            "python -m benchmarks.people --out build/people-voices.json --quick --only words "
+            "--model models/demo-voices",
             "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),
