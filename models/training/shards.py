@@ -3,11 +3,13 @@
     python -m models.training.shards DIR [--sources flite,people] [--percent 100]
 
 Each shard is two files, `flite-train-003.pcm` and `.json`, as a set of `models.training.corpus` has
-them. What exists is kept, so it goes on where it was interrupted; a shard follows from its name
-alone. Of each source there are, besides `train`, one shard of its voices, `seen`, and one of its
-held-out voices, `unseen`, with sentences that are in no training set. `people` have said single
-words only, and say these by themselves and in random rows: `seen` has the very recordings that are
-trained on, most of them in other rows.
+them. What exists is kept, so it goes on where it was interrupted. Who says what in a shard follows
+from its name alone, and so do the samples of synthesisers that have no dice of their own.
+
+Of each source there are, besides `train`, one shard of its voices, `seen`, and one of its held-out
+voices, `unseen`, with sentences that are in no training set. `people` have said single words only,
+and say these by themselves and in random rows: `seen` has the very recordings that are trained on,
+most of them in other rows.
 """
 
 from __future__ import annotations

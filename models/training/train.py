@@ -6,8 +6,8 @@
 Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
 *through the tied output embedding* (blank = pad token): it puts the audio where
 the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
-take as many steps each as one alone. With `--start` it begins with a published
-checkpoint of the same words, at a lower learning rate and with all lengths. With
+take as many steps each as one alone. With `--start` it begins with a published checkpoint
+(`models.training.beginning`), at a lower learning rate and with all lengths. With
 `--minutes` a sitting ends after so many, and at any time with Ctrl-C: the same
 command goes on with the next. Once all steps are made, the file `finished` is in its folder.
 """
@@ -31,13 +31,13 @@ from transformers import AutoTokenizer
 
 from models.training.augment.mel import masked, warped
 from models.training.augment.surroundings import Surroundings
+from models.training.beginning import begin_with
 from models.training.examples import Example, ExampleMaker
 from models.training.geometry import demo_config
 from models.training.languages import DEFAULT, chosen, language
 from models.training.mixture import Mixture
 from models.training.model import DemoModel, LogMel, audio_length
 from models.training.prompts import Tokenizer, answer_ids, prompt_ids
-from models.training.reference import Reference
 from models.training.sentences import vocabulary
 from models.training.shards import chosen as chosen_sources
 from models.training.sources import SOURCES
@@ -95,7 +95,7 @@ class Trainer:
         """Go on from the last checkpoint, or begin with the weights at `start`.
 
         Raises ValueError if the checkpoint has other languages or another beginning, and if the
-        weights are of other words.
+        weights are of a larger network.
         """
         path = self._work / "checkpoint.pt"
         if path.exists():
@@ -112,10 +112,7 @@ class Trainer:
             # It has learned from those of every sitting.
             self._sources = list(dict.fromkeys([*state.get("sources", ()), *self._sources]))
         elif self._start:
-            words = "vocab.json"
-            if (self._start / words).read_bytes() != (self._work / words).read_bytes():
-                raise ValueError(f"{self._start} knows other words than are to be trained")
-            self.model.load_state_dict(Reference(self._start).model.state_dict())
+            begin_with(self.model, self.tokenizer, self._start)
 
     def _beginning(self) -> str | None:
         return self._start.name if self._start else None

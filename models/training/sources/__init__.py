@@ -1,7 +1,7 @@
 """Who speaks to the model: every synthesiser and every person, with their licences.
 
-All speak English, and are free software of Debian's main or PyPI. `models.training.sources.card`
-has them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
+All speak English, and are free, of Debian's main, PyPI or npm. `models.training.sources.card` has
+them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
 kal; asterisk's recordings and flite's rms and awb, which the benchmarks test with; recordings that
 are not free (TIDIGITS, in pocketsphinx-testdata).
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from models.training.sources import accents, festival, flite, people
+from models.training.sources import accents, festival, flite, hibari, kokoro, people, piper
 from models.training.sources.engines import Engine
 
 
@@ -20,10 +20,11 @@ from models.training.sources.engines import Engine
 class Source:
     """A synthesiser, or people who were recorded.
 
-    `packages` are Debian's, which `fetch` downloads; espeak-ng comes with PyPI's
-    `espeakng-loader`. `voices` are trained on, `held_out` only ever tested with. `share` is how
-    much of the training is of it; what is missing to 1 is the set `train`. `sentences` are
-    synthesised to train with, at about `pace` a second of one core.
+    `packages` are Debian's unless they say otherwise, and `fetch` downloads them; espeak-ng comes
+    with PyPI's `espeakng-loader`. `voices` are trained on, those named twice twice as often, and
+    `held_out` are only ever tested with. `share` is how much of the training is of it; what is
+    missing to 1 is the set `train`. `sentences` are synthesised to train with, at about `pace` a
+    second of one core.
     """
 
     name: str
@@ -52,7 +53,7 @@ SOURCES = {
             accents.Accents,
             accents.VOICES,
             (),
-            share=0.1,
+            share=0.05,
             sentences=6_400,
             pace=50,
         ),
@@ -65,7 +66,7 @@ SOURCES = {
             flite.Flite,
             ("slt", "kal", "kal16"),
             ("rms", "awb"),
-            share=0.2,
+            share=0.15,
             sentences=9_600,
             pace=12,
         ),
@@ -78,8 +79,47 @@ SOURCES = {
             festival.Festival,
             ("kal", "ked", "ked", "slt_hts"),
             (),
-            share=0.15,
+            share=0.1,
             sentences=6_400,
+            pace=3,
+        ),
+        Source(
+            "kokoro",
+            kokoro.PACKAGES,
+            "Apache-2.0",
+            "Kokoro-82M, a neural synthesiser: voices of many languages, and means of two",
+            kokoro.fetch,
+            kokoro.Kokoro,
+            kokoro.TRAINED,
+            kokoro.HELD_OUT,
+            share=0.2,
+            sentences=6_400,
+            pace=0.7,
+        ),
+        Source(
+            "hibari",
+            hibari.PACKAGES,
+            "Apache-2.0",
+            "a small network that speaks as one of Kokoro's voices does",
+            hibari.fetch,
+            hibari.Hibari,
+            (hibari.VOICE,),
+            (),
+            share=0.05,
+            sentences=2_560,
+            pace=12,
+        ),
+        Source(
+            "piper",
+            piper.PACKAGES,
+            "CC0 (the voice)",
+            "Piper, a neural synthesiser (VITS): a man",
+            piper.fetch,
+            piper.Piper,
+            (piper.VOICE,),
+            (),
+            share=0.05,
+            sentences=2_560,
             pace=3,
         ),
         Source(
@@ -91,7 +131,7 @@ SOURCES = {
             people.People,
             tuple(name for name, person in _PERSONS.items() if not person.held_out),
             tuple(name for name, person in _PERSONS.items() if person.held_out),
-            share=0.15,
+            share=0.1,
             sentences=6_400,
             pace=12,
         ),

@@ -1,0 +1,101 @@
+"""What the neural synthesisers share: phonemes, how long each lasts, and speech of both.
+
+Their models end with samples alone. How many frames each phoneme lasts is known inside, and is
+asked for as one more output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from auricle.audio.pcm import to_int16
+from models.training.espeak import Speech
+from models.training.packages import from_pypi
+from models.training.spans import Span
+
+# Kokoro's alphabet by the words of a sentence: a lexicon of American and one of British English.
+LEXICON = "hibari-tts==0.2.1"
+_MARGIN = 0.05  # s of the silence around the words that is left
+
+
+def lexicon() -> Path:
+    """Return the folder it is unpacked in. Raises NoPackages."""
+    return from_pypi("hibari-tts", (LEXICON,))
+
+
+@lru_cache(maxsize=2)
+def _words_to_phonemes(british: bool) -> Any:
+    # The package is unpacked and not installed, as it is only needed to train.
+    if (root := str(lexicon())) not in sys.path:
+        sys.path.append(root)
+    return importlib.import_module("hibari.g2p").G2P(british=british)
+
+
+def phonemes(text: str, *, british: bool = False) -> list[str]:
+    """Return each word's phonemes in Kokoro's alphabet, a character each.
+
+    Raises ValueError where the lexicon makes more or fewer words of it.
+    """
+    found: list[str] = _words_to_phonemes(british)(text).split()
+    if len(found) != len(text.split()):
+        raise ValueError(f"{text!r} is said as {len(found)} words: {' '.join(found)}")
+    return found
+
+
+def session(model: Path, durations: str) -> onnxruntime.InferenceSession:
+    """Return a model of one thread whose last output is how long each phoneme lasts, in frames.
+
+    `durations` is the name of the value inside that says so.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(_with_output(model.read_bytes(), durations), options)
+
+
+def _with_output(model: bytes, name: str) -> bytes:
+    """Return an ONNX model with one more output.
+
+    Protocol buffers that follow each other are one with the fields of both, so that it is enough to
+    append `ModelProto.graph` (7) with one `GraphProto.output` (12) of this `name` (1).
+    """
+    return model + _field(7, _field(12, _field(1, name.encode())))
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A field of bytes of a protocol buffer; both the number and the length are below 128."""
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def speech(
+    samples: npt.NDArray[np.float32],
+    rate: int,
+    words: Sequence[int],
+    durations: npt.NDArray[np.float32],
+) -> Speech:
+    """Return speech of words, by how long each of their phonemes lasts.
+
+    `words` are how many phonemes each has; between two of them is one phoneme, the pause, and
+    before the first and after the last some number, the same of both. `durations` are of all, in
+    whatever unit.
+    """
+    until = np.cumsum(durations.ravel()) / durations.sum() * (len(samples) / rate)
+    around = (len(until) - sum(words) - len(words) + 1) // 2
+    spans, at = [], around
+    for count in words:
+        spans.append(Span(float(until[at - 1]), float(until[at + count - 1])))
+        at += count + 1
+    begin = max(0.0, spans[0].start - _MARGIN)
+    kept = samples[round(begin * rate) : round((spans[-1].end + _MARGIN) * rate)]
+    moved = [Span(span.start - begin, span.end - begin) for span in spans]
+    ends = [*(span.start for span in moved[1:]), len(kept) / rate]
+    return Speech(to_int16(kept), rate, ends, moved)
