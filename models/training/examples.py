@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.fft import next_fast_len
 
 from models.training.augment.surroundings import Surroundings
 from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
@@ -140,10 +141,11 @@ class ExampleMaker:
         """Noise of unit RMS: white, pink-like, a tune, or hum."""
         kind = self._dice.random()
         if kind < 0.7:
-            spectrum = np.fft.rfft(self._noise.standard_normal(count))
+            size = next_fast_len(count, real=True)
+            spectrum = np.fft.rfft(self._noise.standard_normal(size, np.float32))
             slope = self._dice.choice([0.0, 0.5, 1.0])
-            spectrum /= np.maximum(np.arange(len(spectrum)), 1) ** slope
-            noise = np.fft.irfft(spectrum, count)
+            spectrum /= np.maximum(np.arange(len(spectrum), dtype=np.float32), 1) ** slope
+            noise = np.fft.irfft(spectrum, size)[:count]
         elif kind < 0.85:
             noise = self._tune(count)
         else:

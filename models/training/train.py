@@ -22,7 +22,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import torch
@@ -257,6 +258,17 @@ def main() -> None:
         print(f"step {trainer.step} of {steps}: the same command goes on from here")
 
 
+def _made_ahead(trainer: Trainer, maker: ExampleMaker) -> Iterator[list[Example]]:
+    """Make each batch while the network learns from the one before."""
+    dice = random.Random(trainer.step)
+    with ThreadPoolExecutor(1) as ahead:
+        following = ahead.submit(batch, maker, trainer.longest(), dice)
+        while True:
+            examples = following.result()
+            following = ahead.submit(batch, maker, trainer.longest(), dice)
+            yield examples
+
+
 def sitting(
     trainer: Trainer, corpus: Mixture, steps: int, minutes: float, asked: threading.Event
 ) -> None:
@@ -264,23 +276,24 @@ def sitting(
     maker = ExampleMaker(corpus, trainer.step, Surroundings(trainer.step))
     started, first = time.monotonic(), trainer.step
     told, sums = first, [0.0, 0.0]
-    while trainer.step < steps and time.monotonic() - started < minutes * 60:
-        if asked.is_set():
-            break
-        losses = trainer.train_step(batch(maker, trainer.longest(), trainer.dice))
-        sums = [s + x for s, x in zip(sums, losses, strict=True)]
-        if trainer.step % _TELL_EVERY == 0:
-            pace = (time.monotonic() - started) / (trainer.step - first)
-            left = (steps - trainer.step) * pace / 3600
-            decoder, ctc = (total / (trainer.step - told) for total in sums)
-            print(
-                f"step {trainer.step} decoder {decoder:.3f} ctc {ctc:.3f} {pace:.2f} s/step "
-                f"longest {trainer.longest():.0f} s, {left:.1f} h left",
-                flush=True,
-            )
-            told, sums = trainer.step, [0.0, 0.0]
-        if trainer.step % _SAVE_EVERY == 0:
-            trainer.save()
+    with closing(_made_ahead(trainer, maker)) as batches:
+        while trainer.step < steps and time.monotonic() - started < minutes * 60:
+            if asked.is_set():
+                break
+            losses = trainer.train_step(next(batches))
+            sums = [s + x for s, x in zip(sums, losses, strict=True)]
+            if trainer.step % _TELL_EVERY == 0:
+                pace = (time.monotonic() - started) / (trainer.step - first)
+                left = (steps - trainer.step) * pace / 3600
+                decoder, ctc = (total / (trainer.step - told) for total in sums)
+                print(
+                    f"step {trainer.step} decoder {decoder:.3f} ctc {ctc:.3f} {pace:.2f} s/step "
+                    f"longest {trainer.longest():.0f} s, {left:.1f} h left",
+                    flush=True,
+                )
+                told, sums = trainer.step, [0.0, 0.0]
+            if trainer.step % _SAVE_EVERY == 0:
+                trainer.save()
 
 
 if __name__ == "__main__":

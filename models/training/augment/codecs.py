@@ -12,6 +12,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 import soxr
+from scipy.fft import next_fast_len
 
 from auricle.audio.pcm import g711_table, to_int16
 from models.training.augment.length import fitted
@@ -45,11 +46,12 @@ def mp3(samples: Samples, kbits: int) -> Samples:
 
 def band(samples: Samples, rate: int, lowest: float, highest: float) -> Samples:
     """Return only the tones between two frequencies (Hz), each edge an octave's tenth wide."""
-    spectrum = np.fft.rfft(samples)
-    notes = np.maximum(np.fft.rfftfreq(len(samples), 1 / rate), 1e-3)
+    size = next_fast_len(len(samples), real=True)
+    spectrum = np.fft.rfft(samples, size)
+    notes = np.maximum(np.fft.rfftfreq(size, 1 / rate), 1e-3).astype(np.float32)
     passed = np.clip(np.log2(notes / lowest) * 10 + 0.5, 0, 1)
     passed *= np.clip(np.log2(highest / notes) * 10 + 0.5, 0, 1)
-    return np.fft.irfft(spectrum * passed, len(samples)).astype(np.float32)
+    return np.fft.irfft(spectrum * passed, size)[: len(samples)].astype(np.float32)
 
 
 def drawn(samples: Samples, dice: random.Random) -> Samples:
