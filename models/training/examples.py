@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 
 from models.training.augment.surroundings import Surroundings
+from models.training.augment.voice import change_tempo
 from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
 from models.training.languages import language
 from models.training.mixture import Mixture
@@ -18,6 +19,9 @@ from models.training.sentences import SentenceMaker
 Samples = npt.NDArray[np.float32]
 # Share of a word that must be heard before it has to be written.
 _HEARD = 0.75
+# Words by themselves: share of the examples that have nothing else, of the words that are said
+# slowly, and at what tempo. A person takes 0.9 s for a "tuesday" that is a synthesiser's in 0.65.
+_ONE_BY_ONE, _SLOWLY, _SLOW = 0.15, 0.6, (0.55, 1.0)
 _MIN_SAMPLES = SAMPLE_RATE // 4
 
 
@@ -48,8 +52,9 @@ class ExampleMaker:
         self._dice = random.Random(seed)
         self._noise = np.random.default_rng(seed)
         self._sentences = {code: SentenceMaker(seed, code) for code in corpus.languages}
-        # Dice of their own: with one language everything else is drawn as if there were no others.
-        self._languages = random.Random(seed)
+        # Dice of their own: with one language everything else is drawn as if there were no others,
+        # and without words by themselves as if nobody said any.
+        self._languages, self._alone = random.Random(seed), random.Random(seed)
 
     def make(self, seconds: float) -> Example:
         """One example of about `seconds` (never longer)."""
@@ -87,6 +92,8 @@ class ExampleMaker:
         at = 0
         short = self._dice.random() < 0.3  # ends with silence instead of being cut
         limit = int(seconds * SAMPLE_RATE * (0.6 if short else 1.0))
+        if self._alone.random() < _ONE_BY_ONE:
+            speaker = [sentence for sentence in speaker if len(sentence.words) == 1] or speaker
         order = self._dice.sample(speaker, len(speaker))
         index = 0
         while at < limit:
@@ -99,18 +106,26 @@ class ExampleMaker:
             )
             parts.append(np.zeros(pause, np.float32))
             at += pause
-            speech = self._corpus.audio(sentence)
+            speech, tempo = self._said(sentence)
             start = at
             for word, end in zip(sentence.words, sentence.word_ends, strict=True):
                 words.append(word)
                 starts.append(start)
-                start = at + int(end * SAMPLE_RATE)
+                start = at + int(end / tempo * SAMPLE_RATE)
                 ends.append(start)
             parts.append(speech)
             at += len(speech)
         if short:
             parts.append(np.zeros(int(seconds * SAMPLE_RATE), np.float32))
         return np.concatenate(parts), words, ends, starts
+
+    def _said(self, sentence: Sentence) -> tuple[Samples, float]:
+        """A sentence and at what tempo it is said; a word by itself often slowly."""
+        speech = self._corpus.audio(sentence)
+        if len(sentence.words) > 1 or self._alone.random() >= _SLOWLY:
+            return speech, 1.0
+        tempo = self._alone.uniform(*_SLOW)
+        return change_tempo(speech, tempo), tempo
 
     def _context(self, speaker: list[Sentence]) -> str:
         kind = self._dice.random()

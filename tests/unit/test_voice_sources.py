@@ -179,6 +179,27 @@ def test_a_mixture_has_each_source_as_often_as_its_share(tmp_path: Path) -> None
     assert len(example.samples) == 48_000 and example.language == "English"
 
 
+def test_words_by_themselves_are_also_said_slowly_and_with_nothing_else(tmp_path: Path) -> None:
+    """A tone lasts 0.1 s at the tempo it was recorded at."""
+    synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
+    shards.make(tmp_path, ["tones"])
+    mixture = Mixture(tmp_path, ["tones"], ("en",))
+    mixture._shares = [0.0, 1.0]
+    maker, alone, lasted = ExampleMaker(mixture, 1), 0, list[float]()
+    for _ in range(200):
+        _, words, ends, starts = maker._join(mixture.speaker(maker._dice), 6.0)
+        said = [(end - start) / 16_000 for start, end in zip(starts, ends, strict=True)]
+        # Of words in a row the end of one is the start of the next.
+        by_itself = [length for i, length in enumerate(said)
+                     if (i == 0 or starts[i] > ends[i - 1])
+                     and (i + 1 == len(said) or starts[i + 1] > ends[i])]  # fmt: skip
+        lasted += by_itself
+        alone += len(by_itself) == len(words) > 5
+    assert alone >= 10
+    assert max(lasted) > 1.5 * np.median(lasted) and np.median(lasted) < 0.25
+    assert min(lasted) >= 0.1 / 1.5
+
+
 def test_an_unknown_source_is_refused_with_those_there_are() -> None:
     assert shards.chosen("people, flite") == ("people", "flite") and shards.chosen("") == ()
     with pytest.raises(ValueError, match="no source 'alexa'; there are: espeak-ng, flite"):
