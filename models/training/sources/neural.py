@@ -32,12 +32,16 @@ def lexicon() -> Path:
     return from_pypi("hibari-tts", (LEXICON,))
 
 
-@lru_cache(maxsize=2)
-def _words_to_phonemes(british: bool) -> Any:
-    # The package is unpacked and not installed, as it is only needed to train.
+def of_hibari(module: str) -> Any:
+    """Import a module of that package, which is unpacked and not installed. Raises NoPackages."""
     if (root := str(lexicon())) not in sys.path:
         sys.path.append(root)
-    return importlib.import_module("hibari.g2p").G2P(british=british)
+    return importlib.import_module(f"hibari.{module}")
+
+
+@lru_cache(maxsize=2)
+def _words_to_phonemes(british: bool) -> Any:
+    return of_hibari("g2p").G2P(british=british)
 
 
 def phonemes(text: str, *, british: bool = False) -> list[str]:
@@ -76,7 +80,7 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes([number << 3 | 2, len(data)]) + data
 
 
-def speech(
+def by_durations(
     samples: npt.NDArray[np.float32],
     rate: int,
     words: Sequence[int],

@@ -58,4 +58,6 @@ class Piper:
         }
         samples, durations = self._session.run(None, given)
         lasts = np.append(0, durations.ravel()).reshape(-1, 2).sum(axis=1)
-        return neural.speech(samples.ravel(), self._rate, [len(word) for word in words], lasts)
+        return neural.by_durations(
+            samples.ravel(), self._rate, [len(word) for word in words], lasts
+        )
