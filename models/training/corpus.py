@@ -88,6 +88,10 @@ class Corpus:
         """Return what some speaker says."""
         return dice.choice(self.speakers)
 
+    def words(self, _dice: random.Random, _code: str) -> list[Sentence]:
+        """Return nobody's: a set has no words by themselves."""
+        return []
+
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
         """float32 samples in [-1, 1]."""
         samples = self._samples[sentence.language]

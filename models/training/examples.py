@@ -10,7 +10,6 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 
 from models.training.augment.surroundings import Surroundings
-from models.training.augment.voice import change_tempo
 from models.training.corpus import SAMPLE_RATE, Corpus, Sentence
 from models.training.languages import language
 from models.training.mixture import Mixture
@@ -19,9 +18,7 @@ from models.training.sentences import SentenceMaker
 Samples = npt.NDArray[np.float32]
 # Share of a word that must be heard before it has to be written.
 _HEARD = 0.75
-# Words by themselves: share of the examples that have nothing else, of the words that are said
-# slowly, and at what tempo. A person takes 0.9 s for a "tuesday" that is a synthesiser's in 0.65.
-_ONE_BY_ONE, _SLOWLY, _SLOW = 0.15, 0.6, (0.55, 1.0)
+_ONE_BY_ONE = 0.15  # of the examples: words by themselves, and nothing else
 _MIN_SAMPLES = SAMPLE_RATE // 4
 
 
@@ -93,7 +90,7 @@ class ExampleMaker:
         short = self._dice.random() < 0.3  # ends with silence instead of being cut
         limit = int(seconds * SAMPLE_RATE * (0.6 if short else 1.0))
         if self._alone.random() < _ONE_BY_ONE:
-            speaker = [sentence for sentence in speaker if len(sentence.words) == 1] or speaker
+            speaker = self._corpus.words(self._alone, speaker[0].language) or speaker
         order = self._dice.sample(speaker, len(speaker))
         index = 0
         while at < limit:
@@ -106,26 +103,18 @@ class ExampleMaker:
             )
             parts.append(np.zeros(pause, np.float32))
             at += pause
-            speech, tempo = self._said(sentence)
+            speech = self._corpus.audio(sentence)
             start = at
             for word, end in zip(sentence.words, sentence.word_ends, strict=True):
                 words.append(word)
                 starts.append(start)
-                start = at + int(end / tempo * SAMPLE_RATE)
+                start = at + int(end * SAMPLE_RATE)
                 ends.append(start)
             parts.append(speech)
             at += len(speech)
         if short:
             parts.append(np.zeros(int(seconds * SAMPLE_RATE), np.float32))
         return np.concatenate(parts), words, ends, starts
-
-    def _said(self, sentence: Sentence) -> tuple[Samples, float]:
-        """A sentence and at what tempo it is said; a word by itself often slowly."""
-        speech = self._corpus.audio(sentence)
-        if len(sentence.words) > 1 or self._alone.random() >= _SLOWLY:
-            return speech, 1.0
-        tempo = self._alone.uniform(*_SLOW)
-        return change_tempo(speech, tempo), tempo
 
     def _context(self, speaker: list[Sentence]) -> str:
         kind = self._dice.random()

@@ -26,24 +26,37 @@ class Mixture:
         self.languages = base.languages
         self._parts: list[list[list[Sentence]]] = [base.speakers]
         self._shares = [1.0]
+        self._words: list[list[list[Sentence]]] = []
         self._corpora = {"train": base}
         for name in sources:
-            found = sorted((directory / FOLDER).glob(f"{name}-train-*.json"))
-            if not found:
-                raise ValueError(
-                    f"no speech of {name} is in {directory}: "
-                    f"python -m models.training.shards {directory} --sources {name}"
-                )
-            shards = [Corpus(directory / FOLDER, path.stem) for path in found]
-            self._corpora |= {path.stem: shard for path, shard in zip(found, shards, strict=True)}
-            self._parts.append([speaker for shard in shards for speaker in shard.speakers])
+            self._parts.append(self._speakers(directory, name, "train"))
+            self._words.append(self._speakers(directory, name, "words"))
             share = SOURCES[name].share / len(languages)
             self._shares[0] -= share
             self._shares.append(share)
 
+    def _speakers(self, directory: Path, name: str, role: str) -> list[list[Sentence]]:
+        """Open the shards of a source; return its speakers."""
+        found = sorted((directory / FOLDER).glob(f"{name}-{role}-*.json"))
+        if not found:
+            raise ValueError(
+                f"no speech of {name} ({role}) is in {directory}: "
+                f"python -m models.training.shards {directory} --sources {name}"
+            )
+        shards = [Corpus(directory / FOLDER, path.stem) for path in found]
+        self._corpora |= {path.stem: shard for path, shard in zip(found, shards, strict=True)}
+        return [speaker for shard in shards for speaker in shard.speakers]
+
     def speaker(self, dice: random.Random) -> list[Sentence]:
         """Return what some speaker of some source says."""
         (part,) = dice.choices(self._parts, self._shares)
+        return dice.choice(part)
+
+    def words(self, dice: random.Random, code: str) -> list[Sentence]:
+        """Return words by themselves of some speaker of some source; nobody's but in English."""
+        if code != DEFAULT or not self._words:
+            return []
+        (part,) = dice.choices(self._words, self._shares[1:])
         return dice.choice(part)
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:

@@ -149,7 +149,8 @@ class Trainer:
             group["lr"] = self._rate()
         mels = [self._heard(e) for e in examples]
         lengths = [audio_length(m.shape[1]) for m in mels]
-        audio = self.model.embed_audio(mels)
+        with self._narrow():
+            audio = self.model.embed_audio(mels).float()
         decoder = self._decoder_loss(examples, lengths, audio)
         ctc = self._ctc_loss(examples, lengths, audio)
         weight = max(0.3, 1.0 - self.step / self._steps)
@@ -159,6 +160,15 @@ class Trainer:
         self._optimizer.step()
         self.step += 1
         return decoder.item(), ctc.item()
+
+    def _narrow(self) -> torch.autocast:
+        """Products in bfloat16, as the weights are published, where the processor multiplies it.
+
+        The weights that learn and the losses stay float32.
+        """
+        can = torch.cpu.get_capabilities()
+        enabled = bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+        return torch.autocast("cpu", torch.bfloat16, enabled=enabled)
 
     def _heard(self, example: Example) -> torch.Tensor:
         """Half of the speakers with a longer or shorter vocal tract, all with bands missing."""
@@ -182,7 +192,8 @@ class Trainer:
         ids = torch.tensor([r + [self._pad] * (width - len(r)) for r in rows])
         target = torch.tensor([r + [_IGNORE] * (width - len(r)) for r in labels])[:, 1:]
         mask = torch.tensor([[1] * len(r) + [0] * (width - len(r)) for r in rows])
-        hidden = self.model(audio, ids, mask)[:, :-1]
+        with self._narrow():
+            hidden = self.model(audio, ids, mask)[:, :-1].float()
         wanted = target != _IGNORE
         return functional.cross_entropy(self.model.text.lm_head(hidden[wanted]), target[wanted])
 

@@ -68,6 +68,22 @@ def test_what_it_begins_with_may_know_fewer_words(tmp_path: Path) -> None:
     trainer.train_step([Example(NOISE, ("Hund", "Käse"), "", forced=False, language="German")])
 
 
+def test_products_in_bfloat16_teach_what_those_in_float32_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = []
+    for can in ({}, {"avx512_bf16": True}):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda can=can: can)
+        trainer = Trainer(tmp_path, 4, start=DEMO)
+        trainer.resume()
+        example = Example(NOISE, ("hello", "anna"), "", forced=False)
+        losses.append([trainer.train_step([example]) for _ in range(3)])
+        weights = trainer.model.parameters()
+        assert {value.dtype for value in weights} == {torch.float32}
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
+
+
 def test_weights_of_a_larger_network_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

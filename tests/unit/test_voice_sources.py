@@ -110,6 +110,8 @@ def test_people_say_the_words_they_recorded_and_no_others(monkeypatch: pytest.Mo
         assert round((end - span.start) * 16_000) == lengths[word]
         assert (found.samples[round(span.start * 16_000) : round(end * 16_000)] > 8000).all()
     assert found.word_ends_seconds[-1] * 16_000 == len(found.samples)
+    (slow,) = People().say("two", "chess", 0.5).spans
+    assert slow.start is not None and round((slow.end - slow.start) * 16_000) == 2 * lengths["two"]
     with pytest.raises(ValueError, match="chess has never said monday"):
         People().say("one monday", "chess", 1.0)
     with pytest.raises(ValueError, match="nobody is called 'peter'"):
@@ -151,14 +153,14 @@ def test_sentences_that_are_tested_with_are_not_trained_on(
 
 def test_what_was_interrupted_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [shard.name for shard in shards.make(tmp_path, ["tones"])]
-    assert names[:2] == ["tones-seen-000", "tones-unseen-000"] and len(names) == 5
-    assert "0 of 5 shards are there" in capsys.readouterr().out
+    assert names[:2] == ["tones-seen-000", "tones-unseen-000"] and len(names) == 7
+    assert "0 of 7 shards are there" in capsys.readouterr().out
     lost = tmp_path / FOLDER / "tones-train-001.json"
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / FOLDER).iterdir()}
     before, audio = lost.read_bytes(), lost.with_suffix(".pcm").read_bytes()
     lost.unlink()
     shards.make(tmp_path, ["tones"])
-    assert "4 of 5 shards are there" in capsys.readouterr().out
+    assert "6 of 7 shards are there" in capsys.readouterr().out
     assert lost.read_bytes() == before and lost.with_suffix(".pcm").read_bytes() == audio
     changed = {p for p, at in kept.items() if p.stat().st_mtime_ns != at}
     assert {path.stem for path in changed} == {"tones-train-001"}
@@ -182,25 +184,31 @@ def test_a_mixture_has_each_source_as_often_as_its_share(tmp_path: Path) -> None
     assert len(example.samples) == 48_000 and example.language == "English"
 
 
-def test_words_by_themselves_are_also_said_slowly_and_with_nothing_else(tmp_path: Path) -> None:
-    """A tone lasts 0.1 s at the tempo it was recorded at."""
+def test_words_by_themselves_are_said_slowly_and_quickly_too() -> None:
+    """A tone lasts 0.1 s at speed 1."""
+    found = shards.spoken(Shard("tones", "words", 0), 400)
+    assert {text for _, text, _ in found} > {"tuesday", "eleven"}
+    assert all(len(text.split()) == 1 for _, text, _ in found)
+    lasted = [len(said.samples) / 16_000 for _, _, said in found]
+    assert max(lasted) > 0.16 and min(lasted) < 0.1
+    in_sentences = [
+        len(said.samples) / 16_000 / len(text.split())
+        for _, text, said in shards.spoken(Shard("tones", "train", 0), 400)
+    ]
+    assert np.mean(lasted) > 1.1 * np.mean(in_sentences)
+
+
+def test_some_examples_are_words_by_themselves_and_nothing_else(tmp_path: Path) -> None:
     synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
     shards.make(tmp_path, ["tones"])
-    mixture = Mixture(tmp_path, ["tones"], ("en",))
-    mixture._shares = [0.0, 1.0]
-    maker, alone, lasted = ExampleMaker(mixture, 1), 0, list[float]()
-    for _ in range(200):
-        _, words, ends, starts = maker._join(mixture.speaker(maker._dice), 6.0)
-        said = [(end - start) / 16_000 for start, end in zip(starts, ends, strict=True)]
-        # Of words in a row the end of one is the start of the next.
-        by_itself = [length for i, length in enumerate(said)
-                     if (i == 0 or starts[i] > ends[i - 1])
-                     and (i + 1 == len(said) or starts[i + 1] > ends[i])]  # fmt: skip
-        lasted += by_itself
-        alone += len(by_itself) == len(words) > 5
-    assert alone >= 10
-    assert max(lasted) > 1.5 * np.median(lasted) and np.median(lasted) < 0.25
-    assert min(lasted) >= 0.1 / 1.5
+    mixture, alone = Mixture(tmp_path, ["tones"], ("en",)), 0
+    maker = ExampleMaker(mixture, 1)
+    for _ in range(400):
+        _, _, ends, starts = maker._join(mixture.speaker(maker._dice), 6.0)
+        # Within a sentence the end of a word is the start of the next; a pause is longer than this.
+        alone += all(start > end for start, end in zip(starts[1:], ends, strict=False))
+    assert alone == pytest.approx(0.15 * 400, rel=0.4)
+    assert mixture.words(random.Random(1), "de") == []
 
 
 def test_an_unknown_source_is_refused_with_those_there_are() -> None:

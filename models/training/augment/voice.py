@@ -45,7 +45,7 @@ def shaped(samples: Samples, shape: Shape) -> Samples:
         samples = change_pitch(samples, shape.pitch)
     if shape.formants != 1:
         samples = change_formants(samples, shape.formants)
-    return samples if shape.tempo == 1 else change_tempo(samples, shape.tempo)
+    return change_tempo(samples, shape.tempo)
 
 
 def change_tempo(samples: Samples, factor: float) -> Samples:
@@ -53,6 +53,8 @@ def change_tempo(samples: Samples, factor: float) -> Samples:
 
     Pieces follow each other at another pace; each begins where it continues the one before best.
     """
+    if factor == 1:
+        return samples
     padded = np.pad(samples, (_SEARCH, _FRAME + 2 * _SEARCH))
     count = round(len(samples) / factor)
     out = np.zeros(count + 2 * _FRAME, np.float32)

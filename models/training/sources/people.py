@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from auricle.audio.decode import read_audio, resample
 from auricle.audio.pcm import g711_table, to_float, to_int16
+from models.training.augment.voice import change_tempo
 from models.training.espeak import Speech
 from models.training.packages import unpacked
 from models.training.spans import Span
@@ -70,7 +71,7 @@ class People:
         return tuple(sorted(set(persons()[voice].words.values())))
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Pauses between the words follow from the text; a word's own speed stays as it is."""
+        """Pauses between the words follow from the text."""
         if unknown := set(text.split()) - set(self.words(voice)):
             raise ValueError(f"{voice} has never said {', '.join(sorted(unknown))}")
         if voice not in self._spoken:
@@ -79,7 +80,7 @@ class People:
         parts, ends, spans, at = list[npt.NDArray[np.float32]](), [], [], 0
         for word in text.split():
             pause = np.zeros(int(dice.uniform(*_PAUSES) / speed * _RATE), np.float32)
-            said = self._spoken[voice][word]
+            said = change_tempo(self._spoken[voice][word], speed)
             start, at = at + len(pause), at + len(pause) + len(said)
             parts += [pause, said]
             ends.append(at / _RATE)
