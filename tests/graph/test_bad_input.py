@@ -51,6 +51,14 @@ WRONG = [
         "language 'Klingon' is not supported; supported: English",
     ),
     (
+        [json.dumps({"type": "start", "sample_rate": 16_000, "languages": ["de", "fr"]})],
+        "languages 'de, fr' are not supported; supported: English",
+    ),
+    (
+        [json.dumps({"type": "start", "sample_rate": 16_000, "languages": ["de"]})],
+        "language 'de' is not supported; supported: English",
+    ),
+    (
         [json.dumps({"type": "start", "sample_rate": 16_000, "language": "x" * 900_000})],
         "language has 900000 characters, at most 32 are allowed",
     ),

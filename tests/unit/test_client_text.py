@@ -101,6 +101,10 @@ def realtime(**fields: object) -> None:
     SessionConfig().updated({"audio": {"input": {"transcription": fields}}})
 
 
+def streamed_among(languages: str) -> None:
+    stream(languages=[languages])
+
+
 def listed(**fields: str) -> None:
     realtime(**{name: [text] for name, text in fields.items()})
 
@@ -119,6 +123,7 @@ def listed(**fields: str) -> None:
         (form, "languages", 32),
         (listed, "keywords", 2_000),
         (listed, "languages", 32),
+        (streamed_among, "languages", 32),
     ],
 )
 def test_text_is_bounded_by_name(take: object, field: str, most: int) -> None:

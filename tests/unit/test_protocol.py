@@ -40,6 +40,17 @@ def test_a_start_with_defaults() -> None:
         (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000", "chunk_ms"),
         (start(sampel_rate=8000), "sampel_rate", "sampel_rate"),
         (start(context="x" * 2001), "at most 2000", "context"),
+        (start(languages="de"), "languages", "languages"),
+        (
+            start(languages=["de", "es", "fr", "it", "nl"]),
+            "languages has 5 languages, at most 4 are allowed",
+            "languages",
+        ),
+        (
+            start(language="de", languages=["de", "es"]),
+            "send either language or languages",
+            "languages",
+        ),
         (
             start(endpointing={"threshold": 2}),
             "endpointing.threshold 2 is outside 0.05 to 0.95",

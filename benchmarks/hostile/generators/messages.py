@@ -14,6 +14,7 @@ START: dict[str, Any] = {
     "encoding": "pcm_s16le",
     "feature_dtype": "float32",
     "language": "English",
+    "languages": [],
     "context": "Ada, Grace",
     "chunk_ms": 640,
     "partials": True,

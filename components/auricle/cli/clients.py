@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         "auricle transcribe talk.mp3",
         "auricle transcribe talk.mp3 --live --url http://127.0.0.1:8080",
         "auricle transcribe talk.mp3 --json | jq -r 'select(.type == \"final\").text'",
+        "auricle transcribe talk.mp3 --language de,es",
         "auricle transcribe talk.mp3 --translate es --format srt > talk.es.srt",
         "auricle transcribe talk.mp3 --report talk.html --translate es",
         "auricle transcribe --mic",
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
     metavar="LANGUAGE",
     help="show the text in another language: an ISO 639-1 code, such as es",
 )
-@click.option("--language", help="force a language instead of detecting it")
+@click.option(
+    "--language",
+    default="",
+    help="force a language instead of detecting it, or name several, separated by commas: "
+    "each segment is in one of them",
+)
 @click.option("--context", default="", help="context text, such as names that may occur")
 @click.option(
     "--report",
@@ -64,7 +70,7 @@ def transcribe(
     form: Format,
     as_json: bool,
     translate: str | None,
-    language: str | None,
+    language: str,
     context: str,
     report: Path | None,
     api_key_file: TextIO | None,
@@ -84,9 +90,13 @@ def transcribe(
         raise click.UsageError(f"--json and --format {form} are two formats: give one of them")
     wanted = Wanted(
         *(file, url, live or mic, "json" if as_json else form),
-        *(language, context, report, translate),
+        *(_several(language), context, report, translate),
     )
     run(lambda: work(wanted, api_key(api_key_file)))
+
+
+def _several(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 @click.command(

@@ -94,7 +94,7 @@ class Client:
 
 
 _SENT = (
-    *("language", "context", "chunk_ms", "partials", "endpointing"),
+    *("language", "languages", "context", "chunk_ms", "partials", "endpointing"),
     *("words", "diarize", "translate", "terms"),
 )
 

@@ -26,13 +26,15 @@ class StreamOptions(TypedDict, total=False):
     `sample_rate` is that of the source in Hz, 16000 unless given; a file has its own. `live` says
     that the audio comes in real time, so that a server that vanishes is noticed within 20 s: a
     microphone's does unless said otherwise, and a file or an array is sent at its own speed then
-    instead of as fast as the server takes it. Text is translated into the languages `translate`,
+    instead of as fast as the server takes it. Of `languages`, at most four, each segment is in one.
+    Text is translated into the languages `translate`,
     ISO 639-1 codes; `terms` are words and their translations, by language. `on_sent` is called on
     the event loop with the seconds of audio sent.
     """
 
     sample_rate: int
     language: str | None
+    languages: Sequence[str]
     context: str
     chunk_ms: int | None
     partials: bool
@@ -48,11 +50,12 @@ class StreamOptions(TypedDict, total=False):
 class TranscribeOptions(TypedDict, total=False):
     """Options of a recording's transcription; all may be left out.
 
-    Without `model` it is the one that the server serves. The answer is waited for
-    `timeout_seconds`, an hour unless given.
+    Without `model` it is the one that the server serves. Of `languages` each segment is in one.
+    The answer is waited for `timeout_seconds`, an hour unless given.
     """
 
     model: str
     language: str | None
+    languages: Sequence[str]
     prompt: str
     timeout_seconds: float

@@ -58,9 +58,11 @@ async def _transcribe(
     client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
 ) -> Transcript:
     model = options.get("model") or (await served_model(client, url)).id
-    form = {"model": model, "response_format": "verbose_json"}
+    form: dict[str, str | list[str]] = {"model": model, "response_format": "verbose_json"}
     if language := options.get("language"):
         form["language"] = language
+    if languages := options.get("languages"):
+        form["languages[]"] = list(languages)
     if prompt := options.get("prompt"):
         form["prompt"] = prompt
     try:

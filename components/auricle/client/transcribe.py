@@ -33,14 +33,15 @@ class Wanted:
     """What `auricle transcribe` is asked for; `file` None stands for the microphone.
 
     `url` names a server, or several separated by commas; None selects the one at the default
-    address, or starts one. With `translate`, an ISO 639-1 code, the text is told in that language.
+    address, or starts one. Of several `languages` each segment is in one; none stands for any. With
+    `translate`, an ISO 639-1 code, the text is told in that language.
     """
 
     file: Path | None
     url: str | None = None
     live: bool = False
     format: Format = "txt"
-    language: str | None = None
+    languages: tuple[str, ...] = ()
     context: str = ""
     report: Path | None = None
     translate: str | None = None
@@ -97,10 +98,11 @@ async def _follow(
         options = StreamOptions(
             live=live,
             partials=live,
-            language=wanted.language,
             context=wanted.context,
             on_sent=display.sent,
         )
+        if wanted.languages:
+            options["languages"] = wanted.languages
         if wanted.translate is not None:
             options["translate"] = [wanted.translate]
         if wanted.report is not None:  # it has all that the server can tell

@@ -13,21 +13,30 @@ from auricle.text_bounds import CONTEXT, LANGUAGE, check
 
 _MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
 # Among more than that languages are detected freely: each costs a decode where another is heard.
-_MOST_AMONG = 4
+MOST_AMONG = 4
+
+
+def forced(language: str | None, languages: Iterable[str]) -> str | None:
+    """Return the language to transcribe in, which may be the only one of `languages`.
+
+    None stands for any, as the model hears it.
+    """
+    named = tuple(dict.fromkeys(languages))
+    return named[0] if len(named) == 1 else language
 
 
 def several(languages: Iterable[str]) -> tuple[str, ...]:
     """Return the languages of which each segment is in one; empty if there are not several, or too
     many."""
     found = tuple(dict.fromkeys(languages))
-    return found if 1 < len(found) <= _MOST_AMONG else ()
+    return found if 1 < len(found) <= MOST_AMONG else ()
 
 
 def without_effect(languages: Iterable[str], field: str) -> list[str]:
     """Return what a client should know of the languages that it named in `field`."""
-    if len(set(languages)) <= _MOST_AMONG:
+    if len(set(languages)) <= MOST_AMONG:
         return []
-    return [f"{field} has no effect: of more than {_MOST_AMONG} languages, it is detected freely"]
+    return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
 
 
 class Hints(BaseModel):
@@ -66,7 +75,7 @@ class Hints(BaseModel):
         named = tuple(dict.fromkeys(self.languages))
         if self.language is not None and named not in ((), (self.language,)):
             raise UnsupportedValue("send either language or languages", "languages")
-        return named[0] if len(named) == 1 else self.language
+        return forced(self.language, named)
 
     @property
     def among(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from auricle import __version__
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
+from auricle.frontend.doors.hints import MOST_AMONG
 from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.stream import protocol
 from auricle.live_settings import (
@@ -38,6 +39,10 @@ _BOUNDS: dict[str, dict[str, Schema]] = {
         "encoding": {"enum": [*ENCODINGS, protocol.LOG_MEL]},
         "feature_dtype": {"enum": list(DTYPES)},
         "language": {"maxLength": LANGUAGE},
+        "languages": {
+            "items": {"type": "string", "maxLength": LANGUAGE},
+            "maxItems": MOST_AMONG,
+        },
         "context": {"maxLength": CONTEXT},
         "chunk_ms": {"minimum": MIN_CHUNK_MS, "maximum": MAX_CHUNK_MS},
         "translate": {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.frontend.doors.hints import forced, several
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
@@ -81,7 +82,8 @@ def begin(
     opened = OpenSession(
         session=socket.session,  # a name that no processor can know from the connection before
         tenant=socket.client.tenant,
-        language=start.language,
+        language=forced(start.language, start.languages),
+        languages=several(start.languages),
         context=start.context,
         chunk_ms=state.chunk_ms,
         partials=start.partials,

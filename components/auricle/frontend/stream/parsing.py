@@ -10,6 +10,7 @@ from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.errors import ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import check_text, json_fault, json_field
+from auricle.frontend.doors.hints import MOST_AMONG
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.stream.protocol import LOG_MEL, End, Endpointing, Start
@@ -43,7 +44,7 @@ def parse_start(text: str | None) -> Start:
             f'{{"type": "start", "sample_rate": 16000}}: {json_fault(error)}',
         ) from None
     check_text("context", start.context, CONTEXT, ProtocolError)
-    check_text("language", start.language, LANGUAGE, ProtocolError)
+    _check_languages(start)
     if start.encoding not in (*ENCODINGS, LOG_MEL):
         known = ", ".join((*ENCODINGS, LOG_MEL))
         raise _wrong("encoding", f"unknown encoding {quoted(start.encoding)}; supported: {known}")
@@ -69,6 +70,17 @@ def _wrong(param: str | None, message: str) -> ProtocolError:
     error = ProtocolError(message)
     error.param = param
     return error
+
+
+def _check_languages(start: Start) -> None:
+    check_text("language", start.language, LANGUAGE, ProtocolError)
+    for language in start.languages:
+        check_text("languages", language, LANGUAGE, ProtocolError)
+    if start.languages and start.language is not None:
+        raise _wrong("languages", "send either language or languages")
+    if (count := len(start.languages)) > MOST_AMONG:
+        message = f"languages has {count} languages, at most {MOST_AMONG} are allowed"
+        raise _wrong("languages", message)
 
 
 def _check_translations(start: Start) -> None:

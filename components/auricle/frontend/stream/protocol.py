@@ -47,18 +47,19 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
 
     `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
     `chunk_ms` None the server's default applies, with `language` None the language is
-    detected. With `partials` false each segment is decoded once, when it is complete; that
-    costs less, and the text does not depend on load. With `words` each `final` with text is
-    followed, sooner or later, by its `words`, with `diarize` by its `speakers`. Text is translated
-    into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
-    translations, by language. With `resume` an earlier session goes on, whose `start` had the same
-    other fields.
+    detected; of `languages`, at most four, each segment is in one. With `partials` false each
+    segment is decoded once, when it is complete; that costs less, and the text does not depend on
+    load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
+    `diarize` by its `speakers`. Text is translated into the languages `translate`, ISO 639-1 codes,
+    at most four; `terms` are words and their translations, by language. With `resume` an earlier
+    session goes on, whose `start` had the same other fields.
     """
 
     sample_rate: int
     encoding: str = "pcm_s16le"
     feature_dtype: str = "float32"
     language: str | None = None
+    languages: tuple[str, ...] = ()
     context: str = ""
     chunk_ms: int | None = None
     partials: bool = True

@@ -165,12 +165,12 @@ export interface SpeechStoppedEvent {
  *
  * `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
  * `chunk_ms` null the server's default applies, with `language` null the language is
- * detected. With `partials` false each segment is decoded once, when it is complete; that
- * costs less, and the text does not depend on load. With `words` each `final` with text is
- * followed, sooner or later, by its `words`, with `diarize` by its `speakers`. Text is translated
- * into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
- * translations, by language. With `resume` an earlier session goes on, whose `start` had the same
- * other fields.
+ * detected; of `languages`, at most four, each segment is in one. With `partials` false each
+ * segment is decoded once, when it is complete; that costs less, and the text does not depend on
+ * load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
+ * `diarize` by its `speakers`. Text is translated into the languages `translate`, ISO 639-1 codes,
+ * at most four; `terms` are words and their translations, by language. With `resume` an earlier
+ * session goes on, whose `start` had the same other fields.
  */
 export interface StartMessage {
   type: "start";
@@ -178,6 +178,7 @@ export interface StartMessage {
   encoding?: "pcm_s16le" | "pcm_mulaw" | "pcm_alaw" | "log_mel";
   feature_dtype?: "float32" | "float16";
   language?: string | null;
+  languages?: readonly string[];
   context?: string;
   chunk_ms?: number | null;
   partials?: boolean;

@@ -41,7 +41,7 @@ class Captions {
     this.spoken = new Spoken(this.transcript);
     this.session = new Transcription(SERVER.href, (event) => this.hear(event), {
       sample_rate: sampleRate,
-      language: field("language") || null,
+      languages: field("language").split(",").map((name) => name.trim()).filter(Boolean),
       context: field("context"),
       ...(able.words ? { words: true } : {}),
       ...(able.speakers ? { diarize: true } : {}),
