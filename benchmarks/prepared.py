@@ -13,21 +13,22 @@ from benchmarks import heavier
 from benchmarks.checkpoints import SIZES, write_checkpoint
 from models.training import corpus as synthetic
 from models.training.corpus import Corpus
+from models.training.languages import DEFAULT
 
 ROOT = Path(__file__).parent.parent
 _CORPUS = ROOT / "build/demo-corpus"
 _CHECKPOINTS = ROOT / "build/checkpoints"
 
 
-def corpus(name: str, directory: Path = _CORPUS) -> Corpus:
+def corpus(name: str, directory: Path = _CORPUS, language: str = DEFAULT) -> Corpus:
     """Return recordings of `seen` or `unseen` voices with sentences that are not in training.
 
     Synthesised in some 15 seconds if it is not there.
     """
-    if not (directory / f"{name}.json").exists():
+    if not (directory / f"{synthetic.set_name(name, language)}.json").exists():
         _told(f"synthesising held-out speech into {directory}")
-        synthetic.make(directory, held_out_only=True)
-    return Corpus(directory, name)
+        synthetic.make(directory, held_out_only=True, languages=(language,))
+    return Corpus(directory, name, languages=(language,))
 
 
 def checkpoint(size: str, directory: Path = _CHECKPOINTS) -> Path:

@@ -145,6 +145,15 @@ SHORT = (
         ("make evaluate-translate",),
     ),
     Short(
+        "benchmarks.languages --smoke --out {out}/languages.json",
+        300,
+        (
+            "python -m benchmarks.languages --out build/languages.json",
+            "python -m benchmarks.languages --out build/languages.json [--quick]",
+            "python -m benchmarks.languages --out build/languages.json --quick",
+        ),
+    ),
+    Short(
         "benchmarks.keywords --smoke --out {out}/keywords.json",
         300,
         (

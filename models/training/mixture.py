@@ -16,7 +16,10 @@ from models.training.sources import SOURCES
 
 
 class Mixture:
-    """The set `train` of some languages and the shards of sources; they speak English."""
+    """The set `train` of some languages and the shards of sources, who speak English.
+
+    Each language is heard as often as the others.
+    """
 
     def __init__(self, directory: Path, sources: Sequence[str], languages: Sequence[str]) -> None:
         """Raises ValueError for a source of which nothing is there, or which nobody is to learn."""
@@ -24,16 +27,16 @@ class Mixture:
             raise ValueError(f"{', '.join(sources)} speak English, which is not to be learned")
         base = Corpus(directory, "train", languages=languages)
         self.languages = base.languages
-        self._parts: list[list[list[Sentence]]] = [base.speakers]
-        self._shares = [1.0]
-        self._words: list[list[list[Sentence]]] = []
         self._corpora = {"train": base}
-        for name in sources:
-            self._parts.append(self._speakers(directory, name, "train"))
-            self._words.append(self._speakers(directory, name, "words"))
-            share = SOURCES[name].share / len(languages)
-            self._shares[0] -= share
-            self._shares.append(share)
+        self._shares = [SOURCES[name].share for name in sources]
+        of_sources = [self._speakers(directory, name, "train") for name in sources]
+        self._words = [self._speakers(directory, name, "words") for name in sources]
+        self._parts = [
+            *([s for s in base.speakers if s[0].language == code] for code in languages),
+            *of_sources,
+        ]
+        rest = [1 - sum(self._shares) * (code == DEFAULT) for code in languages]
+        self._weights = [*rest, *self._shares]
 
     def _speakers(self, directory: Path, name: str, role: str) -> list[list[Sentence]]:
         """Open the shards of a source; return its speakers."""
@@ -49,14 +52,14 @@ class Mixture:
 
     def speaker(self, dice: random.Random) -> list[Sentence]:
         """Return what some speaker of some source says."""
-        (part,) = dice.choices(self._parts, self._shares)
+        (part,) = dice.choices(self._parts, self._weights)
         return dice.choice(part)
 
     def words(self, dice: random.Random, code: str) -> list[Sentence]:
         """Return words by themselves of some speaker of some source; nobody's but in English."""
         if code != DEFAULT or not self._words:
             return []
-        (part,) = dice.choices(self._words, self._shares[1:])
+        (part,) = dice.choices(self._words, self._shares)
         return dice.choice(part)
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:

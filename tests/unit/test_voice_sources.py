@@ -184,6 +184,18 @@ def test_a_mixture_has_each_source_as_often_as_its_share(tmp_path: Path) -> None
     assert len(example.samples) == 48_000 and example.language == "English"
 
 
+def test_each_language_is_heard_as_often_whoever_else_speaks_one_of_them(tmp_path: Path) -> None:
+    synthesise(tmp_path, "train", ("en-us+m1",), ["hello anna", "thank you peter"] * 4, 3)
+    synthesise(tmp_path, "train-de", ("de+m1",), ["der Hund ist braun"] * 8, 3)
+    shards.make(tmp_path, ["tones"])
+    mixture, dice = Mixture(tmp_path, ["tones"], ("en", "de")), random.Random(1)
+    drawn = [mixture.speaker(dice)[0] for _ in range(600)]
+    german = [sentence for sentence in drawn if sentence.language == "de"]
+    tones = [sentence for sentence in drawn if sentence.voice == "low"]
+    assert len(german) == pytest.approx(300, rel=0.15)
+    assert len(tones) == pytest.approx(0.4 * 300, rel=0.2)
+
+
 def test_words_by_themselves_are_said_slowly_and_quickly_too() -> None:
     """A tone lasts 0.1 s at speed 1."""
     found = shards.spoken(Shard("tones", "words", 0), 400)

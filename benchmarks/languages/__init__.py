@@ -1,0 +1,1 @@
+"""Whether each segment is written in the language that it is spoken in."""

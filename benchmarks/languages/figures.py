@@ -1,0 +1,84 @@
+"""How often languages are right, and the words, from what was said and what was written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import jiwer
+
+from benchmarks.languages.cases import Case, Turn
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What was written from when until when (s), and in which language, by its name."""
+
+    start: float
+    end: float
+    language: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One case: its segments with text where the language was detected, and where it was named."""
+
+    case: Case
+    detected: tuple[Segment, ...]
+    named: tuple[Segment, ...]
+
+
+def figures(heard: Sequence[Heard]) -> dict[str, float]:
+    """Return the figures of METRICS.md, "Languages"."""
+    names = sorted({turn.language for one in heard for turn in one.case.turns})
+    several = [one for one in heard if len(one.case.languages) > 1]
+    alone = [one for one in heard if len(one.case.languages) == 1]
+    found = {
+        "language_turns": float(sum(len(one.case.turns) for one in heard)),
+        "language_right": _right(_pairs(heard, named=False)),
+        "language_right_of_two_detected": _right(_pairs(several, named=False)),
+        "language_right_of_two_named": _right(_pairs(several, named=True)),
+        "language_segments_not_named": float(_not_named(heard)),
+    }
+    for name in names:
+        found[f"language_right_{name.lower()}"] = _right(_pairs(heard, named=False), name)
+        found[f"wer_detected_{name.lower()}"] = _wer(_pairs(alone, named=False), name)
+        found[f"wer_given_{name.lower()}"] = _wer(_pairs(alone, named=True), name)
+    return found
+
+
+def _pairs(heard: Sequence[Heard], *, named: bool) -> list[tuple[Turn, list[Segment]]]:
+    """Return each turn with the segments whose middle is nearer to it than to other turns."""
+    return [pair for one in heard for pair in _of(one.case, one.named if named else one.detected)]
+
+
+def _of(case: Case, segments: Sequence[Segment]) -> Iterator[tuple[Turn, list[Segment]]]:
+    taken: dict[Turn, list[Segment]] = {turn: [] for turn in case.turns}
+    for segment in segments:
+        middle = (segment.start + segment.end) / 2
+        nearest = min(case.turns, key=lambda turn: max(turn.start - middle, middle - turn.end, 0.0))
+        taken[nearest].append(segment)
+    yield from taken.items()
+
+
+def _right(pairs: Sequence[tuple[Turn, list[Segment]]], name: str | None = None) -> float:
+    """Return the share of turns all of whose segments are in its language; of those in `name`."""
+    counted = [pair for pair in pairs if name in (None, pair[0].language)]
+    right = sum(
+        bool(segments) and all(one.language == turn.language for one in segments)
+        for turn, segments in counted
+    )
+    return right / max(1, len(counted))
+
+
+def _not_named(heard: Sequence[Heard]) -> int:
+    return sum(s.language not in one.case.languages for one in heard for s in one.named)
+
+
+def _wer(pairs: Sequence[tuple[Turn, list[Segment]]], name: str) -> float:
+    """Return the word error rate in a language, in points; capitals and accents count."""
+    counted = [pair for pair in pairs if pair[0].language == name]
+    said = [turn.text for turn, _ in counted]
+    written = [" ".join(segment.text for segment in segments) for _, segments in counted]
+    return 100 * float(jiwer.wer(said, written)) if said else 0.0
