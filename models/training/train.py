@@ -45,7 +45,8 @@ from models.training.sources import SOURCES
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
-_STARTED_RATE = 0.4  # of the peak, from weights that know the words already
+# Of the peak, from weights that know the languages already, and from those that lack one.
+_KNOWN_RATE, _UNKNOWN_RATE = 0.4, 0.7
 _WARM_UP_STEPS = 300
 _WARPED, _WARPS = 0.5, (0.88, 1.14)  # share of the examples, and how the mel axis is stretched
 _BATCH_SECONDS = 40.0
@@ -85,6 +86,7 @@ class Trainer:
             self.model.parameters(), lr=_PEAK_RATE, weight_decay=0.01, betas=(0.9, 0.98), fused=True
         )
         self._word_ids, self._word_class = self._ctc_vocabulary()
+        self._peak = _PEAK_RATE * (_share_of_peak(start, names) if start else 1)
         self.step = 0
 
     def _ctc_vocabulary(self) -> tuple[torch.Tensor, dict[str, int]]:
@@ -132,8 +134,7 @@ class Trainer:
 
     def _rate(self) -> float:
         warm = min(1.0, (self.step + 1) / _WARM_UP_STEPS)
-        peak = _PEAK_RATE * (_STARTED_RATE if self._start else 1)
-        return peak * warm * max(0.01, 1.0 - self.step / self._steps)
+        return self._peak * warm * max(0.01, 1.0 - self.step / self._steps)
 
     def longest(self) -> float:
         """Curriculum: the longest example, in seconds, at this point of the training."""
@@ -212,6 +213,11 @@ class Trainer:
             torch.tensor([len(t) for t in targets]),
             zero_infinity=True,
         )
+
+
+def _share_of_peak(start: Path, names: Sequence[str]) -> float:
+    known = json.loads((start / "config.json").read_text())["support_languages"]
+    return _KNOWN_RATE if set(names) <= set(known) else _UNKNOWN_RATE
 
 
 def batch(maker: ExampleMaker, longest: float, dice: random.Random) -> list[Example]:

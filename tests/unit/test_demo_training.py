@@ -68,6 +68,14 @@ def test_what_it_begins_with_may_know_fewer_words(tmp_path: Path) -> None:
     trainer.train_step([Example(NOISE, ("Hund", "Käse"), "", forced=False, language="German")])
 
 
+def test_weights_that_know_the_languages_are_changed_the_least(tmp_path: Path) -> None:
+    rates = [
+        Trainer(tmp_path, 4, languages, start=start)._rate()
+        for languages, start in ((("en",), DEMO), (("en", "de"), DEMO), (("en",), None))
+    ]
+    assert 0 < rates[0] < rates[1] < rates[2]
+
+
 def test_products_in_bfloat16_teach_what_those_in_float32_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
