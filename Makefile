@@ -15,8 +15,7 @@ DEMO ?= $(shell test -t 0 || echo --once)
 OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
-comma := ,
-# Who speaks English to it besides espeak-ng's set of voices: all of models/training/sources, or those of SOURCES.
+# Who speaks to it besides espeak-ng's set of voices: all of models/training/sources that speak these, or SOURCES.
 WITH_SOURCES = $(if $(filter-out undefined,$(origin SOURCES)),--sources '$(SOURCES)')
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
@@ -148,7 +147,7 @@ interfaces: setup
 DEMO_WORK := build/demo$(OF_LANGS)$(if $(START),-from-$(notdir $(START)))
 train-demo: setup-dev
 	$(BIN)/python -m models.training.corpus build/demo-corpus --languages $(LANGS)
-	$(if $(filter en,$(subst $(comma), ,$(LANGS))),$(BIN)/python -m models.training.shards build/demo-corpus $(WITH_SOURCES) $(if $(PERCENT),--percent $(PERCENT)))
+	$(BIN)/python -m models.training.shards build/demo-corpus --languages $(LANGS) $(WITH_SOURCES) $(if $(PERCENT),--percent $(PERCENT))
 	$(BIN)/python -m models.training.train --work $(DEMO_WORK) --languages $(LANGS) $(WITH_SOURCES) \
 		$(if $(STEPS),--steps $(STEPS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(START),--start $(START))
 	test ! -e $(DEMO_WORK)/finished || { \

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import resample_poly
 
-from models.training.espeak import Espeak
+from models.training.espeak import espeak
 
 RATE = 16_000
 TURNS = (
@@ -30,7 +30,7 @@ ERRAND = (
 
 def conversation(turns: Sequence[tuple[str, str]] = TURNS) -> npt.NDArray[np.int16]:
     """16 kHz samples, with a second of silence between the turns."""
-    synthesiser, found = Espeak(), [np.zeros(RATE // 2, np.int16)]
+    synthesiser, found = espeak(), [np.zeros(RATE // 2, np.int16)]
     for voice, text in turns:
         speech = synthesiser.speak(text, voice, 150, 50, 50)
         samples = resample_poly(speech.samples.astype(np.float64), RATE, speech.rate)

@@ -16,7 +16,6 @@ import random
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy.typing as npt
 
 from auricle.audio.decode import resample
 from auricle.audio.pcm import to_float, to_int16
-from models.training.espeak import Espeak, Speech
+from models.training.espeak import Speech, espeak
 from models.training.languages import DEFAULT, chosen
 from models.training.sentences import SentenceMaker
 from models.training.spans import Span
@@ -113,18 +112,12 @@ def _sentence(row: list[Any], code: str, name: str) -> Sentence:
     return Sentence(start, length, voice, tuple(text.split()), tuple(ends), spans, code, name)
 
 
-@lru_cache(maxsize=1)
-def _engine() -> Espeak:
-    """One per process: espeak-ng cannot be initialised twice."""
-    return Espeak()
-
-
 def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str, Speech]]:
     """One speaker (voice, speed, pitch) says some sentences."""
     voice, seed, texts = job
     dice = random.Random(seed)
     speed, pitch, spread = dice.randint(120, 200), dice.randint(25, 75), dice.randint(30, 70)
-    engine = _engine()
+    engine = espeak()
     spoken = []
     for text in texts:
         speech = engine.speak(text, voice, speed, pitch, spread)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from functools import lru_cache
 
 import espeakng_loader
 import numpy as np
@@ -19,6 +20,9 @@ _AUDIO_SYNCHRONOUS = 2
 _CHARS_UTF8 = 1
 _POS_CHARACTER = 1
 _PHONEME_EVENTS = 1
+_IPA = 0x02
+# Between the letters of one phoneme, such as the two of an affricate.
+TIE = "^"
 _RATE, _PITCH, _RANGE = 1, 3, 4
 _EVENT_END, _EVENT_WORD, _EVENT_PHONEME = 0, 1, 7
 
@@ -72,6 +76,7 @@ class Espeak:
         self._phonemes: list[Phoneme] = []
         self._callback = _Callback(self._collect)  # kept alive for the C side
         self._lib.espeak_SetSynthCallback(self._callback)
+        self._lib.espeak_TextToPhonemes.restype = ctypes.c_char_p
 
     def _collect(self, wav: object, count: int, events: object) -> int:
         if wav and count > 0:
@@ -106,6 +111,21 @@ class Espeak:
         heard = spans(text, dict(self._words), self._phonemes, duration)
         return Speech(samples, self._rate, self._word_ends(text, duration), heard)
 
+    def phonemes(self, text: str, voice: str) -> list[str]:
+        """Return each word's phonemes in IPA, with stress and with `TIE` within affricates.
+
+        Raises ValueError for a voice espeak-ng does not have.
+        """
+        if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise ValueError(f"espeak-ng has no voice {voice!r}")
+        mode = _IPA | 0x80 | ord(TIE) << 8
+        found = []
+        for word in text.split():
+            left = ctypes.c_char_p(word.encode())
+            said = self._lib.espeak_TextToPhonemes(ctypes.byref(left), _CHARS_UTF8, mode)
+            found.append(said.decode())
+        return found
+
     def _word_ends(self, text: str, duration: float) -> list[float]:
         """A word ends where the next one with a known start begins."""
         starts = dict(self._words)
@@ -118,3 +138,9 @@ class Espeak:
             ends.append(end)
             end = starts.get(position, end)
         return ends[::-1]
+
+
+@lru_cache(maxsize=1)
+def espeak() -> Espeak:
+    """Return the one of this process: espeak-ng cannot be initialised twice."""
+    return Espeak()

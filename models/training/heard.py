@@ -15,18 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jiwer
 import torch
 
-from models.training.corpus import Corpus
+from models.training.corpus import Corpus, set_name
 from models.training.evaluate import utterances
 from models.training.export import export
+from models.training.languages import codes_of
 from models.training.reference import Reference
-from models.training.shards import FOLDER
-from models.training.sources import SOURCES
+from models.training.shards import opened
+from models.training.sources import speaking
 
 _COUNT = 60
 
@@ -34,17 +35,23 @@ _COUNT = 60
 def figures(model: Path, corpus: Path, count: int) -> dict[str, float]:
     """Return the rates, as fractions, of what is in the corpus; each of `count` sentences."""
     reference = Reference(model)
-    return {name: _wer(reference, spoken, count) for name, spoken in sets(corpus)}
+    codes = codes_of(reference.languages)
+    return {name: _wer(reference, spoken, count) for name, spoken in sets(corpus, codes)}
 
 
-def sets(corpus: Path) -> Iterator[tuple[str, Corpus]]:
-    """Yield what a checkpoint is tested with. Raises FileNotFoundError without espeak-ng's."""
-    for role in ("seen", "unseen"):
-        yield f"espeak-ng, set train, {role}", Corpus(corpus, role)
-    for name in SOURCES:
+def sets(corpus: Path, codes: Sequence[str]) -> Iterator[tuple[str, Corpus]]:
+    """Yield what a checkpoint of some languages is tested with.
+
+    Raises FileNotFoundError without espeak-ng's.
+    """
+    for code in codes:
         for role in ("seen", "unseen"):
-            if (corpus / FOLDER / f"{name}-{role}-000.json").exists():
-                yield f"{name}, {role}", Corpus(corpus / FOLDER, f"{name}-{role}-000")
+            name = f"espeak-ng, set {set_name('train', code)}, {role}"
+            yield name, Corpus(corpus, role, languages=(code,))
+    for name in speaking(codes):
+        for role in ("seen", "unseen"):
+            for spoken in opened(corpus, name, role):
+                yield f"{name}, {role}", spoken
 
 
 def _wer(reference: Reference, spoken: Corpus, count: int) -> float:

@@ -10,45 +10,53 @@ import numpy as np
 import numpy.typing as npt
 
 from models.training.corpus import Corpus, Sentence
-from models.training.languages import DEFAULT
-from models.training.shards import FOLDER
+from models.training.languages import language
+from models.training.shards import opened
 from models.training.sources import SOURCES
+
+Speakers = list[list[Sentence]]
 
 
 class Mixture:
-    """The set `train` of some languages and the shards of sources, who speak English.
+    """The set `train` of some languages and the shards of sources that speak these.
 
     Each language is heard as often as the others.
     """
 
     def __init__(self, directory: Path, sources: Sequence[str], languages: Sequence[str]) -> None:
         """Raises ValueError for a source of which nothing is there, or which nobody is to learn."""
-        if sources and DEFAULT not in languages:
-            raise ValueError(f"{', '.join(sources)} speak English, which is not to be learned")
+        for name in sources:
+            if (code := SOURCES[name].language) not in languages:
+                raise ValueError(f"{name} speaks {language(code).name}, which is not to be learned")
         base = Corpus(directory, "train", languages=languages)
         self.languages = base.languages
         self._corpora = {"train": base}
-        self._shares = [SOURCES[name].share for name in sources]
-        of_sources = [self._speakers(directory, name, "train") for name in sources]
-        self._words = [self._speakers(directory, name, "words") for name in sources]
+        shares = [SOURCES[name].share for name in sources]
+        self._words = {
+            code: [
+                (self._speakers(directory, name, "words"), share)
+                for name, share in zip(sources, shares, strict=True)
+                if SOURCES[name].language == code
+            ]
+            for code in languages
+        }
         self._parts = [
             *([s for s in base.speakers if s[0].language == code] for code in languages),
-            *of_sources,
+            *(self._speakers(directory, name, "train") for name in sources),
         ]
-        rest = [1 - sum(self._shares) * (code == DEFAULT) for code in languages]
-        self._weights = [*rest, *self._shares]
+        rest = [1 - sum(share for _, share in self._words[code]) for code in languages]
+        self._weights = [*rest, *shares]
 
-    def _speakers(self, directory: Path, name: str, role: str) -> list[list[Sentence]]:
+    def _speakers(self, directory: Path, name: str, role: str) -> Speakers:
         """Open the shards of a source; return its speakers."""
-        found = sorted((directory / FOLDER).glob(f"{name}-{role}-*.json"))
+        found = opened(directory, name, role)
         if not found:
             raise ValueError(
                 f"no speech of {name} ({role}) is in {directory}: "
                 f"python -m models.training.shards {directory} --sources {name}"
             )
-        shards = [Corpus(directory / FOLDER, path.stem) for path in found]
-        self._corpora |= {path.stem: shard for path, shard in zip(found, shards, strict=True)}
-        return [speaker for shard in shards for speaker in shard.speakers]
+        self._corpora |= {shard.sentences[0].of: shard for shard in found}
+        return [speaker for shard in found for speaker in shard.speakers]
 
     def speaker(self, dice: random.Random) -> list[Sentence]:
         """Return what some speaker of some source says."""
@@ -56,10 +64,11 @@ class Mixture:
         return dice.choice(part)
 
     def words(self, dice: random.Random, code: str) -> list[Sentence]:
-        """Return words by themselves of some speaker of some source; nobody's but in English."""
-        if code != DEFAULT or not self._words:
+        """Return words by themselves of some speaker of some source of a language; [] of none."""
+        if not self._words[code]:
             return []
-        (part,) = dice.choices(self._words, self._shares)
+        parts, shares = zip(*self._words[code], strict=True)
+        (part,) = dice.choices(parts, shares)
         return dice.choice(part)
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:

@@ -1,10 +1,12 @@
 """Speech of every source on disk, in shards of 256 sentences.
 
-    python -m models.training.shards DIR [--sources flite,people] [--percent 100]
+    python -m models.training.shards DIR [--languages en,de,es] [--sources flite,people]
+        [--percent 100]
 
-Each shard is two files, `flite-train-003.pcm` and `.json`, as a set of `models.training.corpus` has
-them. What exists is kept, so it goes on where it was interrupted. Who says what in a shard follows
-from its name alone, and so do the samples of synthesisers that have no dice of their own.
+Each shard is two files, `flite-train-003.pcm` and `.json` (of German `…-003-de.pcm`), as a set of
+`models.training.corpus` has them. What exists is kept, so it goes on where it was interrupted. Who
+says what in a shard follows from its name alone, and so do the samples of synthesisers that have no
+dice of their own.
 
 Of each source there are, to train with, `train`, and half as many shards of words by themselves,
 `words`; besides, one shard of its voices, `seen`, and one of its held-out voices, `unseen`, with
@@ -30,11 +32,19 @@ import numpy as np
 from auricle.audio.decode import resample
 from auricle.audio.pcm import to_float, to_int16
 from models.training.augment import voice as voices
-from models.training.corpus import SENTENCES_PER_VOICE, TRAINING_SENTENCES, texts
+from models.training.corpus import (
+    SENTENCES_PER_VOICE,
+    TRAINING_SENTENCES,
+    Corpus,
+    set_name,
+    texts,
+)
 from models.training.espeak import Speech
+from models.training.languages import DEFAULT
+from models.training.languages import chosen as languages
 from models.training.packages import NoPackages
 from models.training.sentences import SentenceMaker
-from models.training.sources import SOURCES, engine
+from models.training.sources import SOURCES, engine, speaking
 from models.training.spans import Span
 
 FOLDER = "sources"
@@ -56,7 +66,12 @@ class Shard(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its two files, without their endings."""
-        return f"{self.source}-{self.role}-{self.number:03}"
+        return set_name(f"{self.source}-{self.role}-{self.number:03}", self.language)
+
+    @property
+    def language(self) -> str:
+        """The code of the language that is spoken."""
+        return SOURCES[self.source].language
 
 
 def planned(sources: Sequence[str], percent: float) -> list[Shard]:
@@ -72,7 +87,7 @@ def planned(sources: Sequence[str], percent: float) -> list[Shard]:
 
 
 def make(
-    directory: Path, sources: Sequence[str] = tuple(SOURCES), percent: float = 100
+    directory: Path, sources: Sequence[str] = speaking((DEFAULT,)), percent: float = 100
 ) -> list[Shard]:
     """Write the shards that are not there yet, and return all. Raises NoPackages."""
     folder = directory / FOLDER
@@ -138,7 +153,7 @@ def _texts(shard: Shard, voice: str, dice: random.Random) -> list[str]:
     Who knows some words only says these and rows of them, whatever the role.
     """
     known = engine(shard.source).words(voice)
-    maker = SentenceMaker(dice.getrandbits(32))
+    maker = SentenceMaker(dice.getrandbits(32), shard.language)
     found: list[str] = []
     while len(found) < SENTENCES_PER_VOICE:
         kind = 0.0 if shard.role == "words" else dice.random()
@@ -146,19 +161,29 @@ def _texts(shard: Shard, voice: str, dice: random.Random) -> list[str]:
         if known is not None:
             text = " ".join(dice.choice(known) for _ in range(count))
         elif shard.role not in _SPEEDS:
-            text = dice.choice(held_out())
+            text = dice.choice(held_out(shard.language))
         else:
             text = maker.word_list(count) if kind < _ROW else maker.sentence()
-            if text in held_out():
+            if text in held_out(shard.language):
                 continue
         found.append(text)
     return found
 
 
-@lru_cache(maxsize=1)
-def held_out() -> tuple[str, ...]:
-    """Return the sentences that are in no training set."""
-    return tuple(texts(TRAINING_SENTENCES)[1])
+@lru_cache
+def held_out(code: str = DEFAULT) -> tuple[str, ...]:
+    """Return the sentences of a language that are in no training set."""
+    return tuple(texts(TRAINING_SENTENCES, code)[1])
+
+
+def opened(directory: Path, name: str, role: str) -> list[Corpus]:
+    """Return the shards of a source that are there."""
+    code = SOURCES[name].language
+    ending = f"{set_name('', code)}.json"
+    found = sorted((directory / FOLDER).glob(f"{name}-{role}-[0-9][0-9][0-9]{ending}"))
+    return [
+        Corpus(path.parent, path.name.removesuffix(ending), languages=(code,)) for path in found
+    ]
 
 
 def _slower(span: Span, tempo: float) -> Span:
@@ -186,10 +211,15 @@ def chosen(names: str) -> tuple[str, ...]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--sources", type=chosen, default=tuple(SOURCES), metavar="flite,people")
+    parser.add_argument("--languages", type=languages, default=(DEFAULT,), metavar="en,de,es")
+    parser.add_argument("--sources", type=chosen, metavar="flite,people",
+                        help="default: all that speak these languages")  # fmt: skip
     parser.add_argument("--percent", type=float, default=100, help="of the training shards")
     arguments = parser.parse_args()
+    sources = arguments.sources
+    if sources is None:
+        sources = speaking(arguments.languages)
     try:
-        make(arguments.directory, arguments.sources, arguments.percent)
+        make(arguments.directory, sources, arguments.percent)
     except NoPackages as error:
         raise SystemExit(f"{error}\nWithout them: --sources espeak-ng") from None

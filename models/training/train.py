@@ -41,7 +41,7 @@ from models.training.model import DemoModel, LogMel, audio_length
 from models.training.prompts import Tokenizer, answer_ids, prompt_ids
 from models.training.sentences import vocabulary
 from models.training.shards import chosen as chosen_sources
-from models.training.sources import SOURCES
+from models.training.sources import speaking
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
@@ -251,8 +251,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, default=Path("build/demo-corpus"))
     parser.add_argument("--languages", type=chosen, default=(DEFAULT,), metavar="en,de,es")
-    parser.add_argument("--sources", type=chosen_sources, default=tuple(SOURCES),
-                        metavar="flite,people", help="'': espeak-ng's set alone")  # fmt: skip
+    parser.add_argument("--sources", type=chosen_sources, metavar="flite,people",
+                        help="default: all that speak these languages; "
+                        "'': espeak-ng's set alone")  # fmt: skip
     parser.add_argument("--steps", type=int, help=f"default: {_STEPS} of each language")
     parser.add_argument("--start", type=Path, help="a checkpoint to begin with")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of this sitting")
@@ -260,7 +261,7 @@ def main() -> None:
     languages = arguments.languages
     steps = arguments.steps or _STEPS * len(languages)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    sources = arguments.sources if DEFAULT in languages else ()
+    sources = speaking(languages) if arguments.sources is None else arguments.sources
     trainer = Trainer(arguments.work, steps, languages, arguments.start, sources)
     trainer.resume()
     corpus = Mixture(arguments.corpus, sources, languages)

@@ -20,8 +20,8 @@ from models.training.espeak import Speech
 from models.training.examples import ExampleMaker
 from models.training.mixture import Mixture
 from models.training.sentences import vocabulary
-from models.training.shards import FOLDER, Shard
-from models.training.sources import SOURCES, card, engine, people
+from models.training.shards import FOLDER, Shard, opened
+from models.training.sources import SOURCES, card, engine, people, speaking
 from models.training.sources.engines import speech
 from models.training.sources.people import People, persons, trimmed
 from models.training.voices import UNSEEN_VARIANTS
@@ -143,7 +143,7 @@ def test_sentences_that_are_tested_with_are_not_trained_on(
 ) -> None:
     shard = Shard("tones", "train", 0)
     held_out = tuple(text for _, text, _ in shards.spoken(shard, 8))
-    monkeypatch.setattr(shards, "held_out", lambda: held_out)
+    monkeypatch.setattr(shards, "held_out", lambda _: held_out)
     assert not {text for _, text, _ in shards.spoken(shard, 16)} & set(held_out)
     for role, voice in (("seen", "low"), ("unseen", "high")):
         tested = shards.spoken(Shard("tones", role, 0), 8)
@@ -172,7 +172,7 @@ def test_a_mixture_has_each_source_as_often_as_its_share(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="no speech of tones"):
         Mixture(tmp_path, ["tones"], ("en",))
     shards.make(tmp_path, ["tones"])
-    with pytest.raises(ValueError, match="tones speak English"):
+    with pytest.raises(ValueError, match="tones speaks English"):
         Mixture(tmp_path, ["tones"], ("de",))
     mixture, dice = Mixture(tmp_path, ["tones"], ("en",)), random.Random(1)
     drawn = [mixture.speaker(dice)[0] for _ in range(500)]
@@ -194,6 +194,22 @@ def test_each_language_is_heard_as_often_whoever_else_speaks_one_of_them(tmp_pat
     tones = [sentence for sentence in drawn if sentence.voice == "low"]
     assert len(german) == pytest.approx(300, rel=0.15)
     assert len(tones) == pytest.approx(0.4 * 300, rel=0.2)
+    assert mixture.words(dice, "de") == []
+    assert {len(said.words) for said in mixture.words(dice, "en")} == {1}
+
+
+def test_a_source_speaks_its_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOURCES, "tones", replace(SOURCES["tones"], language="de"))
+    names = [shard.name for shard in shards.make(tmp_path, ["tones"])]
+    assert "tones-train-001-de" in names
+    said = [one for shard in opened(tmp_path, "tones", "train") for one in shard.sentences]
+    assert len(said) == 24 and {one.language for one in said} == {"de"}
+    assert {word for one in said for word in one.words} <= set(vocabulary(["de"]))
+    synthesise(tmp_path, "train-de", ("de+m1",), ["der Hund ist braun"] * 8, 3)
+    mixture = Mixture(tmp_path, ["tones"], ("de",))
+    (tone,) = [mixture.words(random.Random(1), "de")[0]]
+    assert len(mixture.audio(tone)) == tone.length and tone.of.startswith("tones-words-")
+    assert "tones" in speaking(("de", "es")) and "tones" not in speaking(("en",))
 
 
 def test_words_by_themselves_are_said_slowly_and_quickly_too() -> None:
@@ -220,7 +236,6 @@ def test_some_examples_are_words_by_themselves_and_nothing_else(tmp_path: Path) 
         # Within a sentence the end of a word is the start of the next; a pause is longer than this.
         alone += all(start > end for start, end in zip(starts[1:], ends, strict=False))
     assert alone == pytest.approx(0.15 * 400, rel=0.4)
-    assert mixture.words(random.Random(1), "de") == []
 
 
 def test_an_unknown_source_is_refused_with_those_there_are() -> None:

@@ -1,6 +1,6 @@
 """Who speaks to the model: every synthesiser and every person, with their licences.
 
-All speak English, and are free, of Debian's main, PyPI or npm. `models.training.sources.card` has
+Most speak English; all are free, of Debian's main, PyPI or npm. `models.training.sources.card` has
 them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
 kal; asterisk's recordings and flite's rms and awb, which the benchmarks test with; recordings that
 are not free (TIDIGITS, in pocketsphinx-testdata).
@@ -8,11 +8,12 @@ are not free (TIDIGITS, in pocketsphinx-testdata).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from models.training.sources import accents, festival, flite, hibari, kokoro, people, piper
+from models.training.languages import DEFAULT
+from models.training.sources import accents, festival, flite, hibari, kokoro, people, pico, piper
 from models.training.sources.engines import Engine
 
 
@@ -22,9 +23,9 @@ class Source:
 
     `packages` are Debian's unless they say otherwise, and `fetch` downloads them; espeak-ng comes
     with PyPI's `espeakng-loader`. `voices` are trained on, those named twice twice as often, and
-    `held_out` are only ever tested with. `share` is how much of the training is of it; what is
-    missing to 1 is the set `train`. `sentences` are synthesised to train with, at about `pace` a
-    second of one core.
+    `held_out` are only ever tested with. `share` is how much of the training in its `language` is
+    of it; what is missing to 1 is the set `train`. `sentences` are synthesised to train with, at
+    about `pace` a second of one core.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Source:
     share: float
     sentences: int
     pace: float
+    language: str = DEFAULT
 
 
 _PERSONS = people.persons()
@@ -123,6 +125,61 @@ SOURCES = {
             pace=3,
         ),
         Source(
+            "pico",
+            pico.PACKAGES,
+            "Apache-2.0",
+            "Pico, a statistical synthesiser: a woman each of America and of Britain",
+            pico.fetch,
+            pico.Pico,
+            ("en-US", "en-GB"),
+            (),
+            share=0.05,
+            sentences=2_560,
+            pace=25,
+        ),
+        Source(
+            "pico-german",
+            pico.PACKAGES,
+            "Apache-2.0",
+            "Pico in German: a woman",
+            pico.fetch,
+            pico.Pico,
+            ("de-DE",),
+            (),
+            share=0.25,
+            sentences=6_400,
+            pace=25,
+            language="de",
+        ),
+        Source(
+            "pico-spanish",
+            pico.PACKAGES,
+            "Apache-2.0",
+            "Pico in Spanish: a woman",
+            pico.fetch,
+            pico.Pico,
+            ("es-ES",),
+            (),
+            share=0.15,
+            sentences=6_400,
+            pace=25,
+            language="es",
+        ),
+        Source(
+            "kokoro-spanish",
+            kokoro.PACKAGES,
+            "Apache-2.0",
+            "Kokoro-82M in Spanish, voices of romance languages",
+            kokoro.fetch,
+            kokoro.Spanish,
+            kokoro.SPANISH,
+            kokoro.SPANISH_HELD_OUT,
+            share=0.2,
+            sentences=2_560,
+            pace=1.2,
+            language="es",
+        ),
+        Source(
             "people",
             tuple(dict.fromkeys(person.package for person in _PERSONS.values())),
             "; ".join(dict.fromkeys(person.licence for person in _PERSONS.values())),
@@ -137,6 +194,11 @@ SOURCES = {
         ),
     )
 }
+
+
+def speaking(languages: Collection[str]) -> tuple[str, ...]:
+    """Return the sources that speak one of these languages."""
+    return tuple(name for name, source in SOURCES.items() if source.language in languages)
 
 
 @lru_cache

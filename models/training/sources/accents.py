@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from models.training.espeak import Espeak, Speech
+from models.training.espeak import Speech, espeak
 from models.training.voices import TRAIN_VARIANTS
 
 _ACCENTS = ("en-gb-scotland", "en-029", "en-gb-x-gbclan")
@@ -19,9 +19,6 @@ _WORDS_A_MINUTE, _PITCH, _RANGE = 160, (25, 75), (30, 70)
 class Accents:
     """A synthesiser; voices are named as `espeak.Espeak` has them."""
 
-    def __init__(self) -> None:
-        self._engine = Espeak()
-
     def words(self, voice: str) -> None:
         """Any word."""
 
@@ -30,4 +27,4 @@ class Accents:
         draw = zlib.crc32(f"{voice} {speed}".encode())
         pitch = _PITCH[0] + draw % (_PITCH[1] - _PITCH[0])
         spread = _RANGE[0] + (draw >> 8) % (_RANGE[1] - _RANGE[0])
-        return self._engine.speak(text, voice, round(_WORDS_A_MINUTE * speed), pitch, spread)
+        return espeak().speak(text, voice, round(_WORDS_A_MINUTE * speed), pitch, spread)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from models.training.espeak import Speech
+from models.training.espeak import TIE, Speech, espeak
 from models.training.packages import from_npm, from_pypi
 from models.training.sources import neural
 
@@ -39,8 +39,12 @@ _ACCENTS = _named(
 )
 _OTHERS = _ENGLISH[7:] + _ENGLISH[:7]
 _MIXED = [f"{one}+{other}" for one, other in zip(_ENGLISH, _OTHERS, strict=True)]
+_UNSTRESSED = 3  # letters, the mark of stress included
 TRAINED = (*_ENGLISH, *_ENGLISH, *_MIXED, *_ACCENTS)  # those of English twice as often
 HELD_OUT = ("am_eric", "bf_lily")
+# All voices can say Spanish; those of romance languages sound as if it were theirs.
+SPANISH = ("ef_dora", "ef_dora", "em_alex", "em_alex", "if_sara", "im_nicola", "pf_dora", "pm_alex")
+SPANISH_HELD_OUT = ("em_santa",)
 _DURATIONS = "/encoder/Clip_output_0"
 _STYLES, _STYLE = 510, 256  # by the number of phonemes
 
@@ -73,7 +77,7 @@ class Kokoro:
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         """Raises ValueError for a voice that it does not have."""
-        words = neural.phonemes(text, british=voice.startswith("b"))
+        words = self.phonemes(text, voice)
         ids = [self._ids[phoneme] for phoneme in f"{' '.join(words)}."]
         samples, durations = self._session.run(
             None,
@@ -86,6 +90,27 @@ class Kokoro:
         # What is said with the full stop is silence, which belongs to the end.
         last = np.append(durations.ravel()[:-2], durations.ravel()[-2:].sum())
         return neural.by_durations(samples.ravel(), _RATE, [len(word) for word in words], last)
+
+    def phonemes(self, text: str, voice: str) -> list[str]:
+        """Return each word's phonemes in Kokoro's alphabet."""
+        return neural.phonemes(text, british=voice.startswith("b"))
+
+
+class Spanish(Kokoro):
+    """The same, speaking Spanish by espeak-ng's phonemes, which it learned that language with."""
+
+    def phonemes(self, text: str, voice: str) -> list[str]:
+        """Return each word's phonemes in Kokoro's alphabet."""
+        return [_in_alphabet(word) for word in espeak().phonemes(text, "es")]
+
+
+def _in_alphabet(ipa: str) -> str:
+    """Return espeak-ng's phonemes of a Spanish word in Kokoro's alphabet.
+
+    Words of one short syllable, most of which are articles and prepositions, lose their stress.
+    """
+    letters = ipa.replace(f"t{TIE}ʃ", "ʧ").replace(TIE, "")
+    return letters.replace("ˈ", "") if len(letters) <= _UNSTRESSED else letters
 
 
 @lru_cache(maxsize=128)

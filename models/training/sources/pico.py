@@ -1,0 +1,63 @@
+"""Pico, a small statistical synthesiser: one voice each of several languages."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.training.espeak import Speech, espeak
+from models.training.packages import from_pypi
+from models.training.sources.engines import speech
+
+_WHEEL = "py-nanotts==0.1.1"
+PACKAGES = (f"{_WHEEL} (PyPI)",)
+_RATE = 16_000
+# By voice, who of espeak-ng speaks that language.
+_TIMES = {"en-US": "en-us", "en-GB": "en", "de-DE": "de", "es-ES": "es"}
+_LOUD = 0.02  # of full scale, which its speech reaches
+
+
+def fetch() -> Path:
+    """Return the folder it is unpacked in. Raises NoPackages."""
+    return from_pypi("pico", (_WHEEL,))
+
+
+class Pico:
+    """A synthesiser; voices are named by their language, as `de-DE`.
+
+    It does not tell when a word is said. Words share its speech as they share espeak-ng's of the
+    same text, which is near enough to say which of them are heard when speech is cut.
+    """
+
+    def __init__(self) -> None:
+        if (root := str(fetch())) not in sys.path:
+            sys.path.append(root)
+        self._engine: Any = importlib.import_module("py_nanotts").NanoTTS()
+
+    def words(self, voice: str) -> None:
+        """Any word."""
+
+    def say(self, text: str, voice: str, speed: float) -> Speech:
+        """Raises ValueError for a voice that it does not have."""
+        if voice not in _TIMES:
+            raise ValueError(f"Pico has no voice {voice!r}; there are: {', '.join(_TIMES)}")
+        said = self._engine.speak(text, voice=voice, speed=speed)
+        samples = _trimmed(np.frombuffer(said, np.int16))
+        other = espeak().speak(text, _TIMES[voice], 160, 50, 50)
+        begin = other.spans[0].start or 0.0
+        end = other.spans[-1].end or other.word_ends_seconds[-1]
+        scale = len(samples) / _RATE / (end - begin)
+        *inner, _ = other.word_ends_seconds
+        ends = [(at - begin) * scale for at in inner]
+        return speech(samples, _RATE, text, [*ends, len(samples) / _RATE])
+
+
+def _trimmed(samples: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    """Return speech without the silence around it."""
+    loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > _LOUD * 32_768)
+    return samples[loud[0] : loud[-1] + 1]
