@@ -12,6 +12,7 @@ import pytest
 
 from models.training import packages
 from models.training.sources import SOURCES, neural
+from models.training.sources.pico import apart
 
 pytestmark = pytest.mark.unit
 ENGLISH = "the train comes at eighteen"
@@ -43,6 +44,11 @@ def test_words_are_where_their_phonemes_are() -> None:
     # What is left of the silence around it.
     assert one.start == pytest.approx(0.05)
     assert len(said.samples) / rate - two.end == pytest.approx(0.05)
+
+
+def test_words_that_are_said_as_one_share_their_time() -> None:
+    assert apart([0.3, 0.9, 0.9, 0.9, 1.5]) == pytest.approx([0.3, 0.5, 0.7, 0.9, 1.5])
+    assert apart([0.4, 0.4]) == pytest.approx([0.2, 0.4])
 
 
 def test_a_model_tells_a_value_that_it_had_inside(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +55,19 @@ class Pico:
         end = other.spans[-1].end or other.word_ends_seconds[-1]
         scale = len(samples) / _RATE / (end - begin)
         *inner, _ = other.word_ends_seconds
-        ends = [(at - begin) * scale for at in inner]
-        return speech(samples, _RATE, text, [*ends, len(samples) / _RATE])
+        ends = [*((at - begin) * scale for at in inner), len(samples) / _RATE]
+        return speech(samples, _RATE, text, apart(ends))
+
+
+def apart(ends: Sequence[float]) -> list[float]:
+    """Return ends of words, of which some are equal, with the time of each run shared evenly.
+
+    espeak-ng says some words as one: "there are".
+    """
+    own = [at for at, (end, after) in enumerate(zip(ends, [*ends[1:], inf], strict=True))
+           if end < after]  # fmt: skip
+    shared = np.interp(range(len(ends)), [-1, *own], [0.0, *(ends[at] for at in own)])
+    return [float(end) for end in shared]
 
 
 def _trimmed(samples: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
