@@ -93,6 +93,13 @@ def test_the_tokenizer_of_english_alone_is_the_bundled_one(tmp_path: Path) -> No
     assert vocabulary() == (DEMO / "vocabulary.txt").read_text().split()
 
 
+def test_the_bundled_checkpoint_of_three_languages_knows_their_words() -> None:
+    folder = DEMO.with_name("demo-en-de-es")
+    assert open_checkpoint(folder).languages == NAMES
+    assert vocabulary(ALL) == (folder / "vocabulary.txt").read_text().split()
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 12_000_000
+
+
 @pytest.mark.parametrize("code", codes())
 def test_a_language_says_words_that_it_knows(code: str) -> None:
     known, dice = set(language(code).vocabulary), random.Random(1)
