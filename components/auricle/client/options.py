@@ -27,9 +27,8 @@ class StreamOptions(TypedDict, total=False):
     that the audio comes in real time, so that a server that vanishes is noticed within 20 s: a
     microphone's does unless said otherwise, and a file or an array is sent at its own speed then
     instead of as fast as the server takes it. Of `languages`, at most four, each segment is in one.
-    Text is translated into the languages `translate`,
-    ISO 639-1 codes; `terms` are words and their translations, by language. `on_sent` is called on
-    the event loop with the seconds of audio sent.
+    Text is translated into the languages `translate`, ISO 639-1 codes; `terms` are words and their
+    translations, by language. `on_sent` is called on the event loop with the seconds of audio sent.
     """
 
     sample_rate: int

@@ -101,7 +101,9 @@ async def _follow(
             context=wanted.context,
             on_sent=display.sent,
         )
-        if wanted.languages:
+        if len(wanted.languages) == 1:
+            (options["language"],) = wanted.languages
+        elif wanted.languages:
             options["languages"] = wanted.languages
         if wanted.translate is not None:
             options["translate"] = [wanted.translate]
