@@ -81,9 +81,9 @@ SHORT = (
         ("make evaluate-demo",),
     ),
     Short(
-        "models.training.heard --model models/demo --count 1",
+        "models.training.heard --model models/demo-voices --count 1",
         120,
-        ("python -m models.training.heard --model models/demo",),
+        ("python -m models.training.heard --model models/demo-voices",),
     ),
     Short(
         "models.training.align.evaluate --model models/demo-aligner --clips 2 --judged 1",
@@ -148,9 +148,8 @@ SHORT = (
         "benchmarks.languages --smoke --out {out}/languages.json",
         300,
         (
-            "python -m benchmarks.languages --out build/languages.json",
-            "python -m benchmarks.languages --out build/languages.json [--quick]",
             "python -m benchmarks.languages --out build/languages.json --quick",
+            "python -m benchmarks.languages --out build/languages.json [--quick]",
         ),
     ),
     Short(
@@ -166,6 +165,8 @@ SHORT = (
         900,
         (
             "python -m benchmarks.people --out build/people.json --quick",
+            "python -m benchmarks.people --out build/people-voices.json --quick --only words "
+            "--model models/demo-voices",
             "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),
