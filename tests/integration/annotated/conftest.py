@@ -6,7 +6,8 @@ is nothing to the pools beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,16 @@ def annotated(aligner: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-async def server(annotated: Server) -> Server:
-    """The graph, whole again after what the last test did to it."""
+async def server(annotated: Server) -> AsyncIterator[Server]:
+    """The graph; whole again after the test, and rid of the records of what died."""
     launcher = Launcher(annotated)
+    yield annotated
     for component in (*COMPONENTS, *BESIDE):
         await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
-    return annotated
+    await eventually(lambda: each_is_listed_once(annotated), READY_SECONDS)
+
+
+def each_is_listed_once(graph: Server) -> bool:
+    """Whether no process is listed that died: its record stays for some seconds."""
+    listed = (path.name.rpartition("%2F")[0] for path in graph.discovery.rglob("*%2Falive%2F*"))
+    return set(Counter(listed).values()) == {1}
