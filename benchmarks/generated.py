@@ -86,6 +86,17 @@ def publish(name: str, path: Path, section: Callable[[dict[str, Any]], Iterator[
     write(name, section(json.loads(path.read_text())), path.parent)
 
 
+def report(
+    description: str | None,
+    name: str,
+    command: str,
+    section: Callable[[dict[str, Any], str], Iterator[str]],
+) -> None:
+    """Publish the result that the command line names; `section` is also given the command."""
+    arguments = parser(description, command).parse_args()
+    publish(name, arguments.result, lambda result: section(result, arguments.command))
+
+
 def write(name: str, lines: Iterator[str], plots: Path) -> None:
     """Write the section into RESULTS.md and its plots (`name-*.png`) beside it."""
     text = "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import resample_poly
 
-from models.training.espeak import espeak
+from tests.fresh_voice import said_first
 
 RATE = 16_000
 TURNS = (
@@ -30,9 +30,9 @@ ERRAND = (
 
 def conversation(turns: Sequence[tuple[str, str]] = TURNS) -> npt.NDArray[np.int16]:
     """16 kHz samples, with a second of silence between the turns."""
-    synthesiser, found = espeak(), [np.zeros(RATE // 2, np.int16)]
+    found = [np.zeros(RATE // 2, np.int16)]
     for voice, text in turns:
-        speech = synthesiser.speak(text, voice, 150, 50, 50)
+        speech = said_first(voice, text)
         samples = resample_poly(speech.samples.astype(np.float64), RATE, speech.rate)
         found += [samples.astype(np.int16), np.zeros(RATE, np.int16)]
     return np.concatenate(found)

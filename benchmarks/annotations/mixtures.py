@@ -14,7 +14,7 @@ import soundfile
 from scipy.signal import resample_poly
 
 from benchmarks.people.packages import flite
-from models.training.espeak import Espeak
+from models.training.espeak import espeak
 
 RATE = 16_000
 _SECONDS = 60  # of flite, for a few sentences
@@ -57,7 +57,7 @@ class Voices:
 
     def __init__(self) -> None:
         """Raises NoPackages."""
-        self._espeak = Espeak()
+        self._espeak = espeak()
         self._flite, self._environment = flite()
 
     def speak(self, voice: str, text: str, words_per_minute: int) -> npt.NDArray[np.float32]:

@@ -64,10 +64,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 def main() -> None:
     """See the module."""
     command = "python -m benchmarks.annotations --out build/annotations.json"
-    arguments = generated.parser(__doc__, command).parse_args()
-    generated.publish(
-        "annotations", arguments.result, lambda result: section(result, arguments.command)
-    )
+    generated.report(__doc__, "annotations", command, section)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from auricle.frontend.listening.turn_wait import WAITS, TurnWait
 from auricle.settings import FrontendSettings
 from benchmarks.parts import LeftOut
 from benchmarks.people.packages import calls
-from models.training.espeak import Espeak
+from models.training.espeak import espeak
 from models.training.packages import NoPackages
 from models.training.sentences import SentenceMaker
 from models.training.voices import UNSEEN_VOICES
@@ -113,7 +113,7 @@ def people(directory: Path) -> Iterator[tuple[Int16, None]]:
 
 def synthetic(count: int) -> Iterator[tuple[Int16, int]]:
     """Yield sentences of espeak-ng, and a sample between two words of each."""
-    engine, maker, chosen = Espeak(), SentenceMaker(20), np.random.default_rng(20)
+    engine, maker, chosen = espeak(), SentenceMaker(20), np.random.default_rng(20)
     while count:
         text = maker.sentence()
         speech = engine.speak(text, UNSEEN_VOICES[count % len(UNSEEN_VOICES)], 150, 50, 60)

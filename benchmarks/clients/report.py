@@ -50,11 +50,8 @@ def _row(way: str, measured: dict[str, float]) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(__doc__, "python -m benchmarks.clients --out build/clients.json")
-    arguments = parser.parse_args()
-    generated.publish(
-        "clients", arguments.result, lambda result: section(result, arguments.command)
-    )
+    command = "python -m benchmarks.clients --out build/clients.json"
+    generated.report(__doc__, "clients", command, section)
 
 
 if __name__ == "__main__":

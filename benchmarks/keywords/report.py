@@ -38,11 +38,8 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(__doc__, "python -m benchmarks.keywords --out build/keywords.json")
-    arguments = parser.parse_args()
-    generated.publish(
-        "keywords", arguments.result, lambda result: section(result, arguments.command)
-    )
+    command = "python -m benchmarks.keywords --out build/keywords.json"
+    generated.report(__doc__, "keywords", command, section)
 
 
 if __name__ == "__main__":

@@ -34,17 +34,19 @@ def figures(heard: Sequence[Heard]) -> dict[str, float]:
     names = sorted({turn.language for one in heard for turn in one.case.turns})
     several = [one for one in heard if len(one.case.languages) > 1]
     alone = [one for one in heard if len(one.case.languages) == 1]
+    detected = _pairs(heard, named=False)
+    detected_alone, given_alone = (_pairs(alone, named=named) for named in (False, True))
     found = {
         "language_turns": float(sum(len(one.case.turns) for one in heard)),
-        "language_right": _right(_pairs(heard, named=False)),
+        "language_right": _right(detected),
         "language_right_of_two_detected": _right(_pairs(several, named=False)),
         "language_right_of_two_named": _right(_pairs(several, named=True)),
         "language_segments_not_named": float(_not_named(heard)),
     }
     for name in names:
-        found[f"language_right_{name.lower()}"] = _right(_pairs(heard, named=False), name)
-        found[f"wer_detected_{name.lower()}"] = _wer(_pairs(alone, named=False), name)
-        found[f"wer_given_{name.lower()}"] = _wer(_pairs(alone, named=True), name)
+        found[f"language_right_{name.lower()}"] = _right(detected, name)
+        found[f"wer_detected_{name.lower()}"] = _wer(detected_alone, name)
+        found[f"wer_given_{name.lower()}"] = _wer(given_alone, name)
     return found
 
 

@@ -35,11 +35,8 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(__doc__, "python -m benchmarks.languages --out build/languages.json")
-    arguments = parser.parse_args()
-    generated.publish(
-        "languages", arguments.result, lambda result: section(result, arguments.command)
-    )
+    command = "python -m benchmarks.languages --out build/languages.json"
+    generated.report(__doc__, "languages", command, section)
 
 
 if __name__ == "__main__":

@@ -77,13 +77,8 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(
-        __doc__, "python -m benchmarks.overload --out build/overload.json [--quick]"
-    )
-    arguments = parser.parse_args()
-    generated.publish(
-        "overload", arguments.result, lambda result: section(result, arguments.command)
-    )
+    command = "python -m benchmarks.overload --out build/overload.json [--quick]"
+    generated.report(__doc__, "overload", command, section)
 
 
 if __name__ == "__main__":

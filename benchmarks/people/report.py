@@ -38,11 +38,8 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(
-        __doc__, "python -m benchmarks.people --out build/people.json --quick"
-    )
-    arguments = parser.parse_args()
-    generated.publish("people", arguments.result, lambda result: section(result, arguments.command))
+    command = "python -m benchmarks.people --out build/people.json --quick"
+    generated.report(__doc__, "people", command, section)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,7 @@ def _shown(figures: dict[str, float], name: str) -> str:
 def main() -> None:
     """See the module."""
     command = "python -m benchmarks.translation --out build/translation.json"
-    arguments = generated.parser(__doc__, command).parse_args()
-    generated.publish(
-        "translation", arguments.result, lambda result: section(result, arguments.command)
-    )
+    generated.report(__doc__, "translation", command, section)
 
 
 if __name__ == "__main__":

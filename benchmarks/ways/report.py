@@ -48,9 +48,8 @@ def _row(way: str, measured: dict[str, float]) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    parser = generated.parser(__doc__, "python -m benchmarks.ways --out build/ways.json")
-    arguments = parser.parse_args()
-    generated.publish("ways", arguments.result, lambda result: section(result, arguments.command))
+    command = "python -m benchmarks.ways --out build/ways.json"
+    generated.report(__doc__, "ways", command, section)
 
 
 if __name__ == "__main__":

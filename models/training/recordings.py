@@ -13,7 +13,7 @@ import soundfile
 import soxr
 
 from models.training.corpus import SAMPLE_RATE
-from models.training.espeak import Espeak
+from models.training.espeak import espeak
 from models.training.sentences import vocabulary
 
 # name: (voice, words per minute, pitch, noise in dBFS, sentences); the voice of station is unseen.
@@ -65,7 +65,7 @@ _PAUSE_SECONDS = 0.45
 def make(output: Path) -> None:
     """Write NAME.flac and NAME.txt for each recording."""
     output.mkdir(parents=True, exist_ok=True)
-    engine, words = Espeak(), set(vocabulary())
+    engine, words = espeak(), set(vocabulary())
     pause = np.zeros(int(_PAUSE_SECONDS * SAMPLE_RATE))
     for name, (voice, speed, pitch, noise, sentences) in _RECORDINGS.items():
         if unknown := set(" ".join(sentences).split()) - words:

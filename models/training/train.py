@@ -87,6 +87,8 @@ class Trainer:
         )
         self._word_ids, self._word_class = self._ctc_vocabulary()
         self._peak = _PEAK_RATE * (_share_of_peak(start, names) if start else 1)
+        can = torch.cpu.get_capabilities()
+        self._multiplies_bfloat16 = bool(can.get("avx512_bf16") or can.get("amx_bf16"))
         self.step = 0
 
     def _ctc_vocabulary(self) -> tuple[torch.Tensor, dict[str, int]]:
@@ -167,9 +169,7 @@ class Trainer:
 
         The weights that learn and the losses stay float32.
         """
-        can = torch.cpu.get_capabilities()
-        enabled = bool(can.get("avx512_bf16") or can.get("amx_bf16"))
-        return torch.autocast("cpu", torch.bfloat16, enabled=enabled)
+        return torch.autocast("cpu", torch.bfloat16, enabled=self._multiplies_bfloat16)
 
     def _heard(self, example: Example) -> torch.Tensor:
         """Half of the speakers with a longer or shorter vocal tract, all with bands missing."""

@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 240
 SAID = {
     "English": ("en-us+f4", "the small cat is under the kitchen table"),
     "German": ("de+f2", "mein Bruder kauft eine Flasche Wasser am Montag"),
-    "Spanish": ("es+f2", "la niña compra una manzana en el mercado"),
+    "Spanish": ("es+f2", "el tren viene a las siete de la tarde"),
 }
 WORD_ERRORS = 0.25
 KNOWN = {language(code).name: set(language(code).vocabulary) for code in codes()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from auricle.speakers.filter_bank import FilterBank
 from auricle.speakers.model import Heard
 from auricle.speakers.weights import FILE, packed, read_weights, unpacked
 from auricle.speakers.windowed import WindowedModel
-from models.training.espeak import Espeak
+from tests.fresh_voice import said_first
 from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -35,13 +34,8 @@ def model() -> WindowedModel:
     return WindowedModel(DIRECTORY, "cpu", threads=1, most_windows=16)
 
 
-@cache
-def synthesiser() -> Espeak:
-    return Espeak()
-
-
 def said(voice: str, text: str = TEXT) -> Int16:
-    speech = synthesiser().speak(text, voice, 150, 50, 50)
+    speech = said_first(voice, text)
     return resample_poly(speech.samples.astype(np.float64), RATE, speech.rate).astype(np.int16)
 
 

@@ -16,7 +16,7 @@ from benchmarks.people.voices import FLITE_VOICES
 from models.training import packages, shards
 from models.training.augment.surroundings import Surroundings
 from models.training.corpus import Corpus, synthesise
-from models.training.espeak import Speech
+from models.training.espeak import Espeak, Speech
 from models.training.examples import ExampleMaker
 from models.training.mixture import Mixture
 from models.training.sentences import vocabulary
@@ -207,9 +207,15 @@ def test_a_source_speaks_its_language(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {word for one in said for word in one.words} <= set(vocabulary(["de"]))
     synthesise(tmp_path, "train-de", ("de+m1",), ["der Hund ist braun"] * 8, 3)
     mixture = Mixture(tmp_path, ["tones"], ("de",))
-    (tone,) = [mixture.words(random.Random(1), "de")[0]]
+    tone = mixture.words(random.Random(1), "de")[0]
     assert len(mixture.audio(tone)) == tone.length and tone.of.startswith("tones-words-")
     assert "tones" in speaking(("de", "es")) and "tones" not in speaking(("en",))
+
+
+def test_two_synthesisers_of_one_process_take_no_speech_from_each_other() -> None:
+    first, second = Espeak(), Espeak()
+    said = [one.speak("hello anna", "en-us", 150, 50, 50) for one in (first, second, first)]
+    assert all(len(one.samples) > 8_000 for one in said)
 
 
 def test_words_by_themselves_are_said_slowly_and_quickly_too() -> None:

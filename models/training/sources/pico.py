@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.training.espeak import Speech, espeak
-from models.training.packages import from_pypi
+from models.training.packages import from_pypi, imported
 from models.training.sources.engines import speech
 
 _WHEEL = "py-nanotts==0.1.1"
@@ -37,9 +35,7 @@ class Pico:
     """
 
     def __init__(self) -> None:
-        if (root := str(fetch())) not in sys.path:
-            sys.path.append(root)
-        self._engine: Any = importlib.import_module("py_nanotts").NanoTTS()
+        self._engine: Any = imported(fetch(), "py_nanotts").NanoTTS()
 
     def words(self, voice: str) -> None:
         """Any word."""
