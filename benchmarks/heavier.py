@@ -45,9 +45,9 @@ class Heavier:
 # Of a layer's multiplications per token, attention's projections are 102,400 (audio) and 147,456
 # (text) and the feed-forward layers 320 and 576 times their width; the convolutions stay.
 SIZES = {
-    "3x": Heavier(audio=Stack(8, 1824), text=Stack(6, 896)),
-    "10x": Heavier(audio=Stack(12, 4928), text=Stack(9, 2304)),
-    "30x": Heavier(audio=Stack(24, 7744), text=Stack(18, 3584)),
+    "3x": Heavier(audio=Stack(10, 2496), text=Stack(6, 896)),
+    "10x": Heavier(audio=Stack(18, 5232), text=Stack(9, 2304)),
+    "30x": Heavier(audio=Stack(36, 8144), text=Stack(18, 3584)),
 }
 
 

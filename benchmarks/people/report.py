@@ -38,7 +38,7 @@ def section(result: dict[str, Any], command: str) -> Iterator[str]:
 
 def main() -> None:
     """See the module."""
-    command = "python -m benchmarks.people --out build/people.json --quick"
+    command = "python -m benchmarks.people --out build/people.json"
     generated.report(__doc__, "people", command, section)
 
 

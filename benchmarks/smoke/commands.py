@@ -81,9 +81,9 @@ SHORT = (
         ("make evaluate-demo",),
     ),
     Short(
-        "models.training.heard --model models/demo-voices --count 1",
+        "models.training.heard --model models/demo --count 1",
         120,
-        ("python -m models.training.heard --model models/demo-voices",),
+        ("python -m models.training.heard --model models/demo",),
     ),
     Short(
         "models.training.align.evaluate --model models/demo-aligner --clips 2 --judged 1",
@@ -164,9 +164,7 @@ SHORT = (
         "benchmarks.people --smoke --out {out}/people.json",
         900,
         (
-            "python -m benchmarks.people --out build/people.json --quick",
-            "python -m benchmarks.people --out build/people-voices.json --quick --only words "
-            "--model models/demo-voices",
+            "python -m benchmarks.people --out build/people.json",
             "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),

@@ -51,7 +51,8 @@ class ExampleMaker:
         self._sentences = {code: SentenceMaker(seed, code) for code in corpus.languages}
         # Dice of their own: with one language everything else is drawn as if there were no others,
         # and without words by themselves as if nobody said any.
-        self._languages, self._alone = random.Random(seed), random.Random(seed)
+        self._languages = random.Random(f"languages {seed}")
+        self._alone = random.Random(f"alone {seed}")
 
     def make(self, seconds: float) -> Example:
         """One example of about `seconds` (never longer)."""

@@ -5,7 +5,9 @@
 
 `--work` is a training, finished or not. Sentences are in no training set; `unseen` voices are not
 either, nor is the speaker of `people, unseen`. `people, seen` is of the recorded words that are
-trained on, in random rows: it says whether these were learned, not what is made of others. These
+trained on, in random rows: it says whether these were learned, not what is made of others.
+`bundled recordings` is the share of their sentences that are not written as they were said, each
+from several beginnings (`models.training.bundled`): the tests of the graph listen to them. These
 figures may guide the training: what `benchmarks.people` measures with is in none of them but
 flite's voices.
 """
@@ -21,22 +23,27 @@ from pathlib import Path
 import jiwer
 import torch
 
+from models.training.bundled import from_beginnings
 from models.training.corpus import Corpus, set_name
 from models.training.evaluate import utterances
 from models.training.export import export
-from models.training.languages import codes_of
+from models.training.languages import DEFAULT, codes_of
 from models.training.reference import Reference
 from models.training.shards import opened
 from models.training.sources import speaking
 
 _COUNT = 60
+_BEGINNINGS = 13
 
 
 def figures(model: Path, corpus: Path, count: int) -> dict[str, float]:
     """Return the rates, as fractions, of what is in the corpus; each of `count` sentences."""
     reference = Reference(model)
     codes = codes_of(reference.languages)
-    return {name: _wer(reference, spoken, count) for name, spoken in sets(corpus, codes)}
+    rates = {name: _wer(reference, spoken, count) for name, spoken in sets(corpus, codes)}
+    if DEFAULT in codes:
+        rates["bundled recordings"] = _otherwise(reference)
+    return rates
 
 
 def sets(corpus: Path, codes: Sequence[str]) -> Iterator[tuple[str, Corpus]]:
@@ -58,6 +65,12 @@ def _wer(reference: Reference, spoken: Corpus, count: int) -> float:
     said = utterances(spoken, 1, count)
     heard = [reference.text(reference.tokens(samples)) for samples, _ in said]
     return float(jiwer.wer([words for _, words in said], heard))
+
+
+def _otherwise(reference: Reference) -> float:
+    said = list(from_beginnings(_BEGINNINGS))
+    heard = [reference.text(reference.tokens(samples)) for samples, _ in said]
+    return sum(a != words for a, (_, words) in zip(heard, said, strict=True)) / len(said)
 
 
 def main() -> None:

@@ -88,7 +88,8 @@ def test_a_pass_gives_what_transformers_gives(
         zip(SECONDS, aligner.logits(utterances), strict=True)
     ):
         expected = reference.logits(rounded(seconds), spoken(number))
-        torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
+        # Logits are up to 90 here, so this is float32's rounding through eleven layers.
+        torch.testing.assert_close(logits, expected, atol=5e-4, rtol=0)
         assert torch.equal(logits.argmax(-1), expected.argmax(-1))
 
 

@@ -1,0 +1,56 @@
+"""The bundled recordings, sentence by sentence, as a server may cut them.
+
+Voice activity, a client's packets and a file's conversion each let a segment begin some
+milliseconds earlier or later, and the tests of the graph want the same text from all of them. A
+checkpoint that writes a sentence rightly from one beginning alone is at the edge of what it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+
+from models.training.corpus import SAMPLE_RATE
+
+RECORDINGS = Path(__file__).parents[1] / "demo/recordings"
+# Not a multiple of a mel frame's 10 ms, so that frames fall elsewhere each time.
+_STEP = SAMPLE_RATE * 13 // 1000
+_FRAME = SAMPLE_RATE // 50
+_SILENT = 10 ** (-45 / 20)  # noise in the recordings is 10 dB below
+_PAUSE = 0.3  # s; between sentences there are 0.45
+
+Samples = npt.NDArray[np.float32]
+
+
+def sentences(recording: Path) -> list[tuple[Samples, str]]:
+    """Return what was said in a FLAC file of these, each with half the pauses around it.
+
+    Raises ValueError if it has not as many pauses as its text has lines.
+    """
+    audio, rate = soundfile.read(recording, dtype="float32")
+    assert rate == SAMPLE_RATE
+    lines = recording.with_suffix(".txt").read_text().splitlines()
+    parts = _parts(audio)
+    if len(parts) != len(lines):
+        raise ValueError(f"{recording} has {len(parts)} sentences, its text {len(lines)}")
+    return list(zip(parts, lines, strict=True))
+
+
+def _parts(audio: Samples) -> list[Samples]:
+    frames = audio[: len(audio) // _FRAME * _FRAME].reshape(-1, _FRAME)
+    loud = np.flatnonzero(np.sqrt((frames**2).mean(axis=1)) > _SILENT)
+    after = np.flatnonzero(np.diff(loud) * _FRAME > _PAUSE * SAMPLE_RATE)
+    cuts = [int(loud[i] + loud[i + 1]) // 2 * _FRAME for i in after]
+    return np.split(audio, cuts)
+
+
+def from_beginnings(count: int) -> Iterator[tuple[Samples, str]]:
+    """Yield every sentence from `count` beginnings, each 13 ms earlier."""
+    for recording in sorted(RECORDINGS.glob("*.flac")):
+        for audio, words in sentences(recording):
+            for earlier in range(count):
+                yield np.concatenate([np.zeros(earlier * _STEP, np.float32), audio]), words
