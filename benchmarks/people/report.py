@@ -20,7 +20,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "names_missing": ("names in the documents that nothing has", "0"),
     "names_undocumented": ("names that users meet and no document has", "0"),
     "wer_espeak_unseen": ("word errors, espeak-ng's voices held out of training", "≤ 0.12"),
-    "wer_engine_unseen": ("flite's voices rms and awb, a synthesiser never heard", "≤ 0.25"),
+    "wer_engine_unseen": ("flite's voices rms and awb, never heard", "≤ 0.25"),
     "wer_engine_unseen_rms": ("the first of them", ""),
     "wer_engine_unseen_awb": ("the second", ""),
     "wer_person_unseen": ("a person's numbers, days and months, never heard", "≤ 0.3"),

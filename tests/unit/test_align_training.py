@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,17 @@ def test_the_checkpoint_is_one_that_a_server_opens(checkpoint: Path) -> None:
     assert opened.format == "original"
     assert opened.geometry.text_layers == TEXT_LAYERS
     assert (checkpoint / "model.safetensors").stat().st_size <= 12_000_000
+
+
+def test_a_card_tells_the_size_of_its_own_weights(checkpoint: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(checkpoint, work)
+    model = Aligner(json.loads((work / "config.json").read_text()))
+    torch.save({"model": model.state_dict()}, work / "checkpoint.pt")
+    export(work, tmp_path / "published")
+    card = (tmp_path / "published/README.md").read_text()
+    assert "- 5.2 million parameters, bfloat16: an audio encoder of 6 layers (" in card
+    assert "$" not in card
 
 
 def test_the_reference_equals_transformers_model_called_as_a_whole(checkpoint: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import string
 from pathlib import Path
 
 import torch
@@ -24,7 +25,8 @@ _CARD = Path(__file__).with_name("card.md")
 def export(work: Path, output: Path) -> None:
     """Weights in bfloat16 and every file that the published checkpoint has."""
     output.mkdir(parents=True, exist_ok=True)
-    model = Aligner(json.loads((work / "config.json").read_text()))
+    config = json.loads((work / "config.json").read_text())
+    model = Aligner(config)
     model.load_state_dict(torch.load(work / "checkpoint.pt", weights_only=True)["model"])
     weights = output / "model.safetensors"
     save_file(model.published_weights(), weights, metadata={"format": "pt"})
@@ -33,7 +35,12 @@ def export(work: Path, output: Path) -> None:
         shutil.copyfile(work / name, output / name)
     write_processor_files(output)
     (output / "vocabulary.txt").write_text("\n".join(vocabulary()) + "\n")
-    shutil.copyfile(_CARD, output / "README.md")
+    parameters = sum(value.numel() for value in model.parameters())
+    card = string.Template(_CARD.read_text()).substitute(
+        parameters=f"{parameters / 1e6:.1f}",
+        layers=config["thinker_config"]["audio_config"]["encoder_layers"],
+    )
+    (output / "README.md").write_text(card)
 
 
 if __name__ == "__main__":
