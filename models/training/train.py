@@ -42,6 +42,7 @@ from models.training.prompts import Tokenizer, answer_ids, prompt_ids
 from models.training.sentences import vocabulary
 from models.training.shards import chosen as chosen_sources
 from models.training.sources import speaking
+from models.training.sources.card import named_in
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
@@ -114,10 +115,15 @@ class Trainer:
             self._optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
             self.dice.seed(self.step)
-            # It has learned from those of every sitting.
-            self._sources = list(dict.fromkeys([*state.get("sources", ()), *self._sources]))
+            self._learned_from(state.get("sources", ()))
         elif self._start:
             begin_with(self.model, self.tokenizer, self._start)
+            card = self._start / "README.md"
+            self._learned_from(named_in(card.read_text()) if card.exists() else ())
+
+    def _learned_from(self, before: Sequence[str]) -> None:
+        """The weights have learned from the sources of every sitting, and their card says so."""
+        self._sources = list(dict.fromkeys([*before, *self._sources]))
 
     def _beginning(self) -> str | None:
         return self._start.name if self._start else None

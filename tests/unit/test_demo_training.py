@@ -18,6 +18,7 @@ from models.training.corpus import synthesise
 from models.training.examples import Example
 from models.training.export import export
 from models.training.reference import Reference
+from models.training.sources.card import named_in
 from models.training.train import Trainer
 
 pytestmark = pytest.mark.unit
@@ -32,13 +33,15 @@ def test_it_begins_with_published_weights_and_goes_on_with_its_own(tmp_path: Pat
     assert trainer.longest() == 30.0
     trainer.train_step([Example(NOISE, ("hello", "anna"), "", forced=False)])
     trainer.save()
-    again = Trainer(tmp_path, 4, start=DEMO, sources=("people", "flite"))
+    again = Trainer(tmp_path, 4, start=DEMO, sources=("pico", "flite"))
     again.resume()
     learned = trainer.model.state_dict()
     assert again.step == 1
     again.save()
     state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    assert state["sources"] == ["flite", "people"]  # of both sittings
+    published = named_in((DEMO / "README.md").read_text())
+    assert {"kokoro", "people"} < set(published)
+    assert state["sources"] == [*published, "pico"]  # of both sittings, and of those before
     assert all(value.equal(learned[n]) for n, value in again.model.state_dict().items())
     with pytest.raises(ValueError, match=r"checkpoint.pt began with demo: choose another --work"):
         fresh = Trainer(tmp_path, 4)

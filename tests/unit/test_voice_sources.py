@@ -85,7 +85,10 @@ def test_the_card_has_the_sources_of_the_code(monkeypatch: pytest.MonkeyPatch) -
 def test_a_card_gets_its_sources_before_what_is_measured() -> None:
     text = card.with_table("# A card\n\n## Measured\n\nfigures\n", ["festival"])
     assert text.index("## Who speaks") < text.index("| festival |") < text.index("## Measured")
-    again = card.with_table(text, ["people"])
+    assert card.named_in(text) == ["festival"]
+    again = card.with_table(text, ["people", "pico"])
+    assert card.named_in(again) == ["people", "pico"]
+    assert card.named_in(card.without_table(text)) == []
     assert "| festival |" not in again and again.count("## Who speaks") == 1
     with pytest.raises(ValueError, match="neither <!-- sources --> nor ## Measured"):
         card.with_table("# A card\n", ["festival"])

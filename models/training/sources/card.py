@@ -34,6 +34,14 @@ def with_table(card: str, names: Sequence[str] = tuple(SOURCES)) -> str:
     return f"{head}{_HEADING}\n\n{table}\n\n{measured}{rest}"
 
 
+def named_in(card: str) -> list[str]:
+    """Return the sources in a card's table, [] if it has none; a person is of `people`."""
+    table = card.partition(_BEGIN)[2].partition(_END)[0]
+    cells = [line.removeprefix("| ").partition(" |")[0] for line in table.splitlines()]
+    names = ["people" if cell in persons() else cell for cell in cells]
+    return list(dict.fromkeys(name for name in names if name in SOURCES))
+
+
 def without_table(card: str) -> str:
     """Return a card without what it says of sources."""
     head, _, rest = card.partition(_HEADING)
