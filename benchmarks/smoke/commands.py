@@ -148,7 +148,7 @@ SHORT = (
         "benchmarks.languages --smoke --out {out}/languages.json",
         300,
         (
-            "python -m benchmarks.languages --out build/languages.json --quick",
+            "python -m benchmarks.languages --out build/languages.json",
             "python -m benchmarks.languages --out build/languages.json [--quick]",
         ),
     ),
