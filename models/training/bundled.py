@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import soundfile
 
+from auricle.audio.decode import read_audio
 from models.training.corpus import SAMPLE_RATE
 
 RECORDINGS = Path(__file__).parents[1] / "demo/recordings"
@@ -31,8 +31,7 @@ def sentences(recording: Path) -> list[tuple[Samples, str]]:
 
     Raises ValueError if it has not as many pauses as its text has lines.
     """
-    audio, rate = soundfile.read(recording, dtype="float32")
-    assert rate == SAMPLE_RATE
+    audio = read_audio(recording)
     lines = recording.with_suffix(".txt").read_text().splitlines()
     parts = _parts(audio)
     if len(parts) != len(lines):
