@@ -26,7 +26,7 @@ from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.errors import FeaturesMissing
 from auricle.messages import EncodeReply, EncodeRequest, WindowRef
-from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.decoders import Decoder
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
 from auricle.settings import EncodeWorkerSettings
@@ -143,7 +143,7 @@ class GrowingSegment:
 
 
 def greedy(
-    decoder: TextDecoder,
+    decoder: Decoder,
     embeddings: torch.Tensor,
     head: tuple[int, ...],
     tail: tuple[int, ...],
@@ -155,7 +155,7 @@ def greedy(
 
 
 def greedy_logits(
-    decoder: TextDecoder,
+    decoder: Decoder,
     embeddings: torch.Tensor,
     head: tuple[int, ...],
     tail: tuple[int, ...],
@@ -166,6 +166,6 @@ def greedy_logits(
     rows, cache = decoder.embedded([head, window, tail]), decoder.kv.slot(0, 0)
     found: list[torch.Tensor] = []
     while len(found) < MOST_TOKENS and not (found and int(found[-1].argmax()) in stops):
-        found.append(decoder.step(rows, cache))
+        found.append(decoder.step(rows, cache).index_fill(0, decoder.suppressed, -torch.inf))
         rows = decoder.embedded([[int(found[-1].argmax())]])
     return torch.stack(found)

@@ -91,6 +91,11 @@ class ProcessorSettings(CommonSettings):
     min_new_tokens: int = Field(
         16, ge=1, description="output tokens that a decode may generate however short the audio"
     )
+    padding: Literal["cached", "full"] = Field(
+        "cached",
+        description="how Whisper's 30 s are filled behind the audio; cached: with silence that was "
+        "encoded before, full: with silence that is encoded each time, as published",
+    )
     encode_deadline_seconds: Seconds = Field(
         20.0, gt=0, description="deadline of an encode request, per attempt"
     )

@@ -16,12 +16,14 @@ from auricle.encode_worker.encoders import encoder_for
 from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
+from auricle.pd_worker.vllm.start import chunk_positions
 from auricle.settings import EncodeWorkerSettings
 from tests import recordings
 from tests.engines import Bench, landing_slab
 from tests.gemma import random_gemma4
 from tests.other_models import MOST_TOKENS, Listens, random_omni, random_qwen2_audio
 from tests.split_path import GRID, GrowingSegment, encode_worker
+from tests.whisper import random_english_whisper, random_whisper
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment, pytest.mark.asyncio]
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
@@ -38,7 +40,9 @@ async def grown(
         return [((await segment.until(samples)).parts, samples) for samples in OFFSETS]
 
 
-@pytest.mark.parametrize("make", [random_omni, random_qwen2_audio, random_gemma4])
+@pytest.mark.parametrize(
+    "make", [random_omni, random_qwen2_audio, random_gemma4, random_whisper, random_english_whisper]
+)
 async def test_a_growing_segment_gets_the_stock_models_tokens(
     tmp_path: Path, make: Callable[[Path], Listens]
 ) -> None:
@@ -47,9 +51,11 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
     slab = landing_slab(checkpoint, "host")
     prompt = PromptFormat(checkpoint)
     options = EngineOptions(
-        model=str(tmp_path), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
+        model=str(tmp_path), dtype="float32", max_num_seqs=4, block_size=32,
+        max_model_len=min(512, checkpoint.geometry.max_positions),
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, draft_tokens=8,
-        decoder=checkpoint.architecture.decoder,
+        decoder=checkpoint.architecture.decoder, audio=checkpoint.architecture.audio,
+        chunk_positions=chunk_positions(checkpoint),
     )  # fmt: skip
     engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
     slab.unlink()
@@ -72,7 +78,7 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
             expected = stock.tokens(to_float(pcm[:samples]), prompt.head(""), prompt.tail(None))
             assert list(answer.tokens) == expected, samples
             draft = answer.tokens[:-1]
-        if checkpoint.architecture.encoder != "whole_chunks":
+        if checkpoint.geometry.encodes_blocks:
             assert answer.cached_tokens > 0
     finally:
         await engine.close()

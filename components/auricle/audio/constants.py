@@ -8,8 +8,8 @@ import numpy.typing as npt
 SAMPLE_RATE = 16_000  # Hz; all audio has this rate once the frontend has decoded it
 HOP = 160  # samples from one mel frame to the next: 10 ms
 FFT = 400  # samples in the analysis window of one mel frame
-BINS = 128  # mel bins per frame
+BINS = 128  # mel bins per frame, but for checkpoints that have fewer (`Geometry.mel_bins`)
 # A second's last frame becomes final this many samples after the end of the second.
 SETTLED = FFT // 2 - HOP
 
-Frames = npt.NDArray[np.float32]  # (frames, BINS), log10 mel energies
+Frames = npt.NDArray[np.float32]  # (frames, bins), log10 mel energies

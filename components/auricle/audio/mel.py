@@ -1,7 +1,7 @@
 """Incremental log-mel that equals the one-shot extractor.
 
-Whisper's features as Qwen3-ASR uses them: 16 kHz, n_fft 400, hop 160, 128
-Slaney mel bins, log10 of energies floored at 1e-10, centred frames with
+Whisper's features, as Qwen3-ASR uses them as well: 16 kHz, n_fft 400, hop 160,
+80 or 128 Slaney mel bins, log10 of energies floored at 1e-10, centred frames with
 reflected edges, the last frame dropped. Values stay *unclamped* here: the
 clamp to (maximum − 8) depends on the whole segment and is applied where a
 window is encoded.
@@ -27,14 +27,14 @@ _BLOCK = 16
 _AT_ONCE = 8
 
 
-def _blocks_of_frames(slices: npt.NDArray[np.float64]) -> Frames:
-    """Compute unclamped log-mel, (n, 128), of samples of shape (n, 400); n is whole blocks."""
-    window, filters = mel_tables(BINS)
+def _blocks_of_frames(slices: npt.NDArray[np.float64], bins: int) -> Frames:
+    """Compute unclamped log-mel, (n, bins), of samples of shape (n, 400); n is whole blocks."""
+    window, filters = mel_tables(bins)
     spectrum = np.fft.rfft(slices * window, axis=1)
     energies = spectrum.real**2 + spectrum.imag**2
     mel = energies.reshape(-1, _BLOCK, energies.shape[1]) @ filters  # block by block
     log_mel: Frames = np.log10(np.maximum(mel, 1e-10)).astype(np.float32)
-    return log_mel.reshape(-1, BINS)
+    return log_mel.reshape(-1, bins)
 
 
 class IncrementalLogMel:
@@ -43,7 +43,8 @@ class IncrementalLogMel:
     Not thread-safe: one thread at a time may use it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bins: int = BINS) -> None:
+        self._bins = bins
         self._samples = np.zeros(0, np.float64)
         self._dropped = 0  # samples already discarded: no later frame needs them
         self._final: list[Frames] = []  # blocks of _BLOCK final frames
@@ -61,7 +62,7 @@ class IncrementalLogMel:
     def frames(self, samples: int) -> tuple[Frames, float]:
         """Compute the features as if the segment ended after `samples`.
 
-        Returns float32 of shape (samples // 160, 128), and its maximum. Raises ValueError if
+        Returns float32 of shape (samples // 160, bins), and its maximum. Raises ValueError if
         `samples` exceeds the samples received, decreases between calls, or is below 201,
         where the edge cannot be reflected.
         """
@@ -72,10 +73,7 @@ class IncrementalLogMel:
         self._finish_blocks(samples)
         count = samples // HOP
         done = len(self._final) * _BLOCK
-        tail = [
-            _blocks_of_frames(self._slices(start, count, samples))[: count - start]
-            for start in range(done, count, _BLOCK)
-        ]
+        tail = [self._frames_from(start, count, samples) for start in range(done, count, _BLOCK)]
         frames = np.concatenate([*self._final, *tail])[:count]
         tail_max = max((float(block.max()) for block in tail), default=-np.inf)
         if done > count:  # cannot happen while `samples` grows
@@ -96,13 +94,18 @@ class IncrementalLogMel:
         own, self._samples = self._samples, np.concatenate([self._samples, np.zeros(zeros)])
         try:
             tail = [
-                _blocks_of_frames(self._slices(start, count, samples + zeros))[: count - start]
+                self._frames_from(start, count, samples + zeros)
                 for start in range(len(self._final) * _BLOCK, count, _BLOCK)
             ]
         finally:
             self._samples = own
         frames = np.concatenate([*self._final, *tail])[:count]
         return frames, float(frames[: (samples + silence) // HOP].max())
+
+    def _frames_from(self, start: int, count: int, samples: int) -> Frames:
+        """Return a block of frames from `start` on, fewer if it ends with frame `count`."""
+        slices = self._slices(start, count, samples)
+        return _blocks_of_frames(slices, self._bins)[: count - start]
 
     def _finish_blocks(self, samples: int) -> None:
         """Compute the blocks whose last frame no later sample can change."""
@@ -113,8 +116,8 @@ class IncrementalLogMel:
                 end, slices = 1, self._slices(0, _BLOCK, samples)
             else:
                 slices = self._whole_slices(begin * _BLOCK, end * _BLOCK)
-            frames = _blocks_of_frames(slices)
-            self._final.extend(frames.reshape(-1, _BLOCK, BINS))
+            frames = _blocks_of_frames(slices, self._bins)
+            self._final.extend(frames.reshape(-1, _BLOCK, self._bins))
             self._final_max = max(self._final_max, float(frames.max()))
             self._drop_until(end * _BLOCK * HOP - _HALF)
 

@@ -63,9 +63,11 @@ def read_config(path: Path) -> Config:
             f"{file} is not a {architecture.name} config: it has {_lacking(architecture)}"
         )
     inner = _section(config, layout.section, "config.json") if layout.section else config
-    audio, text = (_section(inner, key, layout.name) for key in ("audio_config", "text_config"))
+    keys = ("audio_config", "text_config")
+    audio, text = (inner if layout.flat else _section(inner, key, layout.name) for key in keys)
     audio = {**architecture.audio_defaults, **audio}
     text = {**architecture.text_defaults, **text}
+    text |= {name: text.get(own) for name, own in architecture.text_names.items()}
     geometry = architecture.geometry(audio, text, inner.get(architecture.audio_token_key))
     languages = tuple(config.get("support_languages") or ())
     return Config(architecture, layout, geometry, audio, text, languages)
@@ -145,7 +147,9 @@ def weight_files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{path} has no *.safetensors weights")
-    return files
+    # Some are published twice, in another precision beside these: openai/whisper-large-v3 is.
+    whole = path / "model.safetensors"
+    return [whole] if whole in files else files
 
 
 class TensorHeader(NamedTuple):
@@ -183,7 +187,7 @@ def _check_weights(path: Path, layout: Layout, geometry: Geometry) -> None:
         layout.witness: (geometry.encoder_d_model,),
         layout.out: (geometry.hidden_size, geometry.projector_width),
         f"{text}embed_tokens.weight": (geometry.vocab_size, geometry.hidden_size),
-        f"{text}layers.{geometry.text_layers - 1}.input_layernorm.weight": None,
+        f"{text}layers.{geometry.text_layers - 1}.{layout.first_norm}": None,
     }
     found = {one.name: one.shape for one in tensor_headers(path) if one.name in expected}
     for name, shape in expected.items():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
-from auricle.audio.constants import BINS, HOP
+from auricle.audio.constants import BINS, HOP, Frames
 from auricle.errors import CheckpointError
 
 # How samples become frames: Whisper's features of a whole segment (`audio/mel.py`), the same of
@@ -21,6 +21,8 @@ class Geometry:
     `block_frames` is the conv stack's input (2·n_window mel frames, 1 s), `window_frames`
     the encoder's attention span (n_window_infer mel frames), `hidden_size` the width of an
     embedding (encoder output, decoder input), `max_positions` the decoder's context length.
+    `audio_token_id` is None where audio has no place in the prompt. `mel_bins` is the width of a
+    mel frame.
     """
 
     block_frames: int
@@ -29,8 +31,9 @@ class Geometry:
     hidden_size: int
     text_layers: int
     vocab_size: int
-    audio_token_id: int
+    audio_token_id: int | None
     max_positions: int
+    mel_bins: int = field(default=BINS, kw_only=True)
 
     def embeddings(self, frames: int) -> int:
         """Return the number of embeddings of a window of `frames` mel frames.
@@ -66,6 +69,29 @@ class Geometry:
         return 0
 
     @property
+    def encodes_blocks(self) -> bool:
+        """Whether the encoder computes something of a block that is kept for later windows."""
+        return True
+
+    @property
+    def max_segment_samples(self) -> int | None:
+        """The 16 kHz samples of the longest segment that the encoder takes; None for no limit."""
+        return None
+
+    def before_cached_silence(self) -> Self:
+        """Return the sizes where silence after a chunk is encoded before: the same if none is."""
+        return self
+
+    def with_silence(self, frames: Frames) -> Frames:
+        """Return the frames of a chunk with those of the silence that is encoded after them."""
+        return frames
+
+    @property
+    def hears_silence(self) -> bool:
+        """Whether the decoder attends to silence where a chunk is not full."""
+        return False
+
+    @property
     def projector_width(self) -> int:
         """The width of what the projector's last layer takes."""
         return self.encoder_d_model
@@ -73,6 +99,10 @@ class Geometry:
     def segment_embeddings(self, frames: int) -> int:
         """Return the number of embeddings of a segment of `frames` times 10 ms."""
         return self.embeddings(frames)
+
+    def prompt_tokens(self, embeddings: int) -> int:
+        """Return how many tokens of the decoder's prompt that many embeddings take."""
+        return embeddings
 
 
 def kv_shapes(text: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
@@ -125,10 +155,14 @@ class SizeCheck:
     def shared(self, audio: Mapping[str, Any], vocab: int, token: Any, key: str) -> None:
         """Check what encoders like Whisper's have in common; `key` is that of the audio token."""
         bins = self.number(audio, "audio_config", "num_mel_bins")
-        d_model = self.number(audio, "audio_config", "d_model")
-        heads = self.number(audio, "audio_config", "encoder_attention_heads")
         self.token(token, vocab, key)
         self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
+        self.heads(audio)
+
+    def heads(self, audio: Mapping[str, Any]) -> None:
+        """Check that the heads of an encoder like Whisper's divide its width."""
+        d_model = self.number(audio, "audio_config", "d_model")
+        heads = self.number(audio, "audio_config", "encoder_attention_heads")
         self.divisible(d_model, "d_model", heads, "encoder_attention_heads")
 
     def token(self, token: Any, vocab: int, key: str) -> None:

@@ -1,7 +1,8 @@
-"""ISO 639-1 codes of the languages Qwen3-ASR names in its answers.
+"""Codes and names of languages: ISO 639-1, or what a model has where there is no such code.
 
-Source: the model cards of Qwen3-ASR-0.6B and -1.7B (30 languages). `yue` and `fil`
-have no two-letter code.
+Sources: the model cards of Qwen3-ASR-0.6B and -1.7B (30 languages), and the tokens of Whisper's
+tokenizer (99 languages; large-v3 has Cantonese as well). `yue` and `fil` have no two-letter code;
+Whisper writes `jw` for Javanese.
 """
 
 from __future__ import annotations
@@ -39,16 +40,122 @@ NAMES = {
     "ro": "Romanian",
 }
 
+WHISPER_NAMES = {
+    "en": "English",
+    "zh": "Chinese",
+    "de": "German",
+    "es": "Spanish",
+    "ru": "Russian",
+    "ko": "Korean",
+    "fr": "French",
+    "ja": "Japanese",
+    "pt": "Portuguese",
+    "tr": "Turkish",
+    "pl": "Polish",
+    "ca": "Catalan",
+    "nl": "Dutch",
+    "ar": "Arabic",
+    "sv": "Swedish",
+    "it": "Italian",
+    "id": "Indonesian",
+    "hi": "Hindi",
+    "fi": "Finnish",
+    "vi": "Vietnamese",
+    "he": "Hebrew",
+    "uk": "Ukrainian",
+    "el": "Greek",
+    "ms": "Malay",
+    "cs": "Czech",
+    "ro": "Romanian",
+    "da": "Danish",
+    "hu": "Hungarian",
+    "ta": "Tamil",
+    "no": "Norwegian",
+    "th": "Thai",
+    "ur": "Urdu",
+    "hr": "Croatian",
+    "bg": "Bulgarian",
+    "lt": "Lithuanian",
+    "la": "Latin",
+    "mi": "Maori",
+    "ml": "Malayalam",
+    "cy": "Welsh",
+    "sk": "Slovak",
+    "te": "Telugu",
+    "fa": "Persian",
+    "lv": "Latvian",
+    "bn": "Bengali",
+    "sr": "Serbian",
+    "az": "Azerbaijani",
+    "sl": "Slovenian",
+    "kn": "Kannada",
+    "et": "Estonian",
+    "mk": "Macedonian",
+    "br": "Breton",
+    "eu": "Basque",
+    "is": "Icelandic",
+    "hy": "Armenian",
+    "ne": "Nepali",
+    "mn": "Mongolian",
+    "bs": "Bosnian",
+    "kk": "Kazakh",
+    "sq": "Albanian",
+    "sw": "Swahili",
+    "gl": "Galician",
+    "mr": "Marathi",
+    "pa": "Punjabi",
+    "si": "Sinhala",
+    "km": "Khmer",
+    "sn": "Shona",
+    "yo": "Yoruba",
+    "so": "Somali",
+    "af": "Afrikaans",
+    "oc": "Occitan",
+    "ka": "Georgian",
+    "be": "Belarusian",
+    "tg": "Tajik",
+    "sd": "Sindhi",
+    "gu": "Gujarati",
+    "am": "Amharic",
+    "yi": "Yiddish",
+    "lo": "Lao",
+    "uz": "Uzbek",
+    "fo": "Faroese",
+    "ht": "Haitian Creole",
+    "ps": "Pashto",
+    "tk": "Turkmen",
+    "nn": "Nynorsk",
+    "mt": "Maltese",
+    "sa": "Sanskrit",
+    "lb": "Luxembourgish",
+    "my": "Myanmar",
+    "bo": "Tibetan",
+    "tl": "Tagalog",
+    "mg": "Malagasy",
+    "as": "Assamese",
+    "tt": "Tatar",
+    "haw": "Hawaiian",
+    "ln": "Lingala",
+    "ha": "Hausa",
+    "ba": "Bashkir",
+    "jw": "Javanese",
+    "su": "Sundanese",
+    "yue": "Cantonese",
+}
+
 FAMILY = tuple(NAMES.values())
-_CODES = {name: code for code, name in NAMES.items()}
+_ALL = WHISPER_NAMES | NAMES
+_CODES = {name: code for code, name in _ALL.items()}
+_NAMES = {name.lower(): name for name in _CODES}
 
 
 def language_name(language: str) -> str:
     """Return the name for `en`, `en-US` or `english`; an unknown language is only capitalised."""
     code = language.strip().lower()
-    return NAMES.get(code) or NAMES.get(code.partition("-")[0]) or code.capitalize()
+    known = _ALL.get(code) or _ALL.get(code.partition("-")[0]) or _NAMES.get(code)
+    return known or code.capitalize()
 
 
 def language_code(name: str) -> str | None:
-    """Return the code of a language by the name that the model writes; None for an unknown one."""
+    """Return the code of a language by its name; None for an unknown one."""
     return _CODES.get(name)

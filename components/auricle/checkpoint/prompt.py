@@ -7,12 +7,13 @@ audio `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`; the answer is
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from auricle.checkpoint.architectures.base import Pieces
+from auricle.checkpoint.architectures.base import Pieces, Task
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.languages import language_name
+from auricle.checkpoint.languages import language_code, language_name
 from auricle.checkpoint.token_bytes import NAMED
 from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
@@ -37,9 +38,15 @@ class PromptFormat:
         known = self._tokenizer.get_added_tokens_decoder()
         self._controls = {number for number, token in known.items() if token.special}
         self._languages = checkpoint.languages or checkpoint.architecture.languages
+        self._task: Task = "transcribe"
         template = self._template = checkpoint.architecture.prompt
         self.stop_tokens = tuple(self._special(token) for token in template.stops)
-        self.audio_token = self._special(template.audio_token)
+        audio_token = template.audio_token
+        self.audio_token = None if audio_token is None else self._special(audio_token)
+        self._language_of: dict[int, str] = {}  # by token, where a token names the language
+        if template.detects:
+            self._language_of = self._language_tokens()
+            self._languages = tuple(self._language_of.values())
         self._mark = None if template.mark is None else self._special(template.mark)
         # There are few templates, and every decode needs them.
         self._ids = lru_cache(maxsize=256)(self._tokenized)
@@ -58,14 +65,52 @@ class PromptFormat:
             raise CheckpointError(f"the tokenizer has no token {token}")
         return number
 
+    def _language_tokens(self) -> dict[int, str]:
+        """Return the names of the languages for which the tokenizer has a token, by token."""
+        codes = ((name, language_code(name)) for name in self._languages)
+        tokens = ((name, self._tokenizer.token_to_id(f"<|{code}|>")) for name, code in codes)
+        return {token: name for name, token in tokens if token is not None}
+
+    @property
+    def detects_language(self) -> bool:
+        """Whether the language of speech is detected by a request for one token."""
+        return self._template.detects
+
+    @property
+    def translates(self) -> bool:
+        """Whether the model can write English for speech in another language."""
+        return self._template.detects
+
+    def translating(self) -> PromptFormat:
+        """Return the format of prompts that ask for English, whatever is spoken.
+
+        Raises BadRequest if the checkpoint does not translate.
+        """
+        if not self.translates:
+            raise BadRequest("this server's model does not translate: ask for a transcript")
+        other = copy.copy(self)
+        other._task = "translate"
+        return other
+
+    def language_tokens(self, languages: Sequence[str]) -> tuple[int, ...]:
+        """Return the tokens that name these languages; of no language, those that name any."""
+        named = self._language_of.items()
+        return tuple(token for token, name in named if not languages or name in languages)
+
+    def language_of(self, token: int) -> str:
+        """Return the language that a token names."""
+        return self._language_of[token]
+
     def check_language(self, language: str | None) -> str | None:
         """Return the canonical name of a language given by name or ISO code.
 
-        Returns None for None or blank. Raises BadRequest if the checkpoint does not support it;
+        Returns None for None or blank, or the only language of a checkpoint that is not asked for
+        it. Raises BadRequest if the checkpoint does not support it;
         if the checkpoint does not say, those of its family are supported.
         """
         if language is None or not language.strip():
-            return None
+            only = self._mark is None and len(self._languages) == 1
+            return self._languages[0] if only else None
         if (wrong := fault("language", language, LANGUAGE)) is not None:
             raise BadRequest(wrong)
         name = language_name(language)
@@ -113,7 +158,10 @@ class PromptFormat:
         """Return the prompt's tokens after the audio, up to where the answer begins."""
         if language is None:
             return self._filled(self._template.after)
-        return self._filled(self._template.after_forced, language=language)
+        code = language_code(language) or ""
+        return self._filled(
+            self._template.after_forced, language=language, code=code, task=self._task
+        )
 
     def opening_in(self, language: str) -> tuple[int, ...]:
         """Return how an answer begins that names this language; empty if answers name none."""
@@ -131,7 +179,8 @@ class PromptFormat:
         if self._mark not in tokens:
             return "", ""
         at = tokens.index(self._mark)
-        named = self.text(tokens[:at]).removeprefix("language").strip()
+        named = self._language_of.get(tokens[0]) if at and self._language_of else None
+        named = named or self.text(tokens[:at]).removeprefix("language").strip()
         text = self.text(tokens[at + 1 :]).lstrip(_SPACE)
         return ("" if named == _NO_LANGUAGE else named), text
 
@@ -173,8 +222,9 @@ class PromptFormat:
     def _filled(self, pieces: Pieces, **fields: str) -> tuple[int, ...]:
         ids: list[int] = []
         for piece in pieces:
-            plain = "{" in piece
-            ids += self._plain_ids(piece.format(**fields)) if plain else self._ids(piece)
+            plain = "{context}" in piece or "{language}" in piece
+            tokenized = self._plain_ids if plain else self._ids
+            ids += tokenized(piece.format(**fields) if "{" in piece else piece)
         return tuple(ids)
 
     def _tokenized(self, template: str) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.encode_worker.encoder import AudioEncoder, MelWindow
 from auricle.errors import AuricleError
@@ -27,13 +26,13 @@ def warm_up(encoder: AudioEncoder, geometry: Geometry, most_windows: int) -> Non
     counts = [1 << power for power in range(most_windows.bit_length())]
     for count in sorted({*counts, most_windows}):
         for frames in (*(round(100 * seconds) for seconds in _SHORTER), geometry.window_frames):
-            silence = np.full((frames, BINS), _SILENCE, np.float32)
+            silence = np.full((frames, geometry.mel_bins), _SILENCE, np.float32)
             encoder.encode([MelWindow(silence, _SILENCE)] * count)
 
 
 def encode_silence(encoder: AudioEncoder, geometry: Geometry) -> None:
     """Encode one window of silence (encoder's thread). Raises whatever the device raises."""
-    silence = np.full((geometry.window_frames, BINS), _SILENCE, np.float32)
+    silence = np.full((geometry.window_frames, geometry.mel_bins), _SILENCE, np.float32)
     for embeddings in encoder.encode([MelWindow(silence, _SILENCE)]):
         check_finite(embeddings)
 

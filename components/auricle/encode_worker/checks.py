@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import BadRequest
 from auricle.messages import BlockFeatures, WindowFeatures
@@ -31,10 +30,10 @@ def _check_block(block: BlockFeatures, geometry: Geometry, *, last: bool) -> Non
         )
     if block.log_mel is None:
         return
-    if len(block.log_mel) != block.frames * BINS * 4:
+    if len(block.log_mel) != (expected := block.frames * geometry.mel_bins * 4):
         raise BadRequest(
             f"block {block.key} says {block.frames} frames but carries "
-            f"{len(block.log_mel)} bytes, expected {block.frames * BINS * 4}"
+            f"{len(block.log_mel)} bytes, expected {expected}"
         )
     if not np.isfinite(np.frombuffer(block.log_mel, np.float32)).all():
         raise BadRequest(f"block {block.key} contains values that are not finite")

@@ -8,6 +8,7 @@ from auricle.encode_worker.causal import CausalCost, CausalEncoder
 from auricle.encode_worker.cost import EncoderCost, PassCost
 from auricle.encode_worker.encoder import AudioEncoder, Encoder
 from auricle.encode_worker.graphs import CudaGraphs
+from auricle.encode_worker.whisper import WhisperChunkEncoder, WhisperCost
 from auricle.encode_worker.whole_chunks import WholeChunkCost, WholeChunkEncoder
 from auricle.settings import EncodeWorkerSettings
 
@@ -19,6 +20,8 @@ def encoder_for(checkpoint: Checkpoint, settings: EncodeWorkerSettings) -> Audio
         return WholeChunkEncoder(*how)
     if checkpoint.architecture.encoder == "causal":
         return CausalEncoder(*how)
+    if checkpoint.architecture.encoder == "whisper":
+        return WhisperChunkEncoder(*how)
     if settings.cuda_graphs and settings.device.startswith("cuda"):
         return BucketedEncoder(*how, settings.max_batch_windows, CudaGraphs())
     return Encoder(*how)
@@ -30,4 +33,6 @@ def cost_of(checkpoint: Checkpoint) -> PassCost:
         return WholeChunkCost.of(checkpoint)
     if checkpoint.architecture.encoder == "causal":
         return CausalCost.of(checkpoint)
+    if checkpoint.architecture.encoder == "whisper":
+        return WhisperCost.of(checkpoint)
     return EncoderCost.of(checkpoint.audio_config, checkpoint.geometry)

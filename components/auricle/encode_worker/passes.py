@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from auricle.audio.constants import BINS
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.canary import check_finite, refuse_unless
@@ -106,7 +105,7 @@ class EncoderPass:
             for block, output in zip(job.window.blocks, job.outputs, strict=True):
                 if output is None and block.log_mel is not None and block.key not in new:
                     values = np.frombuffer(block.log_mel, np.float32)
-                    frames = values.reshape(block.frames, BINS)
+                    frames = values.reshape(block.frames, self._geometry.mel_bins)
                     new[block.key] = MelBlock(frames, job.window.floor, before)
                 before = new.get(block.key) if output is None else output
         return new

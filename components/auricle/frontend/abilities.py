@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,12 +22,14 @@ class Abilities(msgspec.Struct, frozen=True):
 
     `words` and `speakers` say whether there is a model for them. `translate` has the languages into
     which is translated, as ISO 639-1 codes: empty if any may be asked for or it is not known here
-    (`Common.translate_targets` says it then), null without a translator.
+    (`Common.translate_targets` says it then), null without a translator. `vocabulary` is how many
+    words a model knows that knows few, as the bundled one does; null for ordinary speech.
     """
 
     words: bool
     speakers: bool
     translate: tuple[str, ...] | None
+    vocabulary: int | None
 
 
 def abilities_of(settings: FrontendSettings) -> Abilities:
@@ -35,6 +38,7 @@ def abilities_of(settings: FrontendSettings) -> Abilities:
         words=settings.align_model is not None,
         speakers=settings.speaker_model is not None,
         translate=_targets(settings),
+        vocabulary=_vocabulary(settings.model),
     )
 
 
@@ -43,6 +47,14 @@ def schemas() -> dict[str, Mapping[str, Any]]:
     found = msgspec.json.schema_components([Abilities], ref_template="{name}")[1]
     said = inspect.cleandoc(Abilities.__doc__ or "")
     return {name: schema | {"description": said} for name, schema in found.items()}
+
+
+def _vocabulary(model: Path) -> int | None:
+    """Return how many words a checkpoint lists as all that it knows; None without such a list."""
+    try:
+        return len((model / "vocabulary.txt").read_text().split())
+    except OSError:
+        return None
 
 
 def _targets(settings: FrontendSettings) -> tuple[str, ...] | None:

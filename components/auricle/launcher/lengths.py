@@ -37,11 +37,11 @@ def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
             f"PdWorker.max_model_len is {worker.max_model_len}, but the checkpoint's decoder has "
             f"{geometry.max_positions} positions (max_position_embeddings): lower it to that"
         )
-    chunk = geometry.window_samples / SAMPLE_RATE
-    if geometry.front_end == "whisper_by_window" and processor.max_segment_seconds > chunk:
+    most = geometry.max_segment_samples
+    if most is not None and processor.max_segment_seconds > most / SAMPLE_RATE:
         raise SettingsError(
             f"Common.max_segment_seconds is {processor.max_segment_seconds:g}, but the encoder of "
-            f"this checkpoint takes at most {chunk:g} s at once: lower it to that"
+            f"this checkpoint takes segments of at most {most / SAMPLE_RATE:g} s: lower it to that"
         )
     needed = longest(processor, geometry)
     if needed > worker.max_model_len:
@@ -72,4 +72,4 @@ def longest(settings: ProcessorSettings, geometry: Geometry) -> int:
     # Of each character of the text before, one token: the model's own words have fewer.
     context = settings.context_tokens + settings.context_characters
     text = answer + settings.min_new_tokens + context + _TEMPLATE_TOKENS
-    return geometry.segment_embeddings(frames) + text
+    return geometry.prompt_tokens(geometry.segment_embeddings(frames)) + text

@@ -23,7 +23,7 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     transcript prefix), as token ids. Decoding is greedy until end of turn or `max_tokens`.
     `draft` is a guess of the output, which is verified and cannot change it. `final` marks the
     last decode of a segment; `background` requests yield to live ones. With `logprobs` the reply
-    has the log probability of each token.
+    has the log probability of each token. With `allowed` the output has these tokens only.
     """
 
     session: str
@@ -38,6 +38,7 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     background: bool = False
     trace: str = ""
     logprobs: bool = False
+    allowed: tuple[int, ...] = ()
 
 
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):

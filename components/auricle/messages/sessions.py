@@ -91,7 +91,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
     `context` is the user's context text; with `language` None the language is detected, with
-    `languages` among those.
+    `languages` among those. With `to_english`, text is the model's own translation.
     Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
     soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
     `words`, each final with text is followed, sooner or later, by its `Words`; with `diarize` by
@@ -124,6 +124,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     translate: tuple[str, ...] = ()
     terms: dict[str, dict[str, str]] = {}
     languages: tuple[str, ...] = ()
+    to_english: bool = False
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):

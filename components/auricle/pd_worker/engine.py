@@ -111,6 +111,7 @@ class Engine(Protocol):
         draft: Sequence[int] = (),
         reusable_windows: int | None = 0,
         logprobs: bool = False,
+        allowed: Sequence[int] = (),
     ) -> Decoded:
         """Decode head · windows · tail greedily, up to a stop token or `max_tokens`.
 
@@ -121,8 +122,8 @@ class Engine(Protocol):
         `tenant` only.
 
         `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
-        without `drafts`. KV is kept up to the end of the first `reusable_windows` windows, without
-        `limited_reuse` (None) as the engine likes.
+        without `drafts`. With `allowed` the output has these tokens only. KV is kept up to the end
+        of the first `reusable_windows` windows, without `limited_reuse` (None) as the engine likes.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
         hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has
@@ -186,13 +187,14 @@ class EngineKind(Protocol):
         settings: PdWorkerSettings,
         checkpoint: Checkpoint,
         slab: Slab,
-        audio_token: int,
+        audio_token: int | None,
         kv_events: str,
     ) -> Engine:
         """Load the model and return an engine that takes its audio from `slab`.
 
         Blocks until then: call it in a worker thread. `kv_events` is the ZeroMQ address for KV
-        events, empty for none. Raises ProcessFailed if the engine cannot start, CheckpointError
+        events, empty for none. `audio_token` stands for embeddings in prompts; None where they
+        have no place there. Raises ProcessFailed if the engine cannot start, CheckpointError
         if the weights do not fit.
         """
         ...

@@ -79,7 +79,7 @@ async def run(settings: PdWorkerSettings) -> None:
         tracer = Tracer("PdWorker", settings.otlp_endpoint, settings.namespace)
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
-        worker = PdWorker(settings, prompt, fetcher, engine, metrics, tracer)
+        worker = PdWorker(settings, prompt, geometry, fetcher, engine, metrics, tracer)
         runtime = Runtime(settings, "generate", registry.registry)
         runtime.add_metrics(("pd_worker", "generate"), registry.text)
         _watch_parts(runtime, kind.name, engine, endpoint)
@@ -129,7 +129,7 @@ async def _engine(
     checkpoint: Checkpoint,
     kv_events: str,
     slab: Slab,
-    audio_token: int,
+    audio_token: int | None,
 ) -> Engine:
     await asyncio.to_thread(kind.check_memory, settings, checkpoint)
     start = partial(kind.start, settings, checkpoint, slab, audio_token, kv_events)

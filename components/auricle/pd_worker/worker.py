@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest, UnsupportedValue
@@ -27,6 +28,7 @@ class PdWorker:
         self,
         settings: PdWorkerSettings,
         prompt: PromptFormat,
+        geometry: Geometry,
         fetcher: WindowFetcher,
         engine: Engine,
         metrics: PdWorkerMetrics,
@@ -34,6 +36,7 @@ class PdWorker:
     ) -> None:
         self._settings = settings
         self._prompt = prompt
+        self._geometry = geometry
         self._fetcher = fetcher
         self._engine = engine
         self._metrics = metrics
@@ -69,7 +72,7 @@ class PdWorker:
             final=request.final,
             background=request.background,
         )
-        audio = sum(window.length for window in request.windows)
+        audio = sum(self._geometry.prompt_tokens(window.length) for window in request.windows)
         total = len(request.head) + audio + len(request.tail) + request.max_tokens
         if total > self._settings.max_model_len:
             raise BadRequest(
@@ -133,6 +136,7 @@ class PdWorker:
             draft=self._draft(request),
             reusable_windows=self._reusable(request),
             logprobs=request.logprobs,
+            allowed=request.allowed,
         )
 
     def _draft(self, request: DecodeRequest) -> Sequence[int]:

@@ -15,7 +15,8 @@ class DecodeTask:
     `draft` is the part of the last hypothesis that is decoded again, for speculative decoding.
     `trace` is the W3C traceparent of the parent span, or empty. `background`: it yields to live
     sessions, because its client is ahead of real time. `logprobs`: the answer has those of its
-    tokens. `plain_head` is the head without the client's context, None if it gave none.
+    tokens. `plain_head` is the head without the client's context, None if it gave none. With
+    `allowed` the answer has these tokens only.
     """
 
     head: tuple[int, ...]
@@ -27,6 +28,7 @@ class DecodeTask:
     background: bool = False
     logprobs: bool = False
     plain_head: tuple[int, ...] | None = None
+    allowed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

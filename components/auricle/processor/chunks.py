@@ -12,7 +12,7 @@ from auricle.audio.pcm import Int16, to_float
 
 @dataclass(frozen=True)
 class Chunk:
-    """What there is of a chunk: `samples`, unclamped log-mel (frames, 128), and its maximum.
+    """What there is of a chunk: `samples`, unclamped log-mel (frames, bins), and its maximum.
 
     `frames` are one for each 10 ms begun, and the lookahead.
     """
@@ -25,23 +25,24 @@ class Chunk:
 class ChunkedMel:
     """Computes the features of a segment's chunks; those of a whole chunk once.
 
-    `size` is a chunk's in samples, `lookahead` in frames. Not thread-safe.
+    `size` is a chunk's in samples, `lookahead` in frames, `bins` the width of a frame. Not
+    thread-safe.
     """
 
-    def __init__(self, size: int, lookahead: int) -> None:
-        self._size, self._lookahead = size, lookahead
+    def __init__(self, size: int, lookahead: int, bins: int) -> None:
+        self._size, self._lookahead, self._bins = size, lookahead, bins
         self._whole: list[Chunk] = []
-        self._mel = IncrementalLogMel()  # of the chunk after these
+        self._mel = IncrementalLogMel(bins)  # of the chunk after these
 
     def until(self, samples: int, pcm: Callable[[int, int], Int16]) -> Iterator[Chunk]:
         """Yield the chunks as if the segment ended after `samples`; `pcm` returns a part of it."""
         whole, rest = divmod(samples, self._size)
         if whole < len(self._whole) or (rest < self._mel.samples and whole == len(self._whole)):
             # A cut lies before the last decode.
-            self._whole, self._mel = self._whole[:whole], IncrementalLogMel()
+            self._whole, self._mel = self._whole[:whole], IncrementalLogMel(self._bins)
         while len(self._whole) < whole:
             self._whole.append(self._computed(self._size, pcm))
-            self._mel = IncrementalLogMel()
+            self._mel = IncrementalLogMel(self._bins)
         yield from self._whole
         if rest:
             yield self._computed(rest, pcm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled, within
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,13 @@ class SessionDriver:
         languages, and if its context is too long, ProtocolError for `opened.whole` as `push` and
         `end` do.
         """
-        checkpoint.prompt.check_context(opened.context, settings.context_tokens)
-        language = checkpoint.prompt.check_language(opened.language)
+        prompt = checkpoint.prompt.translating() if opened.to_english else checkpoint.prompt
+        prompt.check_context(opened.context, settings.context_tokens)
+        language = prompt.check_language(opened.language)
         self.session = Session(
             opened,
             SessionRules.of(opened, settings),
-            checkpoint.prompt,
+            prompt,
             checkpoint.geometry,
             KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
             language,
@@ -91,10 +95,10 @@ class SessionDriver:
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
-        named = () if language else checkpoint.prompt.among(opened.languages)
-        among = AmongLanguages(self.session, checkpoint.prompt, named, self._traced)
-        self._answers = Answers(self.session, checkpoint.prompt, language, guard, among.of)
-        self._extras = Extras(opened, checkpoint.prompt, language)
+        named = () if language else prompt.among(opened.languages)
+        among = AmongLanguages(self.session, prompt, language, named, self._traced)
+        self._answers = Answers(self.session, prompt, language, guard, among.of)
+        self._extras = Extras(opened, prompt, language)
         self.background, self.opened_at = opened.background, clock()
         self.usage = UsageMeter(clock=clock)
         self.steps = StepLog(self.usage, clock)
@@ -270,8 +274,13 @@ class SessionDriver:
         self._pacing.decoded()
         segment = self.session.segment
         committed = segment.stability.committed
-        self.session.decoded(reply.tokens)
-        self._extras.decoded(decode, segment, committed, reply)
+        counted = self.session.decoded(reply.tokens, whole=reply.finish != "length")
+        if counted < len(reply.tokens):
+            log.warning(
+                "segment %d, %d ms: the answer repeats itself or met its limit; %d of %d tokens count",
+                *(decode.segment, decode.audio_ms, counted, len(reply.tokens)),
+            )
+        self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
         if final:
             if self._on_segment is not None:
                 self._on_segment(segment, decode.samples)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from auricle.alignment.words import pieces
 from auricle.confidence import of_words
-from auricle.messages import DecodeReply, Final, OpenSession, Partial, SessionEvent, Word
+from auricle.messages import Final, OpenSession, Partial, SessionEvent, Word
 from auricle.processor.actions import Decode
 from auricle.processor.open_segment import OpenSegment
-from auricle.processor.scores import Pieces, Scores
+from auricle.processor.scores import Pieces, Scores, Tokens
 from auricle.processor.word_times import commit_grid
 
 
@@ -36,11 +36,16 @@ class Extras:
         return self._tokens or self._finals
 
     def decoded(
-        self, decode: Decode, segment: OpenSegment, committed: tuple[int, ...], reply: DecodeReply
+        self,
+        decode: Decode,
+        segment: OpenSegment,
+        committed: Tokens,
+        tokens: Tokens,
+        logprobs: tuple[float, ...],
     ) -> None:
-        """A decode of `segment` has ended, in which `committed` had been committed before."""
+        """A decode of `segment` has ended; `tokens` follow those `committed` before it."""
         if self.scored:
-            self._scores.decoded(committed, reply.tokens, reply.logprobs)
+            self._scores.decoded(committed, tokens, logprobs[: len(tokens)])
             self._last = segment, decode.samples
 
     def on(self, event: SessionEvent) -> SessionEvent:

@@ -47,7 +47,10 @@ async def run(settings: ProcessorSettings) -> None:
     """
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
-    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
+    geometry = checkpoint.geometry
+    if settings.padding == "cached":
+        geometry = geometry.before_cached_silence()
+    view = CheckpointView(geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
     report_status("warming up")
     await asyncio.to_thread(_warm_up, view, settings.dtype)
     registry = Registry()

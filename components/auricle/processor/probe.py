@@ -57,10 +57,10 @@ class Prober:
     async def _probe(self, asked: AskProbe) -> Probed:
         session = f"diagnosis-{uuid.uuid4().hex}"
         began = time.monotonic()
-        window = await in_thread(self._fresh_window)
+        windows = await in_thread(self._fresh_windows)
         mel = time.monotonic()
         try:
-            encode = _encode_request(session, window)
+            encode = _encode_request(session, windows)
             encoded: EncodeReply = await _call(
                 self._encode_pool, asked.encode_worker, encode, EncodeReply
             )
@@ -68,7 +68,7 @@ class Prober:
             return Probed(mel - began, failed="encode", fault=error.code)
         here = time.monotonic()
         try:
-            decode = self._decode_request(session, window, encoded)
+            decode = self._decode_request(session, windows, encoded)
             decoded: DecodeReply = await _call(self._pd_pool, asked.pd_worker, decode, DecodeReply)
         except AuricleError as error:
             return Probed(mel - began, here - mel, failed="decode", fault=error.code)
@@ -80,22 +80,26 @@ class Prober:
             bytes_read=decoded.embedding_bytes_read,
         )
 
-    def _fresh_window(self) -> Window:
-        """Return the window of a second of noise that no cache has seen (worker thread)."""
+    def _fresh_windows(self) -> tuple[Window, ...]:
+        """Return the windows of a second of noise that no cache has seen (worker thread)."""
         noise = np.random.default_rng().normal(0.0, _LOUDNESS, SAMPLE_RATE)
         scheme = KeyScheme(self._view.fingerprint, self._dtype, _TENANT)
         audio = SegmentAudio(self._view.geometry, scheme)
         audio.push(noise.astype(np.int16))
-        return audio.windows(SAMPLE_RATE)[0]
+        return audio.windows(SAMPLE_RATE)
 
-    def _decode_request(self, session: str, window: Window, encoded: EncodeReply) -> DecodeRequest:
-        ref = encoded.windows[0]
+    def _decode_request(
+        self, session: str, windows: tuple[Window, ...], encoded: EncodeReply
+    ) -> DecodeRequest:
         return DecodeRequest(
             session=session,
             tenant=_TENANT,
             request=session,
             head=self._view.prompt.head(""),
-            windows=(DecodeWindow(window.key, window.embeddings, window.partial, ref),),
+            windows=tuple(
+                DecodeWindow(window.key, window.embeddings, window.partial, ref)
+                for window, ref in zip(windows, encoded.windows, strict=True)
+            ),
             tail=self._view.prompt.tail(None),
             max_tokens=_MAX_TOKENS,
             final=True,
@@ -108,12 +112,12 @@ def segment_need(view: CheckpointView, settings: ProcessorSettings) -> SegmentNe
     embeddings = view.geometry.segment_embeddings(int(seconds * SAMPLE_RATE) // HOP)
     output = max(int(settings.max_tokens_per_second * seconds), settings.min_new_tokens)
     template = len(view.prompt.head("")) + len(view.prompt.tail(None))
-    return SegmentNeed(seconds, template + embeddings + output)
+    return SegmentNeed(seconds, template + view.geometry.prompt_tokens(embeddings) + output)
 
 
-def _encode_request(session: str, window: Window) -> EncodeRequest:
-    (features,) = SentBlocks().features(0, [window])
-    return EncodeRequest(session=session, tenant=_TENANT, windows=(features,))
+def _encode_request(session: str, windows: tuple[Window, ...]) -> EncodeRequest:
+    features = SentBlocks().features(0, windows)
+    return EncodeRequest(session=session, tenant=_TENANT, windows=features)
 
 
 async def _call(pool: Pool, instance: int, request: Struct, reply: Any) -> Any:

@@ -147,7 +147,7 @@ class Recognizer:
             log.debug("encoding ahead failed: %s", error)
 
     async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
-        if not audio.blocks_stand_alone:
+        if not audio.encodes_ahead:
             return
         windows = await _windows(audio, audio.samples)
         instance = await self._encoder.instance()
@@ -171,8 +171,8 @@ class Recognizer:
         wanted = list({w.key: w for w in windows if w.key not in self._on_pd_worker}.values())
         if not wanted:
             return {}
-        tail = windows[-1].key
-        replaced = {} if self._last_tail_key is None else {tail: self._last_tail_key}
+        tail = next((w for w in reversed(windows) if w.partial), windows[-1])
+        replaced = {} if self._last_tail_key is None else {tail.key: self._last_tail_key}
 
         def request_for(instance: int) -> EncodeRequest:
             return EncodeRequest(
@@ -190,7 +190,7 @@ class Recognizer:
             )
         self._sent.arrived(await self._encoder.instance(), wanted)
         usage.encoded(reply)
-        self._last_tail_key = tail if windows[-1].partial else None
+        self._last_tail_key = tail.key if tail.partial else None
         return {ref.key: ref for ref in reply.windows}
 
     def _request(
@@ -210,6 +210,7 @@ class Recognizer:
             draft=task.draft,
             background=self._background or task.background,
             logprobs=task.logprobs,
+            allowed=task.allowed,
             trace=task.trace,
         )
 

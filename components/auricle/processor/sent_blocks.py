@@ -48,12 +48,12 @@ class SentBlocks:
         supersedes: str | None,
     ) -> WindowFeatures:
         context = window.context
-        own = tuple(_features(block, known) for block in window.blocks[context:])
+        own = _all_features(window.blocks[context:], known)
         before = window.blocks[:context]
         if before and (before[-1].key in known or before[-1].key in sending):
             context, before = 1, before[-1:]
             known = {before[0].key}
-        sent = tuple(_features(block, known) for block in before)
+        sent = _all_features(before, known)
         return WindowFeatures(
             key=window.key,
             floor=window.floor,
@@ -78,6 +78,12 @@ class SentBlocks:
         self._on.pop(instance, None)
 
 
-def _features(block: Block, known: Collection[str]) -> BlockFeatures:
-    log_mel = None if block.key in known else block.frames.tobytes()
-    return BlockFeatures(block.key, len(block.frames), block.final, log_mel)
+def _all_features(blocks: Sequence[Block], known: Collection[str]) -> tuple[BlockFeatures, ...]:
+    """Return blocks. Those that are equal, as seconds of digital silence, have features once."""
+    sent = set(known)
+    features = []
+    for block in blocks:
+        log_mel = None if block.key in sent else block.frames.tobytes()
+        features.append(BlockFeatures(block.key, len(block.frames), block.final, log_mel))
+        sent.add(block.key)
+    return tuple(features)

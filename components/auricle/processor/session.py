@@ -35,6 +35,7 @@ from auricle.processor.actions import (
     Send,
 )
 from auricle.processor.inbox import Audio, AudioInbox
+from auricle.processor.loops import sound_tokens
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.segments import first_grid_point, next_decode
 from auricle.processor.session_rules import Prompt, SessionRules
@@ -109,9 +110,18 @@ class Session:
         """
         self._handing_over = True
 
-    def decoded(self, tokens: tuple[int, ...]) -> None:
-        """End the decode in progress; `tokens` follow the committed ones."""
+    def decoded(self, tokens: tuple[int, ...], *, whole: bool = True) -> int:
+        """End the decode in progress; `tokens` follow the committed ones.
+
+        Without `whole`, the answer met its limit. Such an answer, and one that repeats itself, is
+        neither shown nor committed; of a segment's last one, what comes before counts. Returns how
+        many of the tokens count.
+        """
         decode, segment = self._finished_decode(), self.segment
+        if (sound := sound_tokens(tokens, whole, segment.stability)) < len(tokens):
+            if not decode.task.final:
+                return 0
+            tokens = tokens[:sound]
         segment.stability = segment.stability.after(
             tokens,
             decode.samples,
@@ -123,6 +133,7 @@ class Session:
         else:
             self.inbox.consumed(segment.start + decode.samples)
             self._outgoing.append(self._partial(decode.samples))
+        return len(tokens)
 
     def skipped(self) -> None:
         """End the partial decode in progress, which was refused or cancelled."""

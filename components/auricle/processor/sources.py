@@ -48,16 +48,16 @@ class _LogMel(Protocol):
     def frames(self, samples: int) -> tuple[Frames, float]: ...
 
 
-def _log_mel(front_end: FrontEnd) -> _LogMel:
-    return SemicausalLogMel() if front_end == "semicausal" else IncrementalLogMel()
+def _log_mel(front_end: FrontEnd, bins: int) -> _LogMel:
+    return SemicausalLogMel() if front_end == "semicausal" else IncrementalLogMel(bins)
 
 
 class PcmSource:
     """Computes log-mel frames from the segment's samples. One user at a time."""
 
-    def __init__(self, front_end: FrontEnd = "whisper") -> None:
-        self._front_end = front_end
-        self._mel = _log_mel(front_end)
+    def __init__(self, front_end: FrontEnd = "whisper", bins: int = BINS) -> None:
+        self._front_end, self._bins = front_end, bins
+        self._mel = _log_mel(front_end, bins)
         self._pcm = _Growing(np.zeros(0, np.int16))
         self.samples = 0
 
@@ -73,11 +73,11 @@ class PcmSource:
     def frames(self, samples: int) -> tuple[Frames, float]:
         """Return the frames as if the segment ended after `samples`, and their maximum.
 
-        The frames are unclamped log-mel, (samples // 160, 128) float32.
+        The frames are unclamped log-mel, (samples // 160, bins) float32.
         """
         if samples < self._mel.samples:
             # A cut lies before the last decode: the maximum must not include later audio.
-            self._mel = _log_mel(self._front_end)
+            self._mel = _log_mel(self._front_end, self._bins)
         self._mel.push(to_float(self.pcm(self._mel.samples, samples)))
         return self._mel.frames(samples)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from auricle.audio.constants import FFT, HOP
+from auricle.audio.constants import FFT, HOP, Frames
 from auricle.audio.features import FeaturePacket
 from auricle.audio.mel import CLAMP_RANGE
 from auricle.audio.pcm import Int16
 from auricle.checkpoint.geometry import Geometry
+from auricle.checkpoint.whole_chunks import SILENT, silence_floor
 from auricle.errors import ProtocolError
 from auricle.processor.causal_windows import CausalWindows
 from auricle.processor.chunks import ChunkedMel
@@ -30,9 +31,9 @@ class SegmentAudio:
     def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
         self._geometry = geometry
         self._scheme = scheme
-        self._source: PcmSource | FeatureSource = PcmSource(geometry.front_end)
+        self._source: PcmSource | FeatureSource = PcmSource(geometry.front_end, geometry.mel_bins)
         self._causal = CausalWindows(geometry, scheme)
-        self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead)
+        self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead, geometry.mel_bins)
         self._final_hashes: list[bytes] = []
         self._hashed_samples = 0
 
@@ -43,7 +44,8 @@ class SegmentAudio:
         nothing may be appended any more.
         """
         other = SegmentAudio(geometry, scheme)
-        if geometry.front_end == self._geometry.front_end:
+        same = (geometry.front_end, geometry.mel_bins)
+        if same == (self._geometry.front_end, self._geometry.mel_bins):
             other._source = self._source
         else:
             other.push(self.pcm(0, self.samples))
@@ -55,9 +57,9 @@ class SegmentAudio:
         return self._source.samples
 
     @property
-    def blocks_stand_alone(self) -> bool:
-        """Whether a block can be encoded without those before it."""
-        return not self._geometry.context_blocks
+    def encodes_ahead(self) -> bool:
+        """Whether finished blocks can be encoded before the windows that they are part of."""
+        return self._geometry.encodes_blocks and not self._geometry.context_blocks
 
     @property
     def computed(self) -> int:
@@ -130,29 +132,41 @@ class SegmentAudio:
         self._hashed_samples = samples
         windows = []
         for index, chunk in enumerate(self._chunks.until(samples, self._source.pcm)):
-            embeddings = self._geometry.embeddings(len(chunk.frames))
-            if not embeddings:  # the beginning of a chunk, of a few milliseconds
-                continue
-            blocks, hashes = [], []
-            floor = _floor(chunk.maximum)
-            for at in range(0, len(chunk.frames), self._geometry.block_frames):
-                part = chunk.frames[at : at + self._geometry.block_frames]
-                hashes.append(hash_of(part))
-                final = len(part) == self._geometry.block_frames
-                final = final and self._all_final(at + len(part), chunk.samples)
-                blocks.append(Block(self._key([hashes[-1]], part, floor), part, final))
-            windows.append(
-                Window(
-                    index=index,
-                    key=self._key(hashes, chunk.frames, floor),
-                    frames=chunk.frames,
-                    floor=floor,
-                    partial=chunk.samples < self._geometry.window_samples,
-                    embeddings=embeddings,
-                    blocks=tuple(blocks),
-                )
-            )
+            if not self._geometry.embeddings(len(chunk.frames)):
+                continue  # the beginning of a chunk, of a few milliseconds
+            floor, frames = _floor(chunk.maximum), self._geometry.with_silence(chunk.frames)
+            partial = chunk.samples < self._geometry.window_samples
+            windows.append(self._chunk(index, frames, floor, chunk.samples, partial=partial))
+            if len(frames) < self._geometry.window_frames and self._geometry.hears_silence:
+                windows.append(self._silence(index + 1, silence_floor(floor)))
         return tuple(windows)
+
+    def _chunk(
+        self, index: int, frames: Frames, floor: float, samples: int, *, partial: bool
+    ) -> Window:
+        """Return a chunk as a window; frames within its `samples` are final."""
+        blocks, hashes = [], []
+        for at in range(0, len(frames), self._geometry.block_frames):
+            part = frames[at : at + self._geometry.block_frames]
+            hashes.append(hash_of(part))
+            final = len(part) == self._geometry.block_frames
+            final = final and self._all_final(at + len(part), samples)
+            blocks.append(Block(self._key([hashes[-1]], part, floor), part, final))
+        return Window(
+            index=index,
+            key=self._key(hashes, frames, floor),
+            frames=frames,
+            floor=floor,
+            partial=partial,
+            embeddings=self._geometry.embeddings(len(frames)),
+            blocks=tuple(blocks),
+        )
+
+    def _silence(self, index: int, floor: float) -> Window:
+        """Return a whole chunk of silence as a window, which all sessions of a tenant share."""
+        geometry = self._geometry
+        frames = np.full((geometry.window_frames, geometry.mel_bins), SILENT, np.float32)
+        return self._chunk(index, frames, floor, geometry.window_frames * HOP + FFT, partial=False)
 
     def _blocks(
         self,

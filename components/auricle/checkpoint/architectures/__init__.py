@@ -14,9 +14,17 @@ from auricle.checkpoint.architectures.gemma4 import GEMMA4
 from auricle.checkpoint.architectures.qwen2_audio import QWEN2_AUDIO
 from auricle.checkpoint.architectures.qwen3_asr import QWEN3_ASR
 from auricle.checkpoint.architectures.qwen3_omni import QWEN3_OMNI
+from auricle.checkpoint.architectures.whisper import WHISPER, WHISPER_ENGLISH
 from auricle.errors import CheckpointError
 
-ARCHITECTURES: tuple[Architecture, ...] = (QWEN3_ASR, QWEN3_OMNI, QWEN2_AUDIO, GEMMA4)
+ARCHITECTURES: tuple[Architecture, ...] = (
+    QWEN3_ASR,
+    QWEN3_OMNI,
+    QWEN2_AUDIO,
+    GEMMA4,
+    WHISPER,
+    WHISPER_ENGLISH,
+)
 
 
 def architecture_of(config: Mapping[str, Any], file: Path) -> Architecture:
@@ -24,17 +32,18 @@ def architecture_of(config: Mapping[str, Any], file: Path) -> Architecture:
 
     Raises CheckpointError, which names those that are known. `file` is for the message.
     """
-    named = config.get("architectures")
-    classes = named if isinstance(named, list) else []
+    stated = config.get("architectures")
+    classes = stated if isinstance(stated, list) else []
     kind = config.get("model_type")
     for one in ARCHITECTURES:
-        if one.classes.intersection(c for c in classes if isinstance(c, str)):
+        named = one.classes.intersection(c for c in classes if isinstance(c, str))
+        if named and one.fits(config):
             return one
     for one in ARCHITECTURES:
-        if not classes and kind in one.model_types:
+        if not classes and kind in one.model_types and one.fits(config):
             return one
     known = "; ".join(f"{one.name}: {', '.join(sorted(one.classes))}" for one in ARCHITECTURES)
     raise CheckpointError(
-        f"{file} is of a model that auricle does not know: `architectures` is {named!r}, "
+        f"{file} is of a model that auricle does not know: `architectures` is {stated!r}, "
         f"`model_type` is {kind!r}. Known are: {known}"
     )

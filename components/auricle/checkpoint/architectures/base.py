@@ -12,11 +12,18 @@ from typing import Any, Literal
 from auricle.checkpoint.geometry import Geometry
 
 # How audio becomes embeddings; `encode_worker/encoders.py` has a module for each.
-EncoderKind = Literal["windowed", "whole_chunks", "causal"]
+EncoderKind = Literal["windowed", "whole_chunks", "causal", "whisper"]
 # The text decoder, by the name of its class in vLLM and transformers.
 DecoderKind = Literal[
-    "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2ForCausalLM", "Gemma4ForCausalLM"
+    "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",
+    "Qwen2ForCausalLM",
+    "Gemma4ForCausalLM",
+    "WhisperForConditionalGeneration",
 ]
+# How the decoder takes embeddings: in its prompt, in the place of tokens, or by cross-attention.
+Audio = Literal["prompt", "cross_attention"]
+Task = Literal["transcribe", "translate"]
 
 # How tokens are named: bytes as characters, as since GPT-2, or text with `▁` for a space, and bytes
 # as `<0x0A>` where a character has no token of its own.
@@ -28,11 +35,13 @@ class Layout:
     """One of the formats in which checkpoints of an architecture are published.
 
     `section` is the part of config.json with `audio_config` and `text_config`; empty if they are
-    at the top. `encoder` and `projector` map beginnings of the weights' names to those in the
+    at the top. A `flat` config.json has neither: it describes encoder and decoder together.
+    `encoder` and `projector` map beginnings of the weights' names to those in the
     modules; the first that fits counts, the projector's before the encoder's. `text` and `heads`
     begin the names of the text model's and of the output layer's, `unused` those of what has no
     part in recognition. `witness` is a tensor as wide as the encoder, `out` one that is as high as
     an embedding is wide: their shapes tell whether config and weights belong together.
+    `first_norm` is a tensor that each layer of the text model has.
     """
 
     name: str
@@ -44,6 +53,8 @@ class Layout:
     witness: str
     out: str
     unused: tuple[str, ...] = ()
+    flat: bool = False
+    first_norm: str = "input_layernorm.weight"
 
     def in_projector(self, name: str) -> str | None:
         """Return a tensor's name in the projector; None if it is not of it."""
@@ -62,8 +73,9 @@ class Layout:
         return name.startswith((self.text, *self.heads)) and not self.of_encoder(name)
 
 
-# Parts of a prompt. Control tokens are written out, except in a part with a `{field}`: what is
-# put there may be a client's, so all of that part is tokenized as plain text.
+# Parts of a prompt. Control tokens are written out, except in a part with `{context}` or
+# `{language}`: what is put there may be a client's, so all of that part is tokenized as plain text.
+# `{code}` is the code of a language that the checkpoint has, `{task}` a `Task`.
 Pieces = tuple[str, ...]
 
 
@@ -76,16 +88,19 @@ class PromptTemplate:
 
     With a `mark`, an answer is `language X`, the mark, and the text; `after_forced` ends with the
     same for a language that is known. Without one, an answer is text from its first token on and
-    says of what language only where that was forced.
+    says of what language only where that was forced. With `detects`, the first token after `after`
+    is that of a language (the part of `after_forced` with a `{code}`), which a request of its own
+    detects, and `after_forced` says how the prompt goes on.
     """
 
     before: Pieces
     before_with_context: Pieces
     after: Pieces
     after_forced: Pieces
-    audio_token: str
+    audio_token: str | None
     stops: tuple[str, ...]
     mark: str | None = None
+    detects: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,9 @@ class Architecture:
     the sizes from `audio_config` and `text_config`, to which the defaults are added, and from the
     id of the audio's placeholder, which config.json has under `audio_token_key`; it raises
     CheckpointError naming all that does not fit. `languages` are those of a checkpoint that does
-    not name its own, in the model's own spelling.
+    not name its own, in the model's own spelling. Where architectures share a class, `fits` tells
+    them apart by config.json. `text_names` maps names of sizes to those that this config.json has
+    for them. `chunk_ms` is the audio between two decodes that serves this kind best.
     """
 
     name: str
@@ -112,11 +129,17 @@ class Architecture:
     vocabulary: Vocabulary = "byte_level"
     audio_defaults: Mapping[str, Any] = field(default_factory=dict)
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
+    text_names: Mapping[str, str] = field(default_factory=dict)
+    audio: Audio = "prompt"
+    fits: Callable[[Mapping[str, Any]], bool] = lambda _config: True
+    chunk_ms: int = 640
 
     def layout_of(self, config: Mapping[str, Any]) -> Layout | None:
         """Return the layout whose sections a config.json has; None if it has those of none."""
         for one in self.layouts:
             if one.section and one.section in config:
+                return one
+            if one.flat:
                 return one
             if not one.section and "audio_config" in config and "text_config" in config:
                 return one

@@ -16,7 +16,7 @@ from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.transformers.text_models import as_modules, text_model
 
-_DTYPES = {
+DTYPES = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
@@ -32,7 +32,7 @@ class TextDecoder:
 
     def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
         torch.set_num_threads(options.threads)
-        self._device, self.dtype = torch.device(options.device), _DTYPES[options.dtype]
+        self._device, self.dtype = torch.device(options.device), DTYPES[options.dtype]
         if self.dtype is torch.float32:
             torch.backends.cuda.matmul.allow_tf32 = False
         config, build = text_model(checkpoint)
@@ -40,7 +40,7 @@ class TextDecoder:
         text, head = text_weights(checkpoint)
         text = as_modules(checkpoint, text)
         self._model = build(config)
-        _load(self._model, text)
+        load_text(self._model, text)
         # Where it is absent it is tied to the embeddings of the tokens.
         output = head.get("weight")
         self._model.to(self._device, self.dtype).eval()
@@ -54,6 +54,7 @@ class TextDecoder:
                 f"the weights of the decoder's output are {tuple(self._output.shape)}, expected "
                 f"({config.vocab_size}, {config.hidden_size})"
             )
+        self.suppressed = torch.empty(0, dtype=torch.long, device=self._device)
         self._softcap = getattr(config, "final_logit_softcapping", None)
         # Of Gemma's decoders, which give each layer an input of its own by token: what stands for
         # audio there.
@@ -117,7 +118,8 @@ def capped(logits: torch.Tensor, most: float) -> torch.Tensor:
     return torch.tanh(logits / most) * most
 
 
-def _load(module: Any, weights: dict[str, torch.Tensor]) -> None:
+def load_text(module: Any, weights: dict[str, torch.Tensor]) -> None:
+    """Load weights into a text decoder. Raises CheckpointError if they are not all of it."""
     try:
         missing, unexpected = module.load_state_dict(weights, strict=False)
     except RuntimeError:  # it names every tensor of another shape, in a hundred lines

@@ -23,7 +23,7 @@ from auricle.errors import (
 )
 from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.engine import Decoded, EngineState
-from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.decoders import decoder_of
 from auricle.pd_worker.transformers.jobs import Job, Jobs
 from auricle.pd_worker.transformers.options import TransformersOptions, capabilities
 from auricle.pd_worker.transformers.passes import Passes, Withdrawn
@@ -50,10 +50,11 @@ class TransformersEngine:
         self.kv_tokens = options.slots * options.max_model_len
         self._max_model_len = options.max_model_len
         self._ends = end_tokens(checkpoint.path)
+        self._geometry = checkpoint.geometry
         self._slab = slab
         self._jobs = Jobs(options.max_waiting)
         self._passes = Passes(
-            TextDecoder(checkpoint, options),
+            decoder_of(checkpoint, options),
             KvSlots(options.slots),
             slab,
             options.max_model_len,
@@ -77,11 +78,13 @@ class TransformersEngine:
         draft: Sequence[int] = (),
         reusable_windows: int | None = 0,
         logprobs: bool = False,
+        allowed: Sequence[int] = (),
     ) -> Decoded:
         """Decode as `engine.Engine.generate` says. Raises Overloaded if too many requests wait."""
         if draft:
             raise ValueError("this engine declares no drafts and was given one")
         limited = reusable_windows is not None and self.capabilities.limited_reuse
+        in_prompt = sum(self._geometry.prompt_tokens(w.length) for w in windows)
         job = Job(
             head=tuple(head),
             windows=tuple(windows),
@@ -90,8 +93,10 @@ class TransformersEngine:
             max_tokens=max_tokens,
             priority=priority,
             tenant=tenant,
-            reusable_windows=(reusable_windows or 0) if limited else len(windows),
+            reusable_windows=(reusable_windows or 0) if limited else self._reusable(windows),
+            prompt_tokens=len(head) + in_prompt + len(tail),
             logprobs=logprobs,
+            allowed=tuple(allowed),
         )
         if job.prompt_tokens >= self._max_model_len:
             raise BadRequest(
@@ -104,6 +109,10 @@ class TransformersEngine:
         except WorkerUnavailable:
             self.dead.set()
             raise
+
+    def _reusable(self, windows: Sequence[PlacedWindow]) -> int:
+        """Return how many windows have KV in a prompt's slot, for prompts that begin alike."""
+        return sum(self._geometry.prompt_tokens(w.length) > 0 for w in windows)
 
     async def _outcome(self, job: Job) -> Decoded:
         answer = asyncio.wrap_future(job.outcome)

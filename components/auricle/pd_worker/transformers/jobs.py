@@ -17,25 +17,25 @@ from auricle.pd_worker.engine import Decoded
 
 @dataclass(eq=False)
 class Job:
-    """One request. `withdrawn` is set from another thread, and heeded between two steps."""
+    """One request. `prompt_tokens` is its prompt's length.
+
+    `withdrawn` is set from another thread, and heeded between two steps.
+    """
 
     head: tuple[int, ...]
     windows: tuple[PlacedWindow, ...]
     tail: tuple[int, ...]
     stop_tokens: frozenset[int]
     max_tokens: int
+    prompt_tokens: int
     priority: int
     tenant: str
     reusable_windows: int
     logprobs: bool
+    allowed: tuple[int, ...] = ()
     queued: float = field(default_factory=time.monotonic)
     outcome: Future[Decoded] = field(default_factory=Future)
     withdrawn: bool = False
-
-    @property
-    def prompt_tokens(self) -> int:
-        """The prompt's length in tokens."""
-        return len(self.head) + sum(w.length for w in self.windows) + len(self.tail)
 
 
 class Jobs:

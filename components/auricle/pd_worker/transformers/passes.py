@@ -11,7 +11,7 @@ import torch
 from auricle.embeddings.slab import Slab
 from auricle.errors import AuricleError, WindowsMissing, WorkerUnavailable
 from auricle.pd_worker.engine import Decoded, EngineState, Timings
-from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.decoders import Decoder
 from auricle.pd_worker.transformers.jobs import Job
 from auricle.pd_worker.transformers.prefixes import KvSlots, Prefix
 
@@ -28,16 +28,21 @@ class _Output:
     logprobs: list[float] = field(default_factory=list)
     at: list[float] = field(default_factory=list)  # when, in monotonic seconds
 
-    def add(self, logits: torch.Tensor, *, logprobs: bool) -> int:
-        """Take the likeliest token, the first of equal ones.
+    def add(self, logits: torch.Tensor, never: torch.Tensor, job: Job) -> int:
+        """Take the likeliest token that the job may have, the first of equal ones.
 
         Raises AuricleError if the logits are not finite: every token after would be wrong.
         """
         if not bool(torch.isfinite(logits).all()):
             raise AuricleError("the text decoder produced values that are not finite")
+        logits = logits.index_fill(0, never, -torch.inf)
+        if job.allowed:
+            others = torch.ones_like(logits, dtype=torch.bool)
+            others[list(job.allowed)] = False
+            logits = logits.masked_fill(others, -torch.inf)
         token = int(logits.argmax())
         self.tokens.append(token)
-        if logprobs:
+        if job.logprobs:
             self.logprobs.append(float(torch.log_softmax(logits, -1)[token]))
         self.at.append(time.monotonic())
         return token
@@ -51,7 +56,7 @@ class Passes:
 
     def __init__(
         self,
-        decoder: TextDecoder,
+        decoder: Decoder,
         slots: KvSlots,
         slab: Slab,
         max_model_len: int,
@@ -105,7 +110,8 @@ class Passes:
         while True:
             self._check(job)
             began = time.monotonic()
-            token = output.add(self._decoder.step(embeddings, cache), logprobs=job.logprobs)
+            logits = self._decoder.step(embeddings, cache)
+            token = output.add(logits, self._decoder.suppressed, job)
             if output.tokens[1:]:  # not of the prompt's pass
                 self._state.stepped(output.at[-1] - began)
             if token in job.stop_tokens:

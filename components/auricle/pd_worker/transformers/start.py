@@ -61,7 +61,7 @@ class TransformersKind:
         settings: PdWorkerSettings,
         checkpoint: Checkpoint,
         slab: Slab,
-        audio_token: int,
+        audio_token: int | None,
         kv_events: str,
     ) -> TransformersEngine:
         """Load the decoder. `audio_token` is not needed: windows have their places."""

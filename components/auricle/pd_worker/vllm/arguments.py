@@ -7,6 +7,7 @@ from typing import Any
 from vllm.config import CompilationConfig, ECTransferConfig, KVEventsConfig
 from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
+from auricle.checkpoint.architectures.base import Audio
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import export
 from auricle.pd_worker.vllm.hf_config import AsDecoder
@@ -14,6 +15,12 @@ from auricle.pd_worker.vllm.options import EngineOptions, Passes
 from auricle.pd_worker.vllm.plugin import DECODERS
 
 _SCHEDULERS = "auricle.pd_worker.vllm.scheduler"
+_CONNECTORS: dict[Audio, tuple[str, str]] = {
+    "prompt": ("LandingSlabConnector", "connector"),
+    "cross_attention": ("CrossAttentionConnector", "cross_attention"),
+}
+# Requests whose embeddings a pass takes up at most, where the decoder attends to them.
+_CHUNKS_PER_PASS = 4
 WORKER = "auricle.pd_worker.vllm.device_worker.DeviceWorker"
 
 
@@ -30,9 +37,11 @@ def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
     """Return the arguments of a decoder that takes audio from `slab`; none for a text model."""
     if slab is None:
         return {}
+    attends = options.audio == "cross_attention"
+    connector, module = _CONNECTORS[options.audio]
     transfer = ECTransferConfig(
-        ec_connector="LandingSlabConnector",
-        ec_connector_module_path="auricle.pd_worker.vllm.connector",
+        ec_connector=connector,
+        ec_connector_module_path=f"auricle.pd_worker.vllm.{module}",
         ec_role="ec_consumer",
         ec_connector_extra_config=export(slab),
     )
@@ -41,7 +50,7 @@ def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
         "enable_mm_embeds": True,
         "mm_processor_cache_gb": 0,
         "skip_mm_profiling": True,
-        "limit_mm_per_prompt": {"audio": options.max_model_len},
+        "limit_mm_per_prompt": {"audio": 1 if attends else options.max_model_len},
         "ec_transfer_config": transfer,
     }
 
@@ -52,18 +61,22 @@ def scheduler_class(passes: Passes) -> str:
     return f"{_SCHEDULERS}.{kind}"
 
 
-def of_passes(passes: Passes, *, enforce_eager: bool) -> dict[str, Any]:
+def of_passes(options: EngineOptions) -> dict[str, Any]:
     """Return the arguments that say how passes run, and how large they are."""
+    passes = options.passes
+    most = passes.max_batched_tokens
+    if options.chunk_positions:  # which vLLM counts as tokens of the pass that takes them up
+        most = max(most or 0, _CHUNKS_PER_PASS * options.chunk_positions)
     arguments: dict[str, Any] = {
-        "enforce_eager": enforce_eager,
-        "max_num_batched_tokens": passes.max_batched_tokens,
+        "enforce_eager": options.enforce_eager,
+        "max_num_batched_tokens": most,
         # Not left to vLLM, which would schedule ahead under a scheduler that cannot.
         "async_scheduling": passes.async_scheduling,
         "scheduler_cls": scheduler_class(passes),
     }
     if passes.attention_backend is not None:
         arguments["attention_backend"] = passes.attention_backend
-    if not enforce_eager:
+    if not options.enforce_eager:
         arguments["compilation_config"] = compilation(passes)
     return arguments
 

@@ -79,11 +79,14 @@ class LandingSlabConnector(ECConnectorBase):
                 else self._check(feature.identifier, location, feature.mm_position.length)
             )
             if location is None or wrong is not None:
-                log.error("%s: window %s: %s", request.request_id, feature.identifier, wrong)
-                self._unavailable.add(request.request_id)
+                self._refuse(request, feature.identifier, wrong)
                 return False
             self._located[feature.identifier] = location
         return True
+
+    def _refuse(self, request: Request, key: str, wrong: str | None) -> None:
+        log.error("%s: window %s: %s", request.request_id, key, wrong)
+        self._unavailable.add(request.request_id)
 
     def _windows(self, request: Request) -> list[list[Any]]:
         params = request.ec_transfer_params or {}

@@ -69,7 +69,7 @@ class VllmEngine:
             max_num_seqs=options.max_num_seqs,
             block_size=options.block_size,
             gpu_memory_utilization=options.gpu_memory_share,
-            enable_prefix_caching=options.enable_prefix_caching,
+            enable_prefix_caching=options.enable_prefix_caching and not options.chunk_positions,
             use_tqdm_on_load=False,
             # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
@@ -81,15 +81,16 @@ class VllmEngine:
             num_gpu_blocks_override=options.kv_blocks,
             kv_events_config=kv_events(options.kv_events),
             **of_audio(options, slab),
-            **of_passes(options.passes, enforce_eager=options.enforce_eager),
+            **of_passes(options),
         )
-        self.capabilities = capabilities(options.draft_tokens, options.limit_reuse)
+        limited = options.limit_reuse and not options.chunk_positions
+        self.capabilities = capabilities(options.draft_tokens, limited)
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
         with _said_why():
             loggers = [logger_into(self.state)]
             self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
-        self._requests = RequestBuilder(self._llm, audio_token)
+        self._requests = RequestBuilder(self._llm, options.audio, audio_token)
         cache = self._llm.vllm_config.cache_config
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
 
@@ -107,6 +108,7 @@ class VllmEngine:
         draft: Sequence[int] = (),
         reusable_windows: int | None = 0,
         logprobs: bool = False,
+        allowed: Sequence[int] = (),
     ) -> Decoded:
         """Decode as `engine.Engine.generate` says; cancelling aborts the request in vLLM.
 
@@ -118,7 +120,7 @@ class VllmEngine:
         if reusable_windows is not None and self.capabilities.limited_reuse:
             reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
         sampling = self._requests.sampling(
-            *(stop_tokens, max_tokens, windows, draft), reusable, logprobs=logprobs
+            *(stop_tokens, max_tokens, windows, draft), reusable, logprobs=logprobs, allowed=allowed
         )
         request = self._requests.build(
             request_id, head, windows, tail, sampling, priority=priority, tenant=tenant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auricle.checkpoint.architectures.base import DecoderKind
+from auricle.checkpoint.architectures.base import Audio, DecoderKind
 from auricle.device_settings import CompilationMode, CudaGraphMode
 
 
@@ -35,7 +35,8 @@ class EngineOptions:
     With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
     publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`. `decoder` is
     that of an architecture whose audio arrives as embeddings; it does not count for a text model,
-    which vLLM has as it is.
+    which vLLM has as it is. `audio` is how the decoder takes embeddings, and `chunk_positions` how
+    many a whole chunk has where it attends to them.
     """
 
     model: str
@@ -54,3 +55,5 @@ class EngineOptions:
     kv_events: str = ""
     passes: Passes = Passes()
     decoder: DecoderKind = "Qwen3ForCausalLM"
+    audio: Audio = "prompt"
+    chunk_positions: int = 0

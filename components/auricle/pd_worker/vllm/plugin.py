@@ -18,9 +18,13 @@ DECODERS: dict[DecoderKind, str] = {
     "Qwen3MoeForCausalLM": "AuricleQwen3MoeDecoder",
     "Qwen2ForCausalLM": "AuricleQwen2Decoder",
     "Gemma4ForCausalLM": "AuricleGemma4Decoder",
+    "WhisperForConditionalGeneration": "AuricleWhisperDecoder",
 }
 _MODELS = "auricle.pd_worker.vllm.model"
-_HOMES: dict[DecoderKind, str] = {"Gemma4ForCausalLM": "auricle.pd_worker.vllm.gemma_model"}
+_HOMES: dict[DecoderKind, str] = {
+    "Gemma4ForCausalLM": "auricle.pd_worker.vllm.gemma_model",
+    "WhisperForConditionalGeneration": "auricle.pd_worker.vllm.whisper_model",
+}
 
 
 def register() -> None:

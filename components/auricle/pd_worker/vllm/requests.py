@@ -11,14 +11,23 @@ import copy
 import time
 from collections.abc import Sequence
 
+import torch
 from vllm import SamplingParams
-from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
+from vllm.multimodal.inputs import (
+    MultiModalBatchedField,
+    MultiModalFeatureSpec,
+    MultiModalFieldElem,
+    MultiModalKwargsItem,
+    PlaceholderRange,
+)
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.async_llm import AsyncLLM
 
+from auricle.checkpoint.architectures.base import Audio
 from auricle.errors import BadRequest
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.vllm.cross_attention import PLACES
 from auricle.pd_worker.vllm.scheduler import DRAFT, REUSABLE_TOKENS
 
 # Dynamo's mark of a cache salt: its KV router takes a salt without it for a namespace.
@@ -28,12 +37,14 @@ _TENANT_SALT = "dynamo-cache-salt:"
 class RequestBuilder:
     """Builds the requests of one engine."""
 
-    def __init__(self, llm: AsyncLLM, audio_token: int | None) -> None:
-        """Without `audio_token` there are no windows: the engine has a text model."""
+    def __init__(self, llm: AsyncLLM, audio: Audio, audio_token: int | None) -> None:
+        """`audio_token` stands for embeddings in prompts. Without it the engine has a text model,
+        and takes no windows, or a decoder that attends to them.
+        """
         self._max_tokens = int(llm.model_config.max_model_len)
         self._generation = llm.input_processor.generation_config_fields
         self._end = llm.renderer.get_eos_token_id()
-        self._audio_token = audio_token
+        self._attends, self._audio_token = audio == "cross_attention", audio_token
         self._greedy: dict[tuple[int, ...], SamplingParams] = {}
 
     def build(
@@ -48,16 +59,11 @@ class RequestBuilder:
         tenant: str,
     ) -> EngineCoreRequest:
         """Return the request of head · windows · tail; raises BadRequest if it is too long."""
-        tokens, features = list(head), []
-        for window in windows:
-            if self._audio_token is None:
-                raise BadRequest("a text model takes no windows")
-            place = PlaceholderRange(offset=len(tokens), length=window.length)
-            # Without data: the connector supplies the embeddings of this identifier.
-            features.append(
-                MultiModalFeatureSpec(None, "audio", window.key, place, mm_hash=window.key)
-            )
-            tokens += [self._audio_token] * window.length
+        tokens = list(head)
+        if self._attends:
+            features = [_attended(windows)]
+        else:
+            features = [self._in_prompt(window, tokens) for window in windows]
         tokens += tail
         if len(tokens) >= self._max_tokens:  # checked by nobody else on this way
             raise BadRequest(
@@ -77,6 +83,17 @@ class RequestBuilder:
             priority=priority,
         )
 
+    def _in_prompt(self, window: PlacedWindow, tokens: list[int]) -> MultiModalFeatureSpec:
+        """Append a window to the prompt's `tokens`, and return where it is.
+
+        Without data: the connector supplies the embeddings of this identifier.
+        """
+        if self._audio_token is None:
+            raise BadRequest("a text model takes no windows")
+        place = PlaceholderRange(offset=len(tokens), length=window.length)
+        tokens += [self._audio_token] * window.length
+        return MultiModalFeatureSpec(None, "audio", window.key, place, mm_hash=window.key)
+
     def sampling(
         self,
         stop_tokens: Sequence[int],
@@ -86,15 +103,17 @@ class RequestBuilder:
         reusable_tokens: int | None,
         *,
         logprobs: bool = False,
+        allowed: Sequence[int] = (),
     ) -> SamplingParams:
         """Return the parameters of a greedy request that is answered once, at its end.
 
-        With `logprobs` the answer has that of each of its tokens.
+        With `logprobs` the answer has that of each of its tokens; with `allowed` it has these only.
         """
         rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
         greedy = copy.copy(self._stopping_at(tuple(stop_tokens)))
         greedy.max_tokens = max_tokens
         greedy.logprobs = 0 if logprobs else None  # of further tokens than the one taken
+        greedy.allowed_token_ids = list(allowed) or None
         greedy.extra_args = {
             "ec_transfer_params": {"windows": rows},
             DRAFT: list(draft),
@@ -115,3 +134,17 @@ class RequestBuilder:
             known.update_from_generation_config(self._generation, self._end)
             self._greedy = {stop_tokens: known}
         return self._greedy[stop_tokens]
+
+
+def _attended(windows: Sequence[PlacedWindow]) -> MultiModalFeatureSpec:
+    """Return the one input of a decoder that attends to its windows: where they are.
+
+    It has no place in the prompt. Its length is that of the keys and values of cross-attention.
+    """
+    places = torch.tensor([(w.slot, w.length) for w in windows])
+    item = MultiModalKwargsItem(
+        {PLACES: MultiModalFieldElem(places, MultiModalBatchedField(keep_on_cpu=True))}
+    )
+    key = windows[0].key
+    place = PlaceholderRange(offset=0, length=max(w.length for w in windows))
+    return MultiModalFeatureSpec(item, "audio", key, place, mm_hash=key)

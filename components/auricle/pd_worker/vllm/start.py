@@ -77,7 +77,7 @@ class VllmKind:
         settings: PdWorkerSettings,
         checkpoint: Checkpoint,
         slab: Slab,
-        audio_token: int,
+        audio_token: int | None,
         kv_events: str,
     ) -> VllmEngine:
         """Start vLLM; what it says of memory is told with the settings that decide."""
@@ -147,7 +147,15 @@ def engine_options(
         limit_reuse=settings.limit_reuse,
         kv_events=kv_events,
         decoder=checkpoint.architecture.decoder,
+        audio=checkpoint.architecture.audio,
+        chunk_positions=chunk_positions(checkpoint),
     )
+
+
+def chunk_positions(checkpoint: Checkpoint) -> int:
+    """Return how many positions a decoder attends to; 0 where they are in its prompt."""
+    attends = checkpoint.architecture.audio == "cross_attention"
+    return checkpoint.geometry.window_embeddings if attends else 0
 
 
 def of_decoder(settings: DecoderSettings, checkpoint: Path) -> EngineOptions:

@@ -130,12 +130,21 @@ async function askWhoMayCall() {
       text("model", body.data[0].id);
       able = body.data[0].capabilities ?? {}; // an older server says nothing
       offer(at("translate", HTMLElement), able.translate ?? null);
+      warnOfVocabulary(able.vocabulary ?? null);
       return;
     }
     at("key-row", HTMLElement).hidden = false;
     if (key) text("trouble", body.error.message);
   } catch {
     text("trouble", "the server does not answer");
+  }
+}
+
+/** Say that the model knows few words, if it does. @param {number | null} words */
+function warnOfVocabulary(words) {
+  at("vocabulary", HTMLElement).hidden = !words;
+  if (words) {
+    text("vocabulary", `This model knows ${words} words and writes nonsense for all others. For ordinary speech run: auricle models pull whisper-base, and serve configs/whisper.yaml.`);
   }
 }
 

@@ -1,0 +1,235 @@
+"""Computes what Whisper's encoder makes of a chunk, with the modules of transformers.
+
+A chunk is 30 s: audio, then silence. Given all of it, an encoder does what the published one does.
+Given less, it computes the positions that it is given, which also attend to the keys and values of
+30 s of silence behind them. Those depend on the level of the silence only, and are kept. That is an
+approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md says what it costs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers.models.whisper.configuration_whisper import WhisperConfig
+from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+from auricle.audio.mel import normalise
+from auricle.checkpoint.files import Checkpoint, audio_weights
+from auricle.checkpoint.whole_chunks import LOOKAHEAD, SILENT, WhisperChunks, silence_floor
+from auricle.encode_worker.encoder import (
+    TORCH_DTYPES,
+    MelBlock,
+    MelWindow,
+    load,
+    set_up_torch,
+    split,
+)
+from auricle.errors import CheckpointError
+
+# Of keys and values of silence, of all levels.
+_CACHE_BYTES = 1 << 29
+
+
+@dataclass(frozen=True)
+class ScaledBlock:
+    """A block's features as the encoder takes them, (frames, bins), and its clamp floor."""
+
+    frames: torch.Tensor
+    floor: float
+
+
+@dataclass(frozen=True)
+class KeysValues:
+    """Of one layer, (heads, positions, width of a head) each."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    @property
+    def bytes(self) -> int:
+        """What both take of memory."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+class WhisperChunkEncoder:
+    """The audio encoder of a checkpoint, as `encoder.AudioEncoder`; for one worker thread.
+
+    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
+    not fit the config.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        if not isinstance(checkpoint.geometry, WhisperChunks):
+            raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
+        self._geometry = checkpoint.geometry
+        self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
+        set_up_torch(self._dtype, threads)
+        known = WhisperConfig().to_dict().keys() - {"architectures", "model_type"}
+        config = WhisperConfig(**{k: v for k, v in checkpoint.audio_config.items() if k in known})
+        self._encoder: Any = WhisperEncoder(config)
+        load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
+        self._encoder.to(self._device, self._dtype).eval()
+        self._heads = int(config.encoder_attention_heads)
+        self._positions = checkpoint.geometry.window_embeddings
+        # The least recently used level is forgotten first.
+        self._silence: OrderedDict[float, list[KeysValues]] = OrderedDict()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether passes run on a GPU."""
+        return self._device.type == "cuda"
+
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one."""
+
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[ScaledBlock]:
+        """Return the features of each block as the encoder takes them."""
+        scaled = (np.ascontiguousarray(normalise(b.frames, b.floor)) for b in blocks)
+        there = (torch.from_numpy(one).to(self._device, self._dtype) for one in scaled)
+        return [ScaledBlock(frames, b.floor) for frames, b in zip(there, blocks, strict=True)]
+
+    @torch.inference_mode()
+    def attend(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
+        """Encode chunks, given as the features of their blocks, in one pass.
+
+        Returns (positions_i, hidden_size) per chunk, on the encoder's device.
+        """
+        silence = [self._silence_behind(blocks) for blocks in windows]
+        return self._run([self._embedded(blocks) for blocks in windows], silence)[0]
+
+    def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
+        """Convolve a chunk and add positions; returns (positions, hidden_size)."""
+        frames = torch.cat([block.frames for block in blocks])
+        positions = self._geometry.positions(len(frames))
+        # A whole chunk has no frames behind it.
+        features = frames[: self._geometry.window_frames - LOOKAHEAD].T[None]
+        encoder = self._encoder
+        hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
+        placed: torch.Tensor = (
+            hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
+        )
+        return placed
+
+    def _silence_behind(self, blocks: Sequence[ScaledBlock]) -> list[KeysValues] | None:
+        """Return what is behind the positions of a chunk, by layer; None if it is whole."""
+        if sum(len(block.frames) for block in blocks) == self._geometry.window_frames:
+            return None
+        floor = silence_floor(blocks[0].floor)
+        if floor not in self._silence:
+            self._keep(floor, self._encode_silence(floor))
+        self._silence.move_to_end(floor)
+        return self._silence[floor]
+
+    def _keep(self, floor: float, new: list[KeysValues]) -> None:
+        size = sum(one.bytes for one in new)
+        while self._silence and (len(self._silence) + 1) * size > _CACHE_BYTES:
+            self._silence.popitem(last=False)
+        self._silence[floor] = new
+
+    def _encode_silence(self, floor: float) -> list[KeysValues]:
+        """Return the keys and values of a whole chunk of silence at this level, by layer."""
+        shape = (self._geometry.window_frames, self._geometry.mel_bins)
+        (block,) = self.convolve([MelBlock(np.full(shape, SILENT, np.float32), floor)])
+        return self._run([self._embedded([block])], [None])[1]
+
+    def _run(
+        self, chunks: list[torch.Tensor], silence: Sequence[list[KeysValues] | None]
+    ) -> tuple[list[torch.Tensor], list[KeysValues]]:
+        """Run the layers over chunks; also returns the keys and values of the first, by layer.
+
+        Rows of all chunks take the products of a layer together, and its attention together, over
+        as many rows as the longest has; each always has the keys of a whole chunk.
+        """
+        lengths = [len(chunk) for chunk in chunks]
+        hidden = torch.cat(chunks)
+        first: list[KeysValues] = []
+        for number, layer in enumerate(self._encoder.layers):
+            attention = layer.self_attn
+            normed = layer.self_attn_layer_norm(hidden)
+            queries, keys, values = (
+                [self._split(part) for part in torch.split(project(normed), lengths)]
+                for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+            )
+            first.append(KeysValues(keys[0], values[0]))
+            behind = [None if one is None else one[number] for one in silence]
+            whole = [
+                _before(KeysValues(k, v), kept)
+                for k, v, kept in zip(keys, values, behind, strict=True)
+            ]
+            heard = functional.scaled_dot_product_attention(
+                _padded(queries),
+                torch.stack([one.keys for one in whole]),
+                torch.stack([one.values for one in whole]),
+            )
+            rows = [
+                one[:, :n].transpose(0, 1).flatten(1) for one, n in zip(heard, lengths, strict=True)
+            ]
+            hidden = hidden + attention.out_proj(torch.cat(rows))
+            hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
+        return list(torch.split(self._encoder.layer_norm(hidden), lengths)), first
+
+    def _split(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return (heads, rows, width of a head) of (rows, width)."""
+        return rows.view(len(rows), self._heads, -1).transpose(0, 1)
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Run both halves; returns (positions_i, hidden_size) per window."""
+        return self.attend([self.convolve(split(w, self._geometry.block_frames)) for w in windows])
+
+
+def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Stack (heads, rows_i, width), with zeros behind the rows of those that are shorter."""
+    longest = max(part.shape[1] for part in parts)
+    return torch.stack([functional.pad(part, (0, 0, 0, longest - part.shape[1])) for part in parts])
+
+
+def _before(own: KeysValues, silence: KeysValues | None) -> KeysValues:
+    """Return keys and values of a chunk's own positions with those of the silence behind them."""
+    if silence is None:
+        return own
+    rows = own.keys.shape[1]
+    return KeysValues(
+        torch.cat([own.keys, silence.keys[:, rows:]], 1),
+        torch.cat([own.values, silence.values[:, rows:]], 1),
+    )
+
+
+@dataclass(frozen=True)
+class WhisperCost:
+    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
+
+    width: int
+    layers: int
+    ffn: int
+    bins: int
+    positions: int
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> WhisperCost:
+        """Read the sizes from a checkpoint."""
+        config, geometry = checkpoint.audio_config, checkpoint.geometry
+        return cls(
+            geometry.encoder_d_model,
+            int(config["encoder_layers"]),
+            int(config["encoder_ffn_dim"]),
+            geometry.mel_bins,
+            geometry.window_embeddings,
+        )
+
+    def convs(self, frames: Sequence[int]) -> int:
+        """Return 0: blocks are not convolved by themselves."""
+        return 0
+
+    def window(self, embeddings: int) -> int:
+        """Return the FLOPs of a chunk of which that many positions are computed."""
+        rows, width = embeddings, self.width
+        convs = 2 * 3 * width * (2 * rows * self.bins + rows * width)
+        products = 4 * width**2 + 2 * width * self.ffn
+        layer = 2 * rows * products + 4 * rows * self.positions * width
+        return convs + self.layers * layer
