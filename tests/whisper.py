@@ -57,7 +57,8 @@ class Stock:
     def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
         """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
         heard = BaseModelOutput(last_hidden_state=self.embeddings(pcm)[None])
-        ids, found = [*head, *tail], []
+        ids = [*head, *tail]
+        found: list[torch.Tensor] = []
         while len(found) < MOST_TOKENS and not (found and ids[-1] == END):
             step = self._model(encoder_outputs=heard, decoder_input_ids=torch.tensor([ids]))
             logits = step.logits[0, -1].float()
@@ -106,7 +107,7 @@ def random_whisper(path: Path, *, seed: int = 7, vocabulary: int = 51865, bins: 
     read._attn_implementation = "sdpa"
     model = WhisperForConditionalGeneration(read).eval()
     randomise(model, seed)
-    _sharpen(model)
+    _sharpen(model, seed)
     tied = {"proj_out.weight"}
     weights = {
         name: one.contiguous() for name, one in model.state_dict().items() if name not in tied
@@ -120,13 +121,17 @@ def random_english_whisper(path: Path) -> Stock:
     return random_whisper(path, vocabulary=1152)
 
 
-def _sharpen(model: Any) -> None:
+def _sharpen(model: Any, seed: int) -> None:
     """Have answers depend on the audio: on few positions of it, and less on the token before."""
+    noise = torch.Generator().manual_seed(seed)
+    decoder = model.model.decoder
     with torch.no_grad():
-        model.model.decoder.embed_tokens.weight.mul_(0.1)
-        for layer in model.model.decoder.layers:
-            layer.encoder_attn.q_proj.weight.mul_(8.0)
-            layer.encoder_attn.out_proj.weight.mul_(2.0)
+        places = decoder.embed_positions.weight
+        places.copy_(0.05 * torch.randn(places.shape, generator=noise))
+        decoder.embed_tokens.weight.mul_(0.1)
+        for layer in decoder.layers:
+            layer.encoder_attn.q_proj.weight.mul_(16.0)
+            layer.encoder_attn.out_proj.weight.mul_(3.0)
 
 
 def _write_tokenizer(path: Path) -> None:

@@ -40,6 +40,12 @@ def test_languages_that_cannot_be_read_are_said_to_be_unknown(
     assert "of/another/machine has no config.json" in caplog.text
 
 
+def test_only_a_model_that_lists_all_its_words_has_a_vocabulary(tmp_path: Path) -> None:
+    assert abilities_of(FrontendSettings(model=tmp_path)).vocabulary is None
+    (tmp_path / "vocabulary.txt").write_text("the\ndog\nbarks\n")
+    assert abilities_of(FrontendSettings(model=tmp_path)).vocabulary == 3
+
+
 async def test_each_model_is_listed_with_them() -> None:
     models = {"align_model": Path("a"), "speaker_model": Path("s"), "model_aliases": ("other",)}
     front = Front(**models)
@@ -49,5 +55,6 @@ async def test_each_model_is_listed_with_them() -> None:
         told = await Client(front.url).capabilities()
     assert told == Capabilities(words=True, speakers=True)
     assert len(listed) == 2 and one == listed[1]
+    expected = {"words": True, "speakers": True, "translate": None, "vocabulary": 246}
     for entry in listed:
-        assert entry["capabilities"] == {"words": True, "speakers": True, "translate": None}
+        assert entry["capabilities"] == expected

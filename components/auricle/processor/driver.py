@@ -277,7 +277,8 @@ class SessionDriver:
         counted = self.session.decoded(reply.tokens, whole=reply.finish != "length")
         if counted < len(reply.tokens):
             log.warning(
-                "segment %d, %d ms: the answer repeats itself or met its limit; %d of %d tokens count",
+                "segment %d, %d ms: the answer repeats itself or met its limit; "
+                "%d of %d tokens count",
                 *(decode.segment, decode.audio_ms, counted, len(reply.tokens)),
             )
         self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
