@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,19 @@ class Stock:
         return torch.stack(found)
 
 
-def random_whisper(path: Path, *, seed: int = 7, vocabulary: int = 51865, bins: int = 80) -> Stock:
-    """Make one in `path`; with a smaller vocabulary it knows English only."""
+def random_whisper(
+    path: Path,
+    *,
+    seed: int = 7,
+    vocabulary: int = 51865,
+    bins: int = 80,
+    sizes: Mapping[str, int] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Stock:
+    """Make one in `path`; with a smaller vocabulary it knows English only.
+
+    `sizes` are those of the config that differ, and `dtype` is that of the file.
+    """
     config = {
         "architectures": ["WhisperForConditionalGeneration"],
         "model_type": "whisper",
@@ -93,6 +105,7 @@ def random_whisper(path: Path, *, seed: int = 7, vocabulary: int = 51865, bins: 
         "pad_token_id": END,
         "decoder_start_token_id": _START,
         "tie_word_embeddings": True,
+        **(sizes or {}),
     }
     path.mkdir(parents=True, exist_ok=True)
     (path / "config.json").write_text(json.dumps(config))
@@ -110,7 +123,9 @@ def random_whisper(path: Path, *, seed: int = 7, vocabulary: int = 51865, bins: 
     _sharpen(model, seed)
     tied = {"proj_out.weight"}
     weights = {
-        name: one.contiguous() for name, one in model.state_dict().items() if name not in tied
+        name: one.to(dtype).contiguous()
+        for name, one in model.state_dict().items()
+        if name not in tied
     }
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     return Stock(model, bins)
