@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncio
 import numpy as np
 import pytest
 
-from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.wyoming.session import wyoming_protocol
 from auricle.rendering.ways import WAYS

@@ -1,4 +1,4 @@
-"""Audio that is held back is passed on once its client falls silent, in order and by nobody else."""
+"""Audio that is held back is passed on once its client falls silent, in order and only once."""
 
 from __future__ import annotations
 
