@@ -9,6 +9,7 @@ from itertools import cycle, islice
 
 from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, Kind
 
+CONFIG = "configs/demo.yaml"
 LANES = 2  # sessions at a time, unless a run is asked for more
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8
