@@ -1,14 +1,14 @@
 """What live sessions cost with a configuration, at a published model's true size.
 
     python -m benchmarks.live_cost --config configs/cpu-0.6b.yaml --out build/live-cost.json
-                                   [--model 0.6b-steady] [--sessions 1] [--seconds 60]
-                                   [--dtype float32] [--smoke]
+                                   [--model 0.6b-steady] [--sessions 1 2] [--seconds 30]
+                                   [--dtype float32] [--chunk-ms 2000] [--smoke]
 
 The graph is started with that configuration and a checkpoint of random weights, which is written
-at the first use (`benchmarks.checkpoints`). Sessions speak in real time. The text is nonsense, but
-of the length of fast English speech (3.5 tokens per second), and continues as it began, so that
-drafts are accepted as with trained weights. Answers never end by themselves, so the loop guard,
-which drops such answers, is off.
+at the first use (`benchmarks.checkpoints`). Sessions, so many at a time, speak in real time. The
+text is nonsense, but of the length of fast English speech (3.5 tokens per second), and continues as
+it began, so that drafts are accepted as with trained weights. Answers never end by themselves, so
+the loop guard, which drops such answers, is off.
 
 Memory is the proportional set size, CPU the seconds of each process per second of audio. Steps of
 a chunk are medians from traces.
@@ -32,7 +32,7 @@ from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.metrics import partial_lags, partial_latencies, percentile, stop_to_final
 from benchmarks.load.plan import Planner, SessionPlan, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
-from benchmarks.load.record import Record
+from benchmarks.load.record import Record, Refused
 from benchmarks.load.spans import CHUNK_STEPS, Span, collecting, waterfall
 from benchmarks.load.usage import Usage, measured
 from benchmarks.prepared import checkpoint
@@ -59,13 +59,17 @@ def options(config: Path, model: Path, dtype: str | None) -> list[str]:
 
 
 async def sessions(url: str, chunk_ms: int, plans: Sequence[SessionPlan]) -> list[Record]:
-    """Speak all plans at a time. Raises Refused or Failed as a session does."""
+    """Speak all plans at a time. Raises Failed as a session does."""
     run, target = protocol("stream"), Target(url, "random", chunk_ms)
 
     async def one(plan: SessionPlan) -> Record:
         record = Record(plan, _PACKET_SECONDS, time.monotonic())
-        await run(target, record)
-        record.ended, record.outcome = time.monotonic(), "done"
+        try:
+            await run(target, record)
+            record.outcome = "done"
+        except Refused as error:
+            record.outcome, record.reason = "refused", str(error)
+        record.ended = time.monotonic()
         return record
 
     return await asyncio.gather(*(one(plan) for plan in plans))
@@ -81,11 +85,13 @@ def figures(
     records: Sequence[Record], usage: Usage, decoded: Mapping[str, float], spans: Sequence[Span]
 ) -> dict[str, float]:
     """Return the figures: seconds unless named, `cpu_…` per second of audio, `mib_…`."""
+    offered, records = len(records), [r for r in records if r.outcome == "done"]
     audio = sum(record.plan.seconds for record in records)
     latencies = [s for record in records for s in partial_latencies(record)]
     lags = [s for record in records for s in partial_lags(record)]
     decodes = decoded["decodes"]
     found = {
+        "refused": float(offered - len(records)),
         "audio": audio,
         "chunk": max(record.chunk_seconds or 0.0 for record in records),
         "partials": float(len(latencies)),
@@ -110,31 +116,45 @@ def _plain(name: str) -> str:
     return name.replace(" ", "_").lower()
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, float]:
-    """Start the graph, warm it up, and measure its sessions."""
+def measure(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Start the graph, warm it up, and return the figures by the number of sessions at a time."""
     model = checkpoint(arguments.model)
     loaded = load_config(arguments.config)
     frontend: FrontendSettings = settings_for("Frontend", loaded, str(arguments.config))
     chunk_ms = arguments.chunk_ms or frontend.default_chunk_ms
-    style = SpeechStyle((arguments.seconds, arguments.seconds), (0.1, 0.4))
     overrides = options(arguments.config, model, arguments.dtype)
+    found: dict[str, dict[str, float]] = {}
     with (
         collecting() as (endpoint, spans),
         serving(
             *overrides, f"--Common.otlp_endpoint={endpoint}", config=str(arguments.config)
         ) as server,
     ):
-        brief = Planner(SpeechStyle((_WARM_UP_SECONDS, _WARM_UP_SECONDS), (0.1, 0.4)), seed=0)
-        asyncio.run(sessions(server.url, chunk_ms, [brief.next()]))
-        spans.clear()
-        planner = Planner(style, seed=1)
-        plans = [planner.next() for _ in range(arguments.sessions)]
-        before = counted(server)
-        with measured(psutil.Process(server.process.pid)) as usage:
-            records = asyncio.run(sessions(server.url, chunk_ms, plans))
-        decoded = {name: value - before[name] for name, value in counted(server).items()}
-        found = figures(records, usage, decoded, spans)
-        return {"ready": server.seconds_to_ready, **found}
+        asyncio.run(sessions(server.url, chunk_ms, [_planner(_WARM_UP_SECONDS, 0).next()]))
+        for count in arguments.sessions:
+            planner = _planner(arguments.seconds, count)
+            plans = [planner.next() for _ in range(count)]
+            before = counted(server)
+            spans.clear()
+            with measured(psutil.Process(server.process.pid)) as usage:
+                records = asyncio.run(sessions(server.url, chunk_ms, plans))
+            decoded = {name: value - before[name] for name, value in counted(server).items()}
+            found[str(count)] = {
+                "ready": server.seconds_to_ready,
+                **figures(records, usage, decoded, spans),
+            }
+            _print(count, found[str(count)])
+    return found
+
+
+def _planner(seconds: float, seed: int) -> Planner:
+    return Planner(SpeechStyle((seconds, seconds), (0.1, 0.4)), seed)
+
+
+def _print(count: int, found: Mapping[str, float]) -> None:
+    print(f"{count} at a time", flush=True)
+    for name, value in found.items():
+        print(f"  {name:28} {value:.4g}", flush=True)
 
 
 def main() -> None:
@@ -146,19 +166,17 @@ def main() -> None:
     parser.add_argument("--model", default="0.6b-steady", help="of benchmarks.checkpoints")
     parser.add_argument("--dtype", help="instead of the configuration's")
     parser.add_argument("--chunk-ms", type=int, help="instead of the configuration's")
-    parser.add_argument("--sessions", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 2], help="at a time")
+    parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--smoke", action="store_true", help="a tiny model, 12 s")
+    parser.add_argument("--smoke", action="store_true", help="a tiny model, 12 s of one session")
     arguments = parser.parse_args()
     if arguments.smoke:
-        arguments.model, arguments.seconds = "tiny", 12.0
+        arguments.model, arguments.seconds, arguments.sessions = "tiny", 12.0, [1]
     found = measure(arguments)
     result = {"figures": found, "environment": environment()}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in found.items():
-        print(f"{name:28} {value:.4g}")
 
 
 if __name__ == "__main__":
