@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from auricle.cpu_features import multiplies_bfloat16
 from auricle.errors import SettingsError
 from auricle.replicas import MAX_REPLICAS
 from auricle.slab_settings import SlabSettings
@@ -36,8 +37,10 @@ class CommonSettings(SlabSettings):
         description="languages into which is translated, as ISO 639-1 codes. Empty: those that "
         "the translator's checkpoint names (translate_languages), else any",
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="data type of embeddings and decoder"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="data type of embeddings and decoder; auto, for CPUs of one machine: bfloat16 "
+        "if the processor multiplies it (AVX512-BF16, AMX), else float32",
     )
     namespace: str = Field(
         "auricle",
@@ -132,6 +135,24 @@ class CommonSettings(SlabSettings):
     context_guard: bool = Field(
         True, description="decode without a client's context where it put words into the text"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dtype_of_this_machine(cls, values: Any) -> Any:
+        """Replace `auto`, so that all processes that read the settings have the same type."""
+        if not isinstance(values, dict) or values.get("dtype") != "auto":
+            return values
+        if (discovery := values.get("discovery", "file")) != "file":
+            raise ValueError(
+                f"dtype is auto, which is of one machine, but discovery is {discovery}: set dtype "
+                "to bfloat16 or float32"
+            )
+        if str(values.get("device", "cpu")) != "cpu":
+            raise ValueError(
+                f"dtype is auto, which is for CPUs, but device is {values['device']}: set dtype to "
+                "bfloat16"
+            )
+        return {**values, "dtype": "bfloat16" if multiplies_bfloat16() else "float32"}
 
     @property
     def checkpoint(self) -> Path:

@@ -81,7 +81,8 @@ class EngineState:
 class Engine(Protocol):
     """A running engine. All methods must be called on one event loop.
 
-    `kv_tokens` is how many tokens its KV cache has room for. `dead` is set as soon as the engine
+    `kv_tokens` is how many tokens its KV cache has room for; `attended` how many of them a request
+    takes for positions of cross-attention. `dead` is set as soon as the engine
     learns that it has ended; it never works again then.
     """
 
@@ -96,6 +97,9 @@ class Engine(Protocol):
 
     @property
     def kv_tokens(self) -> int: ...
+
+    @property
+    def attended(self) -> int: ...
 
     async def generate(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.errors import CheckpointError, SettingsError
 from auricle.kubernetes_settings import KubernetesSettings
@@ -69,10 +71,20 @@ class Target:
         return -(-slots * layout.slot_bytes // _MIB)
 
     def kv_mib(self, component: str) -> int:
-        """Return the MiB of an engine's KV cache in host memory; 0 on a GPU."""
+        """Return the MiB of an engine's KV cache in host memory, rounded up; 0 on a GPU.
+
+        What `kv_blocks` take is known where the checkpoint can be read here.
+        """
         settings = self.settings[component]
         assert isinstance(settings, DecoderSettings)
-        return 0 if self.on_gpu else settings.kv_cache_gib * 1024
+        if self.on_gpu:
+            return 0
+        if settings.kv_blocks is not None:
+            with suppress(CheckpointError):
+                text = open_checkpoint(settings.checkpoint).text_config
+                token = kv_values_per_token(text) * ITEM_BYTES[settings.dtype]
+                return -(-settings.kv_blocks * settings.block_size * token // _MIB)
+        return settings.kv_cache_gib * 1024
 
     @property
     def on_gpu(self) -> bool:

@@ -95,6 +95,7 @@ class VllmEngine:
         self._requests = RequestBuilder(self._llm, options.audio, audio_token)
         cache = self._llm.vllm_config.cache_config
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
+        self.attended = options.chunk_positions
 
     async def generate(
         self,
