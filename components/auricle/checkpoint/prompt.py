@@ -116,7 +116,10 @@ class PromptFormat:
             raise BadRequest(wrong)
         name = language_name(language)
         if name not in self._languages:
-            raise BadRequest(f"language {quoted(language)} is not supported; {self._known}")
+            supported = ", ".join(self._languages)
+            raise BadRequest(
+                f"language {quoted(language)} is not supported; supported: {supported}"
+            )
         return name
 
     def among(self, languages: Sequence[str]) -> tuple[str, ...]:
@@ -130,15 +133,9 @@ class PromptFormat:
         if known := tuple(name for name in names if name in self._languages):
             return known if named else ()
         raise BadRequest(
-            f"languages {quoted(', '.join(languages))} are not supported; {self._known}"
+            f"languages {quoted(', '.join(languages))} are not supported; supported: "
+            f"{', '.join(self._languages)}"
         )
-
-    @property
-    def _known(self) -> str:
-        """Say which languages are supported."""
-        if len(self._languages) == 1:
-            return f"{self._name} understands {self._languages[0]} only"
-        return f"supported: {', '.join(self._languages)}"
 
     def check_context(self, context: str, most_tokens: int) -> None:
         """Raise BadRequest if a client's context is too long, or is not text."""
