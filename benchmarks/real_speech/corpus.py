@@ -1,10 +1,10 @@
 """Recordings whose text is known, out of packages: made at the first use, kept below build/.
 
 `people`: LibriVox' Sense and Sensibility and playing cards (Debian's pocketsphinx-testdata), A Tale
-of Two Cities and a line of Beckett's (PyPI's moonshine-voice), and sentences of an actress (Debian's
-asterisk-core-sounds-en). `neural`: Piper's voice Joe reads the beginning of Emma. `es`, `fr`, `it`,
-`ru`: sentences of professional speakers (asterisk-core-sounds). Short sentences of a speaker are
-joined with pauses, as in a call.
+of Two Cities and a line of Beckett's (PyPI's moonshine-voice), and sentences of an actress
+(Debian's asterisk-core-sounds-en). `neural`: Piper's voice Joe reads the beginning of Emma. `es`,
+`fr`, `it`, `ru`: sentences of professional speakers (asterisk-core-sounds). Short sentences of a
+speaker are joined with pauses, as in a call.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import random
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import soundfile
+from scipy.signal import resample_poly
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16, to_int16
@@ -83,7 +85,8 @@ class _Listed:
     language: str
 
 
-def recordings(name: str, folder: Path = _FOLDER) -> list[Spoken]:
+@lru_cache(maxsize=len(SETS))
+def recordings(name: str, folder: Path = _FOLDER) -> tuple[Spoken, ...]:
     """Return the recordings of a set, one of SETS. Raises NoPackages."""
     place = folder / name
     index = place / "index.json"
@@ -91,10 +94,10 @@ def recordings(name: str, folder: Path = _FOLDER) -> list[Spoken]:
         print(f"making recordings in {place}", flush=True)
         _keep(place, _MAKERS[name](name))
     listed = msgspec.json.decode(index.read_bytes(), type=list[_Listed])
-    return [
+    return tuple(
         Spoken(one.name, to_int16(read_audio(place / f"{one.name}.wav")), one.text, one.language)
         for one in listed
-    ]
+    )
 
 
 def _keep(place: Path, made: Iterable[Spoken]) -> None:
@@ -211,7 +214,5 @@ def _silence(seconds: float) -> Samples:
 
 def _resampled(samples: Samples, rate: int) -> Samples:
     """Return speech at 16 kHz."""
-    from scipy.signal import resample_poly
-
     found: Samples = resample_poly(samples, SAMPLE_RATE, rate).astype(np.float32)
     return found
