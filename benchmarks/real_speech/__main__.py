@@ -34,7 +34,7 @@ from benchmarks.real_speech import units
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.figures import figures
 from benchmarks.real_speech.live import timed
-from benchmarks.real_speech.peers import Peer, peer
+from benchmarks.real_speech.peers import Process, process
 from benchmarks.real_speech.units import REAL_TIME, SERVED, SETS, WAYS, Row, Unit
 from benchmarks.ways import ways
 from models.training.packages import NoPackages
@@ -99,7 +99,7 @@ def _of_server(server: Server, way: str, name: str, asked: Asked) -> Unit:
     return Unit(tuple(rows), seconds, cpu_seconds(launcher) - before)
 
 
-def _of_peer(subject: Peer, way: str, name: str, asked: Asked, posted: Unit | None) -> Unit:
+def _of_peer(subject: Process, way: str, name: str, asked: Asked, posted: Unit | None) -> Unit:
     some = units.audio(name, way, asked.minutes)
     parts = {row.name: row.parts for row in posted.rows} if posted else {}
     rows, cpu = [], 0.0
@@ -141,7 +141,7 @@ def _measured(
             continue
         weights = asked.folder if kind == "transformers" else asked.ctranslate2
         assert weights is not None
-        with peer(kind, weights, _WORK / "peers") as subject:
+        with process(kind, weights, _WORK / "peers") as subject:
             for way, name in group:
                 posted = known.get(("post", name)) if way == "offline" else None
                 yield (way, name), _of_peer(subject, way, name, asked, posted)

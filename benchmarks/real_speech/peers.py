@@ -1,6 +1,7 @@
-"""What people use with the same weights, each in a process that hears one recording at a time.
+"""What others do with the same weights, each in a process that hears one recording at a time.
 
-faster-whisper runs in an environment of its own (`make peers-env`), transformers in the project's.
+faster-whisper runs in an environment of its own (`make peers-env`), transformers and stock vLLM in
+the project's.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from auricle.audio.pcm import Int16
 from benchmarks.baselines.client import Baseline, end
@@ -33,34 +35,46 @@ class Answer:
     cpu_seconds: float
 
 
-class Peer:
-    """One of them, running."""
+class Process:
+    """One of them, which answers a line of JSON with another."""
 
     def __init__(self, process: subprocess.Popen[str], answers: Baseline, folder: Path) -> None:
         self._process = process
         self._answers = answers
         self._file = folder / "heard.raw"
 
-    def hear(self, pcm: Int16, language: str | None, parts: Parts | None, *, vad: bool) -> Answer:
-        """Transcribe a recording, or [start, end) seconds of it, each by itself."""
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its answer. Raises RuntimeError if it has ended or is silent."""
         assert self._process.stdin is not None
-        pcm.astype("<i2").tofile(self._file)
-        job = {"audio": str(self._file), "language": language, "parts": parts, "vad": vad}
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        return Answer(**self._answers.read(_SECONDS))  # type: ignore[arg-type]
+        return self._answers.read(_SECONDS)
+
+    def hear(
+        self, pcm: Int16, language: str | None, parts: Parts | None, *, vad: bool = False
+    ) -> Answer:
+        """Transcribe a recording, or [start, end) seconds of it, each by itself."""
+        pcm.astype("<i2").tofile(self._file)
+        return Answer(
+            **self.ask({"audio": str(self._file), "language": language, "parts": parts, "vad": vad})
+        )
 
 
 @contextlib.contextmanager
-def peer(name: str, model: Path, folder: Path) -> Iterator[Peer]:
-    """Start `faster_whisper` or `transformers` with its weights, and end it afterwards."""
-    python = Path(sys.executable) if name == "transformers" else PEERS_PYTHON
+def process(name: str, model: Path, folder: Path) -> Iterator[Process]:
+    """Start `faster_whisper`, `transformers` or `stock_vllm` with its weights, and end it."""
+    python = PEERS_PYTHON if name == "faster_whisper" else Path(sys.executable)
     if not python.exists():
         raise SystemExit("faster-whisper's environment is missing; run `make peers-env`")
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(python), str(Path(__file__).parent / f"{name}_peer.py"), str(model.resolve())]
+    command = [
+        str(python),
+        "-P",
+        str(Path(__file__).parent / f"{name}_peer.py"),
+        str(model.resolve()),
+    ]
     with (folder / f"{name}.log").open("w") as errors:
-        process = subprocess.Popen(
+        started = subprocess.Popen(
             command,
             cwd=ROOT,
             env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
@@ -70,14 +84,13 @@ def peer(name: str, model: Path, folder: Path) -> Iterator[Peer]:
             text=True,
         )
         lines: queue.Queue[str] = queue.Queue()
-        assert process.stdout is not None
-        threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-        subject = Baseline(process, lines)
+        threading.Thread(target=_read, args=(started, lines), daemon=True).start()
+        answers = Baseline(started, lines)
         try:
-            subject.read(_SECONDS)
-            yield Peer(process, subject, folder)
+            answers.read(_SECONDS)
+            yield Process(started, answers, folder)
         finally:
-            end(process)
+            end(started)
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
