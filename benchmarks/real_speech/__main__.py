@@ -16,7 +16,7 @@ checkpoint of random weights, and says only whether it runs.
 from __future__ import annotations
 
 import asyncio
-import tempfile
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,7 +26,6 @@ from typing import Any
 
 import psutil
 
-from auricle.checkpoint.files import open_checkpoint
 from benchmarks import results
 from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import ROOT
@@ -36,6 +35,7 @@ from benchmarks.real_speech.figures import figures
 from benchmarks.real_speech.live import timed
 from benchmarks.real_speech.peers import Process, process
 from benchmarks.real_speech.units import REAL_TIME, SERVED, SETS, WAYS, Row, Unit
+from benchmarks.real_speech.weights import checkpoint
 from benchmarks.ways import ways
 from models.training.packages import NoPackages
 from tests.server import AS_DELIVERED, Server, serving
@@ -54,8 +54,7 @@ _CODES = {"English": "en", "Spanish": "es", "French": "fr", "Italian": "it", "Ru
 class Asked:
     """The checkpoint, in transformers' and in CTranslate2's format, and settings of the server."""
 
-    model: str
-    folder: Path
+    model: Path
     ctranslate2: Path | None
     settings: tuple[str, ...]
     minutes: float
@@ -139,20 +138,12 @@ def _measured(
                 for way, name in group:
                     yield (way, name), _of_server(server, way, name, asked)
             continue
-        weights = asked.folder if kind == "transformers" else asked.ctranslate2
+        weights = asked.model if kind == "transformers" else asked.ctranslate2
         assert weights is not None
         with process(kind, weights, _WORK / "peers") as subject:
             for way, name in group:
                 posted = known.get(("post", name)) if way == "offline" else None
                 yield (way, name), _of_peer(subject, way, name, asked, posted)
-
-
-def _random_weights(folder: Path) -> Path:
-    """Make a checkpoint of random weights, which knows English only."""
-    from tests.whisper import random_english_whisper
-
-    random_english_whisper(folder)
-    return folder
 
 
 def _measure(asked: Asked, wanted: list[tuple[str, str]], out: Path, label: str) -> None:
@@ -176,6 +167,20 @@ def _key(name: str) -> tuple[str, str]:
     return way, of
 
 
+def _wanted(arguments: Namespace, asked: Asked, label: str) -> list[tuple[str, str]]:
+    """Return the units to measure."""
+    ways: list[str] = arguments.only
+    if asked.ctranslate2 is None:
+        ways = [way for way in ways if not way.startswith("faster_whisper")]
+    sets = ["people", "wordless"] if arguments.scale == "smoke" else arguments.sets
+    wanted = units.planned(ways, sets, multilingual=asked.multilingual)
+    if arguments.resume:
+        models = results.kept(arguments.out).get("models", {})
+        have = models.get(label, {}).get("units", {})
+        wanted = [one for one in wanted if "/".join(one) not in have]
+    return wanted
+
+
 def main() -> None:
     """See the module."""
     parser = results.parser(__doc__)
@@ -190,27 +195,16 @@ def main() -> None:
     smoke = arguments.scale == "smoke"
     if not (arguments.model or smoke):
         parser.error("--model is needed")
-    with tempfile.TemporaryDirectory() as place:
-        folder = _random_weights(Path(place) / "random") if smoke else Path(arguments.model)
-        name = str(folder.resolve()) if folder.is_dir() else arguments.model
-        geometry = open_checkpoint(folder)
+    with checkpoint(arguments.model) as found:
         asked = Asked(
-            name,
-            folder,
+            found.path,
             arguments.ctranslate2,
             (f"--Processor.padding={arguments.padding}",) if arguments.padding else (),
             arguments.minutes or _MINUTES[arguments.scale],
-            len(geometry.architecture.languages) > 1,
+            len(found.architecture.languages) > 1,
         )
-        label = folder.name + (f" ({arguments.padding})" if arguments.padding else "")
-        ways_wanted = arguments.only
-        if asked.ctranslate2 is None:
-            ways_wanted = [way for way in ways_wanted if not way.startswith("faster_whisper")]
-        sets = ["people", "wordless"] if smoke else arguments.sets
-        wanted = units.planned(ways_wanted, sets, multilingual=asked.multilingual)
-        if arguments.resume:
-            have = results.kept(arguments.out).get("models", {}).get(label, {}).get("units", {})
-            wanted = [one for one in wanted if "/".join(one) not in have]
+        label = found.path.name + (f" ({arguments.padding})" if arguments.padding else "")
+        wanted = _wanted(arguments, asked, label)
         try:
             _measure(asked, wanted, arguments.out, label)
         except NoPackages as error:

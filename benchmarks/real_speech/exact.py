@@ -19,7 +19,7 @@ from pathlib import Path
 
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VoiceActivityModel
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.suppressed import suppressed_tokens
@@ -37,6 +37,7 @@ from benchmarks.real_speech.peers import Process, process
 from benchmarks.real_speech.scoring import points, scored
 from benchmarks.real_speech.segments import segments
 from benchmarks.real_speech.units import limited
+from benchmarks.real_speech.weights import checkpoint
 from benchmarks.streaming.words import Errors
 from tests.engines import encoded, landing_slab
 
@@ -69,6 +70,10 @@ class Split:
         self._encoder = encoder_for(checkpoint, EncodeWorkerSettings(dtype="float32", threads=1))
         self._slab = landing_slab(checkpoint, "host")
         self._generation = 0
+        self.geometry = checkpoint.geometry
+        self.suppressed = suppressed_tokens(
+            checkpoint.path, checkpoint.architecture, checkpoint.geometry.vocab_size
+        )
         english = len(checkpoint.architecture.languages) == 1
         self.tail = self.prompt.tail(None if english else "English")
         options = EngineOptions(
@@ -120,27 +125,27 @@ class Split:
         self._slab.unlink()
 
 
-async def _segment(
-    split: Split, stock: Process, checkpoint: Checkpoint, name: str, pcm: Int16, file: Path
-) -> Segment:
+async def _segment(split: Split, stock: Process, name: str, pcm: Int16, file: Path) -> Segment:
     most = _TOKENS + _TOKENS_PER_SECOND * len(pcm) // 16_000
     pcm.astype("<i2").tofile(file)
-    suppressed = suppressed_tokens(
-        checkpoint.path, checkpoint.architecture, checkpoint.geometry.vocab_size
-    )
 
     def of_stock(forced: Sequence[int], most: int) -> list[int]:
         prompt = [*split.prompt.head(""), *split.tail, *forced]
-        job = {"audio": str(file), "prompt": prompt, "max_tokens": most, "suppressed": suppressed}
+        job = {
+            "audio": str(file),
+            "prompt": prompt,
+            "max_tokens": most,
+            "suppressed": split.suppressed,
+        }
         return list(stock.ask(job)["tokens"])
 
-    windows = split.placed(pcm, checkpoint.geometry)
+    windows = split.placed(pcm, split.geometry)
     plain = await split.tokens(windows, most)
     draft = [*plain[:-_WRONG], *reversed(plain[-_WRONG:])]
     drafted = await split.tokens(windows, most, draft=draft)
     forced, room = plain[: len(plain) // 2], most - len(plain) // 2
     after = await split.tokens(windows, room, forced=forced)
-    before_silence = split.placed(pcm, checkpoint.geometry.before_cached_silence())
+    before_silence = split.placed(pcm, split.geometry.before_cached_silence())
     cached = await split.tokens(before_silence, most)
     return Segment(
         name, of_stock((), most), plain, drafted, of_stock(forced, room), after, cached,
@@ -148,18 +153,16 @@ async def _segment(
     )  # fmt: skip
 
 
-async def _measure(model: Path, spoken: Sequence[Spoken]) -> list[Segment]:
-    checkpoint, vad, found = open_checkpoint(model), VoiceActivityModel(), []
+async def _measure(model: Checkpoint, spoken: Sequence[Spoken]) -> list[Segment]:
+    vad, found = VoiceActivityModel(), list[Segment]()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        with process("stock_vllm", model, folder) as stock:
-            split = await asyncio.to_thread(Split, checkpoint)
+        with process("stock_vllm", model.path, folder) as stock:
+            split = await asyncio.to_thread(Split, model)
             try:
                 for one in spoken:
                     for pcm in segments(one.pcm, vad):
-                        found.append(
-                            await _segment(split, stock, checkpoint, one.name, pcm, folder / "raw")
-                        )
+                        found.append(await _segment(split, stock, one.name, pcm, folder / "raw"))
             finally:
                 await split.close()
     return found
@@ -197,22 +200,25 @@ def _errors(spoken: Spoken, texts: Sequence[str]) -> Errors:
 def main() -> None:
     """See the module."""
     parser = results.parser(__doc__)
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--model", help="a folder in transformers' format")
     arguments = parser.parse_args()
+    if not (arguments.model or arguments.scale == "smoke"):
+        parser.error("--model is needed")
     result = {"exact": {}} | results.kept(arguments.out)
     spoken = [
         one
         for name in ("people", "neural")
         for one in limited(recordings(name), 60 * _MINUTES[arguments.scale])
     ]
-    found = asyncio.run(_measure(arguments.model, spoken))
+    with checkpoint(arguments.model) as opened:
+        found = asyncio.run(_measure(opened, spoken))
     measured = figures(found, spoken)
     differing = [
         asdict(one)
         for one in found
         if len({tuple(t) for t in (one.stock, one.split, one.drafted, one.cached)}) > 1
     ]
-    result["exact"][arguments.model.name] = {"figures": measured, "differing": differing}
+    result["exact"][opened.path.name] = {"figures": measured, "differing": differing}
     results.write(arguments.out, result)
     results.tell(measured)
 
