@@ -133,13 +133,18 @@ def unfinished(name: str) -> Iterator[Path]:
     written there.
     """
     folder = root() / _UNFINISHED / name
-    lock = root() / f".lock-{name.replace('/', '--')}"
+    lock = root() / _UNFINISHED / f"{name.replace('/', '--')}.lock"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("wb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            folder.mkdir(parents=True, exist_ok=True)  # the other process may have moved it
-            yield folder
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                yield folder
+            except AuricleError:
+                if bytes_below(folder) == 0:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
             shutil.rmtree(folder, ignore_errors=True)
     except PermissionError as error:
         raise SettingsError(
