@@ -38,7 +38,8 @@ class KubernetesSettings(BaseModel):
     )
     model_claim: str = Field(
         "auricle-models",
-        description="volume claim of the checkpoints, mounted at /models; a job pulls those that have a name",
+        description="volume claim of the checkpoints, mounted at /models; a job pulls those that "
+        "are given by name",
     )
     model_claim_size: str = Field("20Gi", description="size of that claim")
     storage_class: str = Field(

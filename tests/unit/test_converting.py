@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -138,14 +139,17 @@ def test_merges_that_are_all_there_stay_as_they_are(stock: Path) -> None:
 
 
 def test_control_tokens_are_no_languages(stock: Path) -> None:
-    assert language_ids(special_ids(tokenizer_json(stock))) == {"<|en|>": END + 2, "<|de|>": END + 3}
+    assert language_ids(special_ids(tokenizer_json(stock))) == {
+        "<|en|>": END + 2,
+        "<|de|>": END + 3,
+    }
 
 
 def test_a_tokenizer_without_control_tokens_is_refused(stock: Path, tmp_path: Path) -> None:
     source = ctranslate2_folder(stock, tmp_path / "ct2")
     tokenizer = tokenizer_json(stock)
     (source / "tokenizer.json").write_text(json.dumps({**tokenizer, "added_tokens": []}))
-    with pytest.raises(CheckpointError, match="lacks the token <|notimestamps|>"):
+    with pytest.raises(CheckpointError, match=r"lacks the token <\|notimestamps\|>"):
         converted(source, tmp_path / "hf")
 
 
@@ -159,7 +163,9 @@ def test_a_tokenizer_without_control_tokens_is_refused(stock: Path, tmp_path: Pa
         (lambda data: b"PK\x03\x04" + bytes(100), "its format is"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(stock: Path, tmp_path: Path, change, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_of_another_kind_is_refused(
+    stock: Path, tmp_path: Path, change: Callable[[bytes], bytes], said: str
+) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(change(model_bin(stored(fused(stock), "float16"))))
     with pytest.raises(CheckpointError, match=said):
