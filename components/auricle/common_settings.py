@@ -22,15 +22,18 @@ class CommonSettings(SlabSettings):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Path = Field(Path("models/demo"), description="directory of the checkpoint")
+    model: Path = Field(
+        Path("models/demo"),
+        description="the checkpoint: its folder, or the name of a model that was pulled",
+    )
     align_model: Path | None = Field(
-        None, description="directory of the aligner's checkpoint, for the times of words"
+        None, description="the aligner's checkpoint, for the times of words: its folder or name"
     )
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
     )
     translate_model: Path | None = Field(
-        None, description="directory of the translator's checkpoint, a text model"
+        None, description="the translator's checkpoint, a text model: its folder or name"
     )
     translate_targets: tuple[Annotated[str, Field(pattern=PATTERN)], ...] = Field(
         (),
