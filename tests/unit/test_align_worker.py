@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.align_worker.model import Aligner, Utterance
+from auricle.align_worker.aligners import Aligner, aligner_for
 from auricle.align_worker.passes import AlignerPass, Job, fitting
+from auricle.align_worker.scripts import prompt_for
+from auricle.align_worker.utterances import Utterance
 from auricle.align_worker.worker import AlignWorker
 from auricle.alignment.monotone import monotone
 from auricle.checkpoint.aligner import AlignerPrompt
@@ -41,7 +43,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def aligner(path: Path) -> Aligner:
-    return Aligner(open_checkpoint(path), "float32", "cpu", threads=1)
+    return aligner_for(open_checkpoint(path), "float32", "cpu", threads=1)
 
 
 def key(number: int) -> str:
@@ -86,7 +88,7 @@ class Bench:
         configured = AlignWorkerSettings(align_model=path, **settings)  # type: ignore[arg-type]
         self.fetcher = Fetcher()
         self.registry = CollectorRegistry()
-        self.prompt = AlignerPrompt(open_checkpoint(path))
+        self.prompt = prompt_for(open_checkpoint(path))
         self.passes = AlignerPass(aligner, self.slab, torch.float32, configured.max_batch_tokens)
         self.worker = AlignWorker(
             configured,
@@ -122,7 +124,7 @@ async def test_times_are_those_of_the_models_classes(path: Path, aligner: Aligne
     async with bench.running():
         reply = await bench.worker.align(request(window(1), window(2, 40), words=words))
     audio = torch.from_numpy(np.concatenate([bench.rows[1], bench.rows[2][:40]]))
-    (classes,) = aligner.classes([Utterance(audio, bench.prompt.after_audio(words))])
+    (classes,) = aligner.marks([Utterance(audio, AlignerPrompt(open_checkpoint(path)).after_audio(words))])
     expected = [min(time, 8_000) for time in monotone([STEP_MS * one for one in classes])]
     assert list(reply.times_ms) == expected
     assert len(expected) == 8 and reply.embedding_bytes_read == 1000
@@ -204,7 +206,7 @@ async def test_an_aligner_that_fails_on_silence_too_ends_the_process(
     def lost(_utterances: object) -> list[list[int]]:
         raise RuntimeError("the device is gone")
 
-    monkeypatch.setattr(aligner, "classes", lost)
+    monkeypatch.setattr(aligner, "marks", lost)
     running = asyncio.create_task(bench.worker.run())
     with pytest.raises(WorkerUnavailable, match="being replaced"):
         await bench.worker.align(request())
