@@ -30,12 +30,12 @@ class AlignAsking:
     """
 
     def __init__(self, runtime: Runtime, stage: Stage, aligner: Checkpoint) -> None:
-        settings = stage.settings
-        self.kinds: tuple[PoolKind, ...] = HALVES[1:] if settings.aligns_itself else HALVES
+        settings, own = stage.settings, aligner.fingerprint == stage.checkpoint.fingerprint
+        self.kinds: tuple[PoolKind, ...] = HALVES[1:] if own else HALVES
         self._stage = stage
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
-        encoders: PoolKind = "encode_worker" if settings.aligns_itself else HALVES[0]
+        encoders: PoolKind = "encode_worker" if own else HALVES[0]
         clients = [runtime.client(kind, "generate") for kind in (encoders, HALVES[1])]
         self._patience = settings.words_deadline_seconds
         self._pools = (
