@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,16 @@ def checkpoint(model: str | None) -> Iterator[Checkpoint]:
             folder = Path(place) / "random"
             random_english_whisper(folder)
             WhisperFeatureExtractor().save_pretrained(folder)
+            _complete(folder)
         else:
             folder = Path(model)
         yield open_checkpoint(folder.resolve())
+
+
+def _complete(folder: Path) -> None:
+    """Say what transformers generates from, as published checkpoints do."""
+    config = json.loads((folder / "config.json").read_text())
+    path = folder / "generation_config.json"
+    known = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
+    new = {name: config[name] for name in known} | {"is_multilingual": False}
+    path.write_text(json.dumps(json.loads(path.read_text()) | new))
