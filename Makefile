@@ -10,7 +10,7 @@ PEERS_VENV := .venv-peers
 CHROMIUM := tests/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
-CONFIG ?= configs/demo.yaml
+CONFIG ?= configs/whisper.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 # TARGET=light is an environment without vLLM.
 OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
@@ -21,7 +21,7 @@ WITH_SOURCES = $(if $(filter-out undefined,$(origin SOURCES)),--sources '$(SOURC
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev weights bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -85,8 +85,13 @@ histories: setup-dev
 gpu-quick: setup-dev
 	$(BIN)/python -m benchmarks.gpu --device cpu --quick --again --out build/gpu-quick.json
 
-# The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself.
-demo: setup
+# Weights for ordinary speech, 131 MB, once; 3 is the exit code where nobody who has them is reached.
+weights: setup
+	$(BIN)/auricle models pull whisper-base || test $$? -eq 3
+
+# The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself. Without
+# weights for ordinary speech it has the bundled model.
+demo: weights
 	$(BIN)/auricle demo $(DEMO)
 
 # The demo graph with a translate pool: a recording in English and Spanish, word by word.
@@ -97,7 +102,8 @@ demo-translate: setup
 bench: setup-dev
 	$(BIN)/python -m benchmarks.two_minutes $(if $(URL),--url $(URL))
 
-serve: setup
+# CONFIG=configs/demo.yaml has the bundled model.
+serve: setup $(if $(filter configs/whisper.yaml,$(CONFIG)),weights)
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG) $(OVERRIDES)
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a

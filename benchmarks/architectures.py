@@ -34,7 +34,7 @@ from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.encode_worker.encoders import encoder_for
-from auricle.pd_worker.transformers.decoder import TextDecoder
+from auricle.pd_worker.transformers.decoders import Decoder, decoder_of
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.settings import EncodeWorkerSettings
 from benchmarks import results
@@ -170,7 +170,7 @@ class _Model:
 
     stock: Listens
     worker: Worker
-    decoder: TextDecoder
+    decoder: Decoder
     prompt: PromptFormat
 
     async def heard(self, samples: Samples) -> Row:
@@ -209,7 +209,7 @@ async def _compared(
         checkpoint = open_checkpoint(Path(directory))
         settings = EncodeWorkerSettings(dtype="float32", threads=1)
         options = TransformersOptions("float32", "cpu", 1, 1024, 1, 1)
-        decoder, prompt = TextDecoder(checkpoint, options), PromptFormat(checkpoint)
+        decoder, prompt = decoder_of(checkpoint, options), PromptFormat(checkpoint)
         async with encode_worker(checkpoint, encoder_for(checkpoint, settings)) as worker:
             model = _Model(stock, worker, decoder, prompt)
             for samples in heard[len(rows) :]:

@@ -198,7 +198,7 @@ def test_every_model_is_tested_described_and_has_a_decoder_in_both_engines() -> 
     for one in ARCHITECTURES:
         assert f"| {one.name} |" in page
         assert one.decoder in DECODERS
-        assert one.decoder in text_models._MODELS
+        assert one.decoder in text_models._MODELS or one.audio == "cross_attention"
 
 
 @pytest.mark.parametrize("vocabulary", [51864, 51865])
