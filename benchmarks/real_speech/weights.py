@@ -11,14 +11,15 @@ from pathlib import Path
 from transformers import WhisperFeatureExtractor
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
+from auricle.models.resolve import servable
 from tests.whisper import random_english_whisper
 
 
 @contextmanager
 def checkpoint(model: str | None) -> Iterator[Checkpoint]:
-    """Yield that of a folder in transformers' format; without one, a small one of random weights.
+    """Yield that of a folder or of a name that was pulled; of neither, one of random weights.
 
-    Raises CheckpointError if the folder has none.
+    Raises SettingsError if it was not pulled, CheckpointError if the folder has none.
     """
     with tempfile.TemporaryDirectory() as place:
         if model is None:
@@ -27,7 +28,7 @@ def checkpoint(model: str | None) -> Iterator[Checkpoint]:
             WhisperFeatureExtractor().save_pretrained(folder)
             _complete(folder)
         else:
-            folder = Path(model)
+            folder = servable(Path(model), print)
         yield open_checkpoint(folder.resolve())
 
 
