@@ -204,7 +204,7 @@ class Workers(ScriptedWorkers):
 
     def __init__(self, tokens: tuple[int, ...], finish: str = "stop") -> None:
         super().__init__(lambda _: "")
-        self.reply = DecodeReply(tokens, finish, 9, 0, 0)  # type: ignore[arg-type]
+        self.reply = DecodeReply(tokens, finish, 9, 0, 0)
 
     async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
         if isinstance(message, DecodeRequest):
