@@ -139,6 +139,16 @@ def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
     assert all(f.wrong for f in found)
 
 
+def test_an_aligner_that_is_the_model_has_no_encode_workers_to_miss() -> None:
+    graph = aligned(Graph())
+    graph.without("e1")
+    graph.beside = ("align_worker",)
+    assert findings(graph.diagnosis()) == []
+    graph.without("f1")
+    (found,) = findings(graph.diagnosis())
+    assert found.wrong and found.what == "No align worker is running."
+
+
 def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
     graph = Graph()
     graph.beside = ("align_encode_worker", "align_worker")
@@ -280,7 +290,13 @@ WRONG: dict[str, tuple[Break, str, str]] = {
     "a KV cache smaller than a segment": (
         lambda g: g.parts("d2", kv=KvRoom(640, 2048, 32)),
         "The KV cache of PD worker 2 (host-a, pid 45) holds 640 tokens, but a segment of 30 s",
-        "Raise PdWorker.kv_cache_gib",
+        "Raise PdWorker.kv_blocks",
+    ),
+    "a KV cache without room for the positions of cross-attention": (
+        lambda g: g.parts("d2", kv=KvRoom(2000, 2048, 32, attended=1504)),
+        "The KV cache of PD worker 2 (host-a, pid 45) holds 2000 tokens, but a segment of 30 s "
+        "needs 645 tokens and those of its context (and 1504 positions that it attends to).",
+        "Raise PdWorker.kv_blocks",
     ),
     "a probe that is not answered": (
         lambda g: setattr(g, "probe", ProbeAnswer("b1", "c1", "d1", None, "deadline")),
@@ -316,6 +332,10 @@ NOTICES: dict[str, tuple[Break, str]] = {
     "less KV than requests of the longest segment": (
         lambda g: g.parts("d1", kv=KvRoom(6450, 2048, 32)),
         "The KV cache of PD worker 1 (host-a, pid 44) holds 10 of the longest segments, and 32",
+    ),
+    "less KV than requests with their positions of cross-attention": (
+        lambda g: g.parts("d1", kv=KvRoom(20_000, 2048, 10, attended=1504)),
+        "The KV cache of PD worker 1 (host-a, pid 44) holds 9 of the longest segments",
     ),
     "a slow probe": (
         lambda g: g.probed(decode_seconds=1.5),

@@ -12,11 +12,17 @@ import jsonschema
 import pytest
 import yaml
 
+from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import SettingsError
+from auricle.kubernetes_settings import KubernetesSettings
+from auricle.launcher.config import load_config, settings_for
 from auricle.rendering.names import labels
+from auricle.rendering.target import Target
 from auricle.rendering.write import render
 from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS
+from auricle.settings import EncodeWorkerSettings, PdWorkerSettings
 from tests.server import ROOT
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
@@ -203,6 +209,39 @@ def test_shared_memory_and_memory_hold_the_slabs(rendered: Path) -> None:
         assert int(container["resources"]["requests"]["memory"].removesuffix("Mi")) > 832
 
 
+@pytest.mark.parametrize(
+    ("pd", "mib"),
+    [
+        ({}, 1024),
+        ({"kv_cache_gib": 3}, 3072),
+        # 32 tokens of 2 × 3 layers × 2 heads × 64 values in float32 are 96 KiB.
+        ({"kv_blocks": 2048}, 192),
+        ({"kv_blocks": 2048, "model": "/nowhere"}, 1024),
+    ],
+)
+def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(
+    pd: dict[str, Any], mib: int
+) -> None:
+    worker = PdWorkerSettings(**{"model": ROOT / "models/demo", **pd})
+    settings = {"EncodeWorker": EncodeWorkerSettings(), "PdWorker": worker}
+    assert Target(KubernetesSettings(), {}, settings).kv_mib("PdWorker") == mib
+
+
+def test_whispers_pods_hold_what_its_requests_attend_to(tmp_path: Path) -> None:
+    random_whisper(tmp_path)
+    config = load_config(ROOT / "configs/whisper.yaml", [f"--Common.model={tmp_path}"])
+    names = ("EncodeWorker", "PdWorker")
+    settings = {name: settings_for(name, config, "here") for name in names}
+    target = Target(KubernetesSettings(), {}, settings)
+    checkpoint = open_checkpoint(tmp_path)
+    width = checkpoint.geometry.hidden_size * 4
+    slots = settings["EncodeWorker"].slots
+    assert target.slab_mib("EncodeWorker") * 2**20 >= slots * 1500 * width
+    position = 2 * checkpoint.geometry.text_layers * width  # keys and values, all heads
+    each = (1500 + settings["PdWorker"].max_model_len) * position
+    assert target.kv_mib("PdWorker") * 2**20 >= settings["PdWorker"].max_requests * each
+
+
 def test_only_workers_have_gpus_and_capabilities(rendered: Path) -> None:
     for name, component in components(rendered).items():
         container = component["podTemplate"]["spec"]["containers"][0]
@@ -379,6 +418,25 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
         assert "slots_share" in own
         assert 'sessions_asking{asked="words"}' in asking
     assert 'pool="align_encode_worker"' in keda[2]["spec"]["triggers"][0]["metadata"]["query"]
+
+
+def test_an_aligner_that_is_the_model_reads_from_the_encode_workers(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["align_model"] = config["Common"]["model"]
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        render("graphs.e_pd_words:Frontend", file, tmp_path / "k8s")
+    assert "AlignEncodeWorker" not in components(tmp_path / "k8s")
+    policies = {
+        m["metadata"]["name"]: m["spec"]
+        for m in manifests(tmp_path / "k8s/base")
+        if m["kind"] == "NetworkPolicy"
+    }
+    readers = policies["auricle-embeddings-encode-worker"]["ingress"][0]["from"]
+    named = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in readers]
+    assert named == ["encode-worker", "pd-worker", "align-worker"]
 
 
 def test_an_aligner_that_no_pod_has_is_refused(tmp_path: Path) -> None:

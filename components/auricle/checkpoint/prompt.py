@@ -209,6 +209,11 @@ class PromptFormat:
         spelt = ((at, self._bytes_of(name)) for at, name in named if name)
         return list(_without_leading_space(spelt))
 
+    def spelt(self, text: str) -> list[tuple[int, int]]:
+        """Return the tokens of a text, control tokens in it as plain text; with their bytes."""
+        named = ((t, self._plain.id_to_token(t)) for t in self._tokenized_plain(text))
+        return [(token, len(self._bytes_of(name or ""))) for token, name in named]
+
     def text(self, tokens: tuple[int, ...]) -> str:
         """Decode without special tokens and without an incomplete UTF-8 character at the end."""
         text: str = self._tokenizer.decode(

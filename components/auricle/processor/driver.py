@@ -286,6 +286,7 @@ class SessionDriver:
             )
         self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
         if final:
+            segment.encoder = self.recognizer.encoder
             if self._on_segment is not None:
                 self._on_segment(segment, decode.samples)
             self.recognizer.start_segment()

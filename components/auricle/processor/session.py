@@ -115,11 +115,13 @@ class Session:
         """End the decode in progress; `tokens` follow the committed ones.
 
         Without `whole`, the answer met its limit. Such an answer, and one that repeats itself, is
-        neither shown nor committed; of a segment's last one, what comes before counts. Returns how
-        many of the tokens count.
+        neither shown nor committed; of a segment's last one, what comes before counts. Without the
+        rule `loop_guard` all tokens count. Returns how many of the tokens count.
         """
         decode, segment = self._finished_decode(), self.segment
-        if (sound := sound_tokens(tokens, whole, segment.stability)) < len(tokens):
+        guarded = self._rules.loop_guard
+        sound = sound_tokens(tokens, whole, segment.stability) if guarded else len(tokens)
+        if sound < len(tokens):
             if not decode.task.final:
                 return 0
             tokens = tokens[:sound]
