@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import WhisperFeatureExtractor
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.whisper.configuration_whisper import WhisperConfig
@@ -134,6 +134,21 @@ def random_whisper(
 def random_english_whisper(path: Path) -> Stock:
     """Make one that knows English only."""
     return random_whisper(path, vocabulary=1152)
+
+
+def answers_that_end(stock: Stock, path: Path) -> Stock:
+    """Have the one in `path` end each answer before position 14, as random ones repeat themselves.
+
+    Returns its stock model.
+    """
+    file, name = path / "model.safetensors", "model.decoder.embed_positions.weight"
+    weights = load_file(file)
+    end = weights["model.decoder.embed_tokens.weight"][END]
+    weights[name][13:] += 100 * end / end.norm()
+    save_file(weights, file, metadata={"format": "pt"})
+    with torch.no_grad():
+        stock._model.model.decoder.embed_positions.weight.copy_(weights[name])
+    return stock
 
 
 def _sharpen(model: Any, seed: int) -> None:

@@ -1,7 +1,8 @@
 """Known audio through every kind of fault, over real processes.
 
     python -m benchmarks.faults --out FILE [--quick] [--seed N] [--only KIND …] [--count N]
-                                [--lanes N] [--config FILE] [--resume]
+                                [--lanes N] [--config FILE]
+                                [--audio FILE …] [--resume]
 
 Starts a graph with two of each process, hears each recording undisturbed, and then
 does one fault after the other at random moments of live sessions, two (`--lanes`) at a time. Every
@@ -47,13 +48,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="how many faults; by default what is planned")
     parser.add_argument("--lanes", type=int, default=LANES, help="sessions at a time")
     parser.add_argument("--config", default=CONFIG, help="settings of the graph")
+    parser.add_argument("--audio", metavar="FILE", nargs="+", default=[], help="recordings")
     parser.add_argument("--resume", action="store_true", help="go on with FILE")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     only = chosen.only or []
-    names = ("seed", "quick", "count", "lanes", "config")
+    names = ("seed", "quick", "count", "lanes", "config", "audio")
     arguments = {"only": only} | {name: getattr(chosen, name) for name in names}
-    plan = planned(chosen.seed, quick=chosen.quick, only=only, count=chosen.count)
+    plan = planned(
+        chosen.seed, quick=chosen.quick, only=only, count=chosen.count, audio=chosen.audio
+    )
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
         print(f"{len(left_out)} faults of the disk are left out: only root may mount one to fill")
         plan = [fault for fault in plan if fault not in left_out]

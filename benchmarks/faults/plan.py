@@ -40,20 +40,26 @@ class Fault:
 
 
 def planned(
-    seed: int, *, quick: bool = False, only: Sequence[str] = (), count: int | None = None
+    seed: int,
+    *,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    count: int | None = None,
+    audio: Sequence[str] = (),
 ) -> list[Fault]:
     """Return the faults of a run; the same arguments give the same list.
 
     Those of the request plane come first, while calls take it. `only` are names of kinds;
     without it all are taken, with `quick` those that need little time. `count` is how many faults
-    there are; by default as many as the kinds say.
+    there are; by default as many as the kinds say. `audio` are files to be heard instead of the
+    bundled recordings.
     """
     dice = random.Random(seed)
     kinds = _kinds(quick, only, count)
     dice.shuffle(kinds)
     of_plane = [kind for kind in kinds if kind.plane == REQUEST_PLANE]
     others = [kind for kind in kinds if kind.plane != REQUEST_PLANE]
-    audio = _QUICK_AUDIO if quick else _FULL_AUDIO
+    audio = audio or (_QUICK_AUDIO if quick else _FULL_AUDIO)
     return [
         Fault(
             number=number,

@@ -116,6 +116,8 @@ def _command(arguments: Row) -> str:
     said += [f"--lanes {arguments['lanes']}"] if arguments["lanes"] != LANES else []
     config = arguments.get("config", CONFIG)
     said += [f"--config {config}"] if config != CONFIG else []
+    audio = arguments.get("audio", [])
+    said += [f"--audio {' '.join(audio)}"] if audio else []
     return " ".join(said)
 
 

@@ -189,7 +189,7 @@ async def _rows(
 
 def _settings(model: Path, task: Task) -> PdWorkerSettings:
     return PdWorkerSettings(
-        model=model, dtype=task.dtype, block_size=16, max_requests=max(_DECODES),
+        model=model, dtype=task.dtype, block_size=32, max_requests=max(_DECODES),
         max_model_len=448, gpu_memory_share=_GPU_SHARE, kv_cache_gib=1, threads=4,
     )  # fmt: skip
 

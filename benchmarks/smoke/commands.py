@@ -169,6 +169,19 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.real_speech --smoke --out {out}/real-speech.json",
+        400,
+        (
+            "python -m benchmarks.real_speech --model DIR --ctranslate2 DIR "
+            "--out build/real-speech.json [--quick]",
+        ),
+    ),
+    Short(
+        "benchmarks.real_speech.exact --smoke --out {out}/exact.json",
+        400,
+        ("python -m benchmarks.real_speech.exact --model DIR --out build/exact.json [--quick]",),
+    ),
+    Short(
         "benchmarks.people --smoke --out {out}/people.json",
         900,
         (

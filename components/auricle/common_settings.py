@@ -22,15 +22,20 @@ class CommonSettings(SlabSettings):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Path = Field(Path("models/demo"), description="directory of the checkpoint")
+    model: Path = Field(
+        Path("models/demo"),
+        description="the checkpoint: its folder, or the name of a model that was pulled",
+    )
     align_model: Path | None = Field(
-        None, description="directory of the aligner's checkpoint, for the times of words"
+        None,
+        description="the aligner's checkpoint, for the times of words: its folder or name; a forced "
+        "aligner, or Whisper; as that of model, it takes the embeddings that there are for text",
     )
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
     )
     translate_model: Path | None = Field(
-        None, description="directory of the translator's checkpoint, a text model"
+        None, description="the translator's checkpoint, a text model: its folder or name"
     )
     translate_targets: tuple[Annotated[str, Field(pattern=PATTERN)], ...] = Field(
         (),
@@ -160,12 +165,17 @@ class CommonSettings(SlabSettings):
         return self.model
 
     @property
+    def aligns_itself(self) -> bool:
+        """Whether the aligner is the model, so that its audio is encoded already."""
+        return self.align_model == self.model
+
+    @property
     def aligner(self) -> Path:
         """The aligner's checkpoint. Raises SettingsError if none is named."""
         if self.align_model is None:
             raise SettingsError(
                 "Common.align_model is not set, but there is an align pool: name the checkpoint "
-                "of a forced aligner, or leave its components out"
+                "of a forced aligner or of Whisper, or leave its components out"
             )
         return self.align_model
 

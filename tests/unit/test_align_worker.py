@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.align_worker.model import Aligner, Utterance
+from auricle.align_worker.aligners import Aligner, aligner_for
 from auricle.align_worker.passes import AlignerPass, Job, fitting
+from auricle.align_worker.scripts import prompt_for
+from auricle.align_worker.utterances import Utterance
 from auricle.align_worker.worker import AlignWorker
 from auricle.alignment.monotone import monotone
 from auricle.checkpoint.aligner import AlignerPrompt
@@ -29,9 +31,10 @@ from auricle.landing.placed import PlacedWindow
 from auricle.messages import AlignRequest, DecodeWindow
 from auricle.settings import AlignWorkerSettings
 from tests.aligners import STEP_MS, random_aligner
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
-WIDTH, LENGTH, SLOTS = 192, 104, 8
+LENGTH, SLOTS = 104, 8
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def aligner(path: Path) -> Aligner:
-    return Aligner(open_checkpoint(path), "float32", "cpu", threads=1)
+    return aligner_for(open_checkpoint(path), "float32", "cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whisper")
+    random_whisper(path)
+    return path
 
 
 def key(number: int) -> str:
@@ -79,14 +89,16 @@ class Bench:
 
     def __init__(self, path: Path, aligner: Aligner, **settings: int) -> None:
         draw = np.random.default_rng(0)
-        self.slab = HostSlab.private(SlabLayout(WIDTH, 4, LENGTH), SLOTS)
-        self.rows = draw.standard_normal((SLOTS, LENGTH, WIDTH)).astype(np.float32)
+        geometry = open_checkpoint(path).geometry
+        width, length = geometry.hidden_size, geometry.window_embeddings
+        self.slab = HostSlab.private(SlabLayout(width, 4, length), SLOTS)
+        self.rows = draw.standard_normal((SLOTS, length, width)).astype(np.float32)
         for slot, rows in enumerate(self.rows):
             self.slab.write(slot, key(slot), 1, rows.view(np.uint8).reshape(-1))
         configured = AlignWorkerSettings(align_model=path, **settings)  # type: ignore[arg-type]
         self.fetcher = Fetcher()
         self.registry = CollectorRegistry()
-        self.prompt = AlignerPrompt(open_checkpoint(path))
+        self.prompt = prompt_for(open_checkpoint(path))
         self.passes = AlignerPass(aligner, self.slab, torch.float32, configured.max_batch_tokens)
         self.worker = AlignWorker(
             configured,
@@ -122,7 +134,7 @@ async def test_times_are_those_of_the_models_classes(path: Path, aligner: Aligne
     async with bench.running():
         reply = await bench.worker.align(request(window(1), window(2, 40), words=words))
     audio = torch.from_numpy(np.concatenate([bench.rows[1], bench.rows[2][:40]]))
-    (classes,) = aligner.classes([Utterance(audio, bench.prompt.after_audio(words))])
+    (classes,) = aligner.marks([Utterance(audio, AlignerPrompt(open_checkpoint(path)).after_audio(words))])
     expected = [min(time, 8_000) for time in monotone([STEP_MS * one for one in classes])]
     assert list(reply.times_ms) == expected
     assert len(expected) == 8 and reply.embedding_bytes_read == 1000
@@ -204,13 +216,51 @@ async def test_an_aligner_that_fails_on_silence_too_ends_the_process(
     def lost(_utterances: object) -> list[list[int]]:
         raise RuntimeError("the device is gone")
 
-    monkeypatch.setattr(aligner, "classes", lost)
+    monkeypatch.setattr(aligner, "marks", lost)
     running = asyncio.create_task(bench.worker.run())
     with pytest.raises(WorkerUnavailable, match="being replaced"):
         await bench.worker.align(request())
     with pytest.raises(ProcessFailed, match="fails on silence too"):
         await running
     bench.worker.device.close()
+
+
+def spoken(*windows: DecodeWindow) -> AlignRequest:
+    """A request to a decoder that attends to audio, of 5 s before 25 s of silence."""
+    words, texts = ("Red", "apple"), ("Red, ", "apple.")
+    given = windows or (window(1, 300), window(2, 1500))
+    return AlignRequest("s", "t", given, words, 5_000, texts=texts, language="English")
+
+
+async def test_whispers_decoder_aligns_a_segment_before_silence(whisper: Path) -> None:
+    aligner = aligner_for(open_checkpoint(whisper), "float32", "cpu", threads=1)
+    bench = Bench(whisper, aligner, max_tokens=448)
+    async with bench.running():
+        reply, other = await asyncio.gather(
+            bench.worker.align(spoken()), bench.worker.align(spoken(window(3, 1500)))
+        )
+    audio = torch.from_numpy(np.concatenate([bench.rows[1][:300], bench.rows[2][300:]]))
+    script = bench.prompt.script(spoken())
+    (marks,) = aligner.marks([Utterance(audio, script.ids, script.lead, 5_000)])
+    assert list(reply.times_ms) == script.times_ms(marks)
+    assert len(reply.times_ms) == 4 and max(reply.times_ms) <= 5_000
+    assert other.times_ms != reply.times_ms
+    assert bench.count("batch_segments_sum") == 2
+
+
+async def test_a_text_that_whisper_cannot_read_is_refused(whisper: Path) -> None:
+    aligner = aligner_for(open_checkpoint(whisper), "float32", "cpu", threads=1)
+    bench = Bench(whisper, aligner, max_tokens=448)
+    long = replace(spoken(), words=("red",) * 500, texts=("red ",) * 500)
+    async with bench.running():
+        for asked, named in (
+            (long, "of 504 tokens exceed AlignWorker.max_tokens 448"),
+            (replace(spoken(), language=""), "the language"),
+            (replace(spoken(), language="Klingon"), "not supported"),
+            (replace(spoken(), texts=()), "0 texts for 2 words"),
+        ):
+            with pytest.raises(BadRequest, match=named):
+                await bench.worker.align(asked)
 
 
 def test_passes_are_filled_up_no_further_than_allowed() -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from auricle.align_worker.model import Aligner, Utterance
+from auricle.align_worker.forced import ForcedAligner
+from auricle.align_worker.utterances import Utterance
 from auricle.audio.mel import CLAMP_RANGE, IncrementalLogMel
 from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.checkpoint.files import open_checkpoint
@@ -39,8 +40,8 @@ def encoder(path: Path) -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def aligner(path: Path) -> Aligner:
-    return Aligner(open_checkpoint(path), "float32", "cpu", threads=1)
+def aligner(path: Path) -> ForcedAligner:
+    return ForcedAligner(open_checkpoint(path), "float32", "cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def rounded(seconds: float) -> np.ndarray:
 
 
 def test_a_pass_gives_what_transformers_gives(
-    aligner: Aligner, reference: Reference, utterances: list[Utterance]
+    aligner: ForcedAligner, reference: Reference, utterances: list[Utterance]
 ) -> None:
     for number, (seconds, logits) in enumerate(
         zip(SECONDS, aligner.logits(utterances), strict=True)
@@ -94,7 +95,7 @@ def test_a_pass_gives_what_transformers_gives(
 
 
 def test_segments_of_any_length_side_by_side_are_aligned_as_if_alone(
-    aligner: Aligner, utterances: list[Utterance]
+    aligner: ForcedAligner, utterances: list[Utterance]
 ) -> None:
     for one, together in zip(utterances, aligner.logits(utterances), strict=True):
         (alone,) = aligner.logits([one])
@@ -103,23 +104,23 @@ def test_segments_of_any_length_side_by_side_are_aligned_as_if_alone(
 
 
 def test_both_formats_are_the_same_aligner(
-    path: Path, aligner: Aligner, utterances: list[Utterance], tmp_path: Path
+    path: Path, aligner: ForcedAligner, utterances: list[Utterance], tmp_path: Path
 ) -> None:
     random_aligner(tmp_path)
     as_transformers(tmp_path)
     checkpoint = open_checkpoint(tmp_path)
     assert checkpoint.format == "transformers"
     assert AlignerPrompt(checkpoint).step_ms == 80
-    other = Aligner(checkpoint, "float32", "cpu", threads=1)
-    assert other.classes(utterances) == aligner.classes(utterances)
+    other = ForcedAligner(checkpoint, "float32", "cpu", threads=1)
+    assert other.marks(utterances) == aligner.marks(utterances)
 
 
 def test_half_precision_moves_few_of_the_classes(path: Path, utterances: list[Utterance]) -> None:
     """Random weights have no margin between classes; a trained classifier has."""
-    half = Aligner(open_checkpoint(path), "bfloat16", "cpu", threads=1)
-    full = Aligner(open_checkpoint(path), "float32", "cpu", threads=1)
+    half = ForcedAligner(open_checkpoint(path), "bfloat16", "cpu", threads=1)
+    full = ForcedAligner(open_checkpoint(path), "float32", "cpu", threads=1)
     differing = total = 0
-    for one, other in zip(half.classes(utterances), full.classes(utterances), strict=True):
+    for one, other in zip(half.marks(utterances), full.marks(utterances), strict=True):
         differing += sum(a != b for a, b in zip(one, other, strict=True))
         total += len(one)
     assert differing / total < 0.25
@@ -137,4 +138,4 @@ def test_weights_without_a_classifier_are_refused(tmp_path: Path) -> None:
     del weights["thinker.lm_head.weight"]
     save_file(weights, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"no classifier \(thinker.lm_head.weight or"):
-        Aligner(open_checkpoint(tmp_path), "float32", "cpu", threads=1)
+        ForcedAligner(open_checkpoint(tmp_path), "float32", "cpu", threads=1)

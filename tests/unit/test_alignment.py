@@ -48,6 +48,23 @@ def test_any_text_is_split_as_transformers_splits_it() -> None:
             assert "".join(piece.text for piece in found) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("私はカー・iPhoneです。", "Japanese", ["私", "は", "カ", "ー", "iPhone", "で", "す"]),
+        ("ไป ที่", "Thai", ["ไ", "ป", "ท"]),
+        ("カー", "", ["カー"]),
+        ("Das ist カー", "German", ["Das", "ist", "カー"]),
+    ],
+)
+def test_letters_of_scripts_without_spaces_are_words(
+    text: str, language: str, expected: list[str]
+) -> None:
+    found = pieces(text, language)
+    assert [piece.word for piece in found] == expected
+    assert "".join(piece.text for piece in found) == text
+
+
 def test_languages_that_need_a_dictionary_are_not_aligned() -> None:
     assert aligned_languages(("English", "Japanese")) == ("English",)
     assert {"German", "Chinese"} <= set(aligned_languages(()))

@@ -139,6 +139,16 @@ def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
     assert all(f.wrong for f in found)
 
 
+def test_an_aligner_that_is_the_model_has_no_encode_workers_to_miss() -> None:
+    graph = aligned(Graph())
+    graph.without("e1")
+    graph.beside = ("align_worker",)
+    assert findings(graph.diagnosis()) == []
+    graph.without("f1")
+    (found,) = findings(graph.diagnosis())
+    assert found.wrong and found.what == "No align worker is running."
+
+
 def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
     graph = Graph()
     graph.beside = ("align_encode_worker", "align_worker")

@@ -280,6 +280,8 @@ def test_what_has_no_checkpoint_or_no_profile_is_not_sized(
     text = ["encode_worker", "pd_worker"]
     assert [pool.kind for pool in sized(PlannerSettings(), PROFILE)] == text
     assert [pool.kind for pool in sized(settings, PROFILE)] == list(WITH_WORDS)
+    own = PlannerSettings(align_model=tmp_path, model=tmp_path)
+    assert [pool.kind for pool in sized(own, PROFILE)] == [*text, "align_worker"]
     bare = CapacityProfile("c", "m", "d", PROFILE.encode_worker, PROFILE.pd_worker)
     with caplog.at_level(logging.WARNING):
         assert [pool.kind for pool in sized(settings, bare)] == text

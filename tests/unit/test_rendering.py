@@ -420,6 +420,25 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     assert 'pool="align_encode_worker"' in keda[2]["spec"]["triggers"][0]["metadata"]["query"]
 
 
+def test_an_aligner_that_is_the_model_reads_from_the_encode_workers(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"]["align_model"] = config["Common"]["model"]
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        render("graphs.e_pd_words:Frontend", file, tmp_path / "k8s")
+    assert "AlignEncodeWorker" not in components(tmp_path / "k8s")
+    policies = {
+        m["metadata"]["name"]: m["spec"]
+        for m in manifests(tmp_path / "k8s/base")
+        if m["kind"] == "NetworkPolicy"
+    }
+    readers = policies["auricle-embeddings-encode-worker"]["ingress"][0]["from"]
+    named = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in readers]
+    assert named == ["encode-worker", "pd-worker", "align-worker"]
+
+
 def test_an_aligner_that_no_pod_has_is_refused(tmp_path: Path) -> None:
     config = yaml.safe_load(CONFIG.read_text())
     config["Common"]["align_model"] = "models/demo-aligner"

@@ -39,14 +39,15 @@ DONE, POINT = Done(Usage()), ResumePoint()
 class Aligner:
     """Answers when it is let; each word takes 100 ms."""
 
-    languages = frozenset({"English"})
-
     def __init__(self) -> None:
         self.asked: list[Spoken] = []
         self.gates: dict[str, asyncio.Event] = {}
         self.faults: list[Exception] = []
         self.called = asyncio.Event()
         self.empty = False
+
+    def aligns(self, language: str) -> bool:
+        return language in ("", "English")
 
     async def starting(self) -> bool:
         return self.empty
@@ -160,6 +161,21 @@ async def test_only_so_many_segments_wait() -> None:
 
 
 ROUGH = (Word("ten", "ten ", 0, 160, 0.9), Word("green", "green", 220, 500, 0.6))
+
+
+async def test_the_models_own_translation_has_the_times_of_decodes() -> None:
+    aligner, opened = Aligner(), replace(OPENED, to_english=True)
+    events = await Session(aligner, opened=opened).told(final(0, "one"), DONE)
+    assert events[1] == Words(0, (), "commit_grid", "language")
+    assert not aligner.asked
+
+
+async def test_the_aligner_gets_the_text_and_its_language() -> None:
+    aligner = Aligner()
+    await Session(aligner).told(final(0, "One, two!"), DONE)
+    (asked,) = aligner.asked
+    assert (asked.words, asked.texts) == (("One", "two"), ("One, ", "two!"))
+    assert asked.language == "English"
 
 
 async def test_a_language_that_the_aligner_lacks_has_the_times_of_decodes() -> None:

@@ -30,6 +30,7 @@ FLOORS = (
     (
         "messages",
         "checkpoint",
+        "models",
         "embeddings",
         "speakers",
         "translation",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.errors import (
     AuricleError,
     BadRequest,
     DeadlineExceeded,
+    FeaturesMissing,
     Overloaded,
     WindowsMissing,
     WindowsSpoiled,
@@ -24,10 +28,11 @@ from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.pools import AlignPool, EncodePool
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests.unit.scripted import CHECKPOINT, noise
+from tests.whisper import random_english_whisper, random_whisper
 
 pytestmark = pytest.mark.unit
 SAMPLES = 10 * 16_000
-WORDS = ("one", "two")
+WORDS, TEXTS = ("one", "two"), ("One, ", "two.")
 TIMES = (0, 80, 80, 160)
 
 
@@ -74,16 +79,22 @@ class Workers:
         return AlignReply(self.times)
 
 
-def aligner(workers: Workers, starting: Starting | None = None) -> WordAligner:
+def aligner(
+    workers: Workers,
+    starting: Starting | None = None,
+    checkpoint: Checkpoint = CHECKPOINT,
+    *,
+    encoded: bool = False,
+) -> WordAligner:
     encode_pool = EncodePool(workers, 60.0, 1)  # type: ignore[arg-type]
     pool = AlignPool(workers, 60.0, 3)  # type: ignore[arg-type]
-    return WordAligner(CHECKPOINT, "float32", encode_pool, pool, starting)
+    return WordAligner(checkpoint, "float32", encode_pool, pool, starting, encoded=encoded)
 
 
 def spoken() -> Spoken:
     audio = SegmentAudio(CHECKPOINT.geometry, KeyScheme("the decoder's", "float32", "t"))
     audio.push(np.frombuffer(noise(SAMPLES + 16_000), "<i2"))
-    return Spoken("s", "t", audio, SAMPLES, SAMPLES // 16, WORDS, False, "")
+    return Spoken("s", "t", audio, SAMPLES, SAMPLES // 16, WORDS, False, "", TEXTS, "English")
 
 
 async def test_a_segment_is_encoded_for_the_aligner_and_aligned() -> None:
@@ -91,11 +102,50 @@ async def test_a_segment_is_encoded_for_the_aligner_and_aligned() -> None:
     assert await aligner(workers).times(segment, 5.0) == TIMES
     ((_, encoded),), ((_, asked),) = workers.encodes, workers.aligns
     assert (asked.words, asked.audio_ms, asked.tenant) == (WORDS, 10_000, "t")
+    assert (asked.texts, asked.language) == (("One, ", "two."), "English")
     # The segment's own audio, and not what came after it; with keys of the aligner's checkpoint.
     assert [window.length for window in asked.windows] == [104, 26]
     assert [window.key for window in asked.windows] == [w.key for w in encoded.windows]
     decoders = {window.key for window in segment.audio.windows(SAMPLES)}
     assert not decoders & {window.key for window in asked.windows}
+
+
+def features(request: EncodeRequest) -> set[bool]:
+    """Whether the final blocks of a request's windows have features."""
+    blocks = [block for window in request.windows for block in window.blocks if block.final]
+    return {block.log_mel is not None for block in blocks}
+
+
+async def test_an_aligner_that_is_the_model_takes_what_was_encoded_for_text(tmp_path: Path) -> None:
+    random_english_whisper(tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    checkpoint = replace(checkpoint, geometry=checkpoint.geometry.before_cached_silence())
+    keys = KeyScheme(checkpoint.fingerprint, "float32", "t")
+    segment = replace(spoken(), audio=SegmentAudio(checkpoint.geometry, keys), encoder=2)
+    segment.audio.push(np.frombuffer(noise(SAMPLES), "<i2"))
+    text = segment.audio.windows(SAMPLES)
+    workers = Workers()
+    made = aligner(workers, checkpoint=checkpoint, encoded=True)
+    assert await made.times(segment, 5.0) == TIMES
+    ((instance, encoded),), ((_, asked),) = workers.encodes, workers.aligns
+    assert [window.key for window in asked.windows] == [window.key for window in text]
+    assert instance == 2 and features(encoded) == {False}
+    # It has forgotten them meanwhile.
+    workers.encode_faults = [FeaturesMissing((text[0].key,))]
+    assert await made.times(segment, 5.0) == TIMES
+    (_, before), (instance, again) = workers.encodes[1:]
+    assert instance == 2 and features(before) == {False} and features(again) == {True}
+
+
+def test_whispers_languages_are_all_aligned_if_they_are_known(tmp_path: Path) -> None:
+    random_whisper(tmp_path / "many")
+    random_english_whisper(tmp_path / "one")
+    many = aligner(Workers(), checkpoint=open_checkpoint(tmp_path / "many"))
+    assert many.aligns("Japanese") and many.aligns("English") and not many.aligns("")
+    one = aligner(Workers(), checkpoint=open_checkpoint(tmp_path / "one"))
+    assert one.aligns("English") and one.aligns("") and not one.aligns("German")
+    forced = aligner(Workers())
+    assert forced.aligns("German") and forced.aligns("") and not forced.aligns("Japanese")
 
 
 async def test_what_cannot_be_read_is_encoded_by_another_worker() -> None:

@@ -7,11 +7,12 @@ from typing import Final
 
 import torch
 
+from auricle.align_worker.aligners import Aligner, aligner_for
 from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.align_worker.model import DTYPES, Aligner
 from auricle.align_worker.passes import AlignerPass
+from auricle.align_worker.scripts import prompt_for
+from auricle.align_worker.utterances import DTYPES
 from auricle.align_worker.worker import AlignWorker
-from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.embeddings.endpoints import endpoint_over
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
@@ -43,9 +44,9 @@ async def run(settings: AlignWorkerSettings) -> None:
     report_status("loading the aligner")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
     _check_length(settings, checkpoint)
-    prompt = AlignerPrompt(checkpoint)
+    prompt = prompt_for(checkpoint)
     aligner = await asyncio.to_thread(
-        Aligner, checkpoint, settings.dtype, settings.device, settings.threads
+        aligner_for, checkpoint, settings.dtype, settings.device, settings.threads
     )
     slab = await _landing_slab(settings, checkpoint, aligner)
     endpoint = endpoint_over(slab, "align")

@@ -7,20 +7,24 @@ from dataclasses import dataclass
 
 import torch
 
-from auricle.align_worker.model import Aligner, Utterance
+from auricle.align_worker.aligners import Aligner
+from auricle.align_worker.utterances import Utterance
 from auricle.embeddings.slab import Slab
 from auricle.landing.placed import PlacedWindow
 
 
 @dataclass(frozen=True)
 class Job:
-    """A segment to align: its pinned windows, and the token ids after its audio.
+    """A segment to align: its pinned windows, the token ids after its audio, of which the first
+    `lead` are no text, and its length.
 
     `submitted` is in monotonic seconds.
     """
 
     windows: tuple[PlacedWindow, ...]
     after: tuple[int, ...]
+    lead: int = 0
+    audio_ms: int = 0
     submitted: float = 0.0
 
     @property
@@ -40,19 +44,23 @@ class AlignerPass:
         self._most = most_tokens
 
     def run(self, jobs: Sequence[Job]) -> list[list[int]]:
-        """Return the class at each timestamp of each job. Raises whatever the device raises."""
+        """Return the aligner's marks of each job. Raises whatever the device raises."""
         found: list[list[int]] = [[] for _ in jobs]
         for rows in fitting([job.tokens for job in jobs], self._most):
-            utterances = [Utterance(self._audio(jobs[r].windows), jobs[r].after) for r in rows]
-            for row, classes in zip(rows, self._aligner.classes(utterances), strict=True):
-                found[row] = classes
+            utterances = [self._utterance(jobs[row]) for row in rows]
+            for row, marks in zip(rows, self._aligner.marks(utterances), strict=True):
+                found[row] = marks
         return found
+
+    def _utterance(self, job: Job) -> Utterance:
+        return Utterance(self._audio(job.windows), job.after, job.lead, job.audio_ms)
 
     def _audio(self, windows: Sequence[PlacedWindow]) -> torch.Tensor:
         gathered = self._slab.gather([(window.slot, window.length) for window in windows])
         self._slab.settle()
-        rows = [torch.as_tensor(one).view(self._dtype) for one in gathered]
-        return torch.cat(rows).view(-1, self._slab.layout.width)
+        width = self._slab.layout.width
+        rows = [torch.as_tensor(one).view(self._dtype).view(-1, width) for one in gathered]
+        return self._aligner.joined(rows)
 
 
 def fitting(lengths: Sequence[int], most: int) -> Iterator[list[int]]:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 
 from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.align_worker.model import Aligner
+from auricle.align_worker.aligners import Aligner
 from auricle.align_worker.passes import AlignerPass, Job
+from auricle.align_worker.scripts import Prompt, Script
 from auricle.alignment.monotone import monotone
 from auricle.batcher import Batcher
-from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest
 from auricle.landing.fetch import WindowFetcher
@@ -31,7 +31,7 @@ class AlignWorker:
     def __init__(
         self,
         settings: AlignWorkerSettings,
-        prompt: AlignerPrompt,
+        prompt: Prompt,
         fetcher: WindowFetcher,
         aligner: Aligner,
         passes: AlignerPass,
@@ -67,40 +67,42 @@ class AlignWorker:
         others = self.meter.in_flight
         with self.meter.request():
             try:
-                after = self._checked(request, others)
+                script = self._checked(request, others)
             except AuricleError:
                 # The caller's next attempt gets leases of its own.
                 self._fetcher.give_back(request.windows)
                 raise
             with self._tracer.span("align", request.trace, words=len(request.words)) as trace:
-                return await self._align(request, after, trace)
+                return await self._align(request, script, trace)
 
-    def _checked(self, request: AlignRequest, others: int) -> tuple[int, ...]:
-        """Return the token ids after the audio of a request that can be served."""
+    def _checked(self, request: AlignRequest, others: int) -> Script:
+        """Return the text of a request that can be served, as the aligner reads it."""
         check_keys((window.key for window in request.windows), request.tenant)
         check_place(others, self._settings.max_requests, background=request.background)
         if not request.windows or not request.words or not all(request.words):
             raise BadRequest("an alignment needs at least one window, and words that are not empty")
         if request.audio_ms < 0:
             raise BadRequest(f"audio_ms is {request.audio_ms}, expected the length of the audio")
-        after = self._prompt.after_audio(request.words)
-        total = 1 + sum(window.length for window in request.windows) + len(after)
+        script = self._prompt.script(request)
+        total = self._prompt.tokens(sum(window.length for window in request.windows), script)
         if total > self._settings.max_tokens:
             raise BadRequest(
                 f"audio and words of {total} tokens exceed AlignWorker.max_tokens "
                 f"{self._settings.max_tokens}"
             )
-        return after
+        return script
 
-    async def _align(self, request: AlignRequest, after: tuple[int, ...], trace: str) -> AlignReply:
+    async def _align(self, request: AlignRequest, script: Script, trace: str) -> AlignReply:
         began = time.monotonic()
         async with self._fetcher.pinned(request.windows) as fetched:
             read_seconds = time.monotonic() - began
-            job = Job(fetched.windows, after, submitted=time.monotonic())
+            job = Job(
+                *(fetched.windows, script.ids, script.lead, request.audio_ms),
+                submitted=time.monotonic(),
+            )
             with self._tracer.span("align_pass", trace):
-                classes = await self._batcher.submit(job, background=request.background)
-        step = self._prompt.step_ms
-        raw = [round(one * step) for one in classes]
+                marks = await self._batcher.submit(job, background=request.background)
+        raw = script.times_ms(marks)
         times = tuple(min(max(one, 0), request.audio_ms) for one in monotone(raw))
         self._metrics.aligned(len(request.words), raw=raw, bytes_read=fetched.bytes_read)
         return AlignReply(times, fetched.bytes_read, read_seconds)

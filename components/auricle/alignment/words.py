@@ -28,6 +28,18 @@ SPLIT = (
     *("Chinese", "Cantonese", "English", "French", "German"),
     *("Italian", "Portuguese", "Russian", "Spanish"),
 )
+# Whisper's languages that are written without spaces, and of these the ones whose characters are
+# words as ideographs are (`split_to_word_tokens` in openai/whisper's `tokenizer.py`).
+UNSPACED = frozenset({"Chinese", "Cantonese", "Japanese", "Thai", "Lao", "Myanmar"})
+_BY_CHARACTER = UNSPACED - {"Chinese", "Cantonese"}
+# Their scripts: Thai and Lao, Myanmar, kana.
+_UNSPACED = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x109F),
+    (0x3040, 0x30FF),
+    (0x31F0, 0x31FF),
+    (0xFF66, 0xFF9F),
+)
 NO_ALIGNER = (
     "this deployment has no aligner, so words have no times: ask without them, or have "
     "graphs.e_pd_align served, with Common.align_model"
@@ -48,8 +60,10 @@ def aligned_languages(named: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in named or SPLIT if name not in _BY_DICTIONARY)
 
 
-def pieces(text: str) -> tuple[Piece, ...]:
+def pieces(text: str, language: str = "") -> tuple[Piece, ...]:
     """Split `text`; empty if it has neither letters nor digits.
+
+    In Japanese, Thai, Lao and Myanmar a letter of these scripts is a word of its own.
 
     Punctuation and white space go with the word before them, at the beginning with the first.
     """
@@ -57,24 +71,31 @@ def pieces(text: str) -> tuple[Piece, ...]:
     starts: list[int] = []
     edge: int | None = 0  # where the next word's piece begins, if not with its first letter
     inside = False
+    by_character = language in _BY_CHARACTER
     for at, character in enumerate(text):
-        ideograph = _is_ideograph(character)
+        alone = _is_ideograph(character) or (by_character and _is_unspaced(character))
         if character.isspace():
             inside, edge = False, at + 1
-        elif not ideograph and not _is_kept(character):
+        elif not _is_kept(character):
             continue
-        elif inside and not ideograph:
+        elif inside and not alone:
             words[-1] += character
         else:
             starts.append(at if edge is None else edge)
             words.append(character)
-            inside, edge = not ideograph, None
+            inside, edge = not alone, None
     if not words:
         return ()
     starts[0], ends = 0, [*starts[1:], len(text)]
     return tuple(
         Piece(word, text[start:end]) for word, start, end in zip(words, starts, ends, strict=True)
     )
+
+
+def spoken_part(text: str) -> tuple[str, str]:
+    """Return what precedes the word of a piece's text, and the word with what is within it."""
+    kept = [at for at, character in enumerate(text) if _is_kept(character)]
+    return (text[: kept[0]], text[kept[0] : kept[-1] + 1]) if kept else ("", text)
 
 
 def divided(words: Sequence[str], parts: Sequence[str]) -> list[slice]:
@@ -90,5 +111,11 @@ def _is_ideograph(character: str) -> bool:
     return any(first <= ord(character) <= last for first, last in _IDEOGRAPHS)
 
 
+def _is_unspaced(character: str) -> bool:
+    return any(first <= ord(character) <= last for first, last in _UNSPACED)
+
+
 def _is_kept(character: str) -> bool:
-    return character == "'" or unicodedata.category(character)[0] in "LN"
+    if character == "'" or _is_ideograph(character):
+        return True
+    return unicodedata.category(character)[0] in "LN"

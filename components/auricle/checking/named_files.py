@@ -16,7 +16,7 @@ from auricle.launcher.model_folders import READERS
 from auricle.load.capacity_profile import read_profile
 from auricle.models.ctranslate2 import is_ctranslate2
 from auricle.models.resolve import check_ctranslate2, locate
-from auricle.models.store import find, is_name
+from auricle.models.store import is_name
 from auricle.runtime.secrets import secrets_of
 from auricle.settings import (
     CommonSettings,
@@ -26,10 +26,6 @@ from auricle.settings import (
 )
 
 _RIGHT = "name a path that exists here, or give --no-files if it is on another machine"
-_PULL = (
-    "`auricle models pull {}` gets it; name a path that exists here, or give --no-files if it is "
-    "on another machine"
-)
 # Made by the first process if it is missing.
 _MADE = ("discovery_path",)
 
@@ -45,9 +41,11 @@ def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterato
         if not isinstance(path, Path) or key in _MADE:
             continue
         if key in READERS and is_name(str(path)) and not path.exists():
-            if find(str(path)) is None:
+            try:
+                locate(path)
+            except SettingsError as error:
                 missing.add(key)
-                yield Mistake(home(key), "not here, and not pulled", _PULL.format(path), str(path))
+                yield Mistake(home(key), str(error), value=str(path))
         elif not path.exists():
             missing.add(key)
             yield Mistake(home(key), "does not exist", _RIGHT, str(path))

@@ -16,6 +16,7 @@ from auricle.checkpoint.geometry import FrontEnd, Geometry, SizeCheck
 LOOKAHEAD = 2
 _BLOCK_FRAMES = 100
 _FRAMES_PER_POSITION = 2  # the second convolution's stride
+POSITION_MS = 1000 * _FRAMES_PER_POSITION * HOP // SAMPLE_RATE
 # Whisper was trained on 30 s of which the end is silence: without any, it repeats itself.
 _WHISPER_SILENCE_SECONDS = 2
 # Frames of silence that Whisper's encoder computes after the audio, before silence that it has

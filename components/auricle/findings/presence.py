@@ -52,16 +52,19 @@ def missing(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
 
 
 def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
-    """Whether a half of the align pool is missing, or both though there is a checkpoint for it.
+    """Whether a half of the align pool is missing, or all of it though there is a checkpoint for
+    it. An aligner that is the model has one half only.
 
-    Both are a notice where there is a planner, which empties what nobody asks for.
+    All of it is a notice where there is a planner, which empties what nobody asks for.
     """
     there = {answer.component for answer in diagnosis.processes}
-    due = set(ALIGNERS) if there & set(ALIGNERS) else set(diagnosis.beside) & set(ALIGNERS)
+    due = set(diagnosis.beside) & set(ALIGNERS)
+    if not due and there & set(ALIGNERS):
+        due = set(ALIGNERS)
     gone = [c for c in ALIGNERS if c in due and c not in {*there, *diagnosis.discovery.unlisted}]
-    if len(gone) == len(ALIGNERS) and "planner" in there:
+    if gone and len(gone) == len(due) and "planner" in there:
         yield Finding(
-            "No align worker and no align encode worker is running.",
+            f"{' and '.join(f'no {title(c)}' for c in reversed(gone)).capitalize()} is running.",
             "If the planner has emptied the pool, the first session that asks for words starts it; "
             "until then its words are missing.",
             "Nothing, if nobody asked for words lately; otherwise see the planner's log.",

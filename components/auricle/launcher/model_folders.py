@@ -39,7 +39,7 @@ def place_models(
                     folders[named] = servable(named, say)
                 except SettingsError as error:
                     if component in readers and settings.replicas:
-                        raise SettingsError(f"Common.{key} is {named}: {error}") from None
+                        raise SettingsError(f"Common.{key}: {error}") from None
                     continue
             if folders[named] != named:
                 sections.override(component, key, str(folders[named]))

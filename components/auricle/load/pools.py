@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from auricle.common_settings import CommonSettings
 from auricle.load.reports import ENCODE_WORK, PD_WORK, PoolKind
 from auricle.replicas import PoolLimits
 
@@ -23,7 +24,8 @@ class SizedPool:
 
     `limits` is the key of its bounds in section `Planner`, `units` what the costs of its profile
     are for. `asked` is what sessions ask it for, empty for a pool on the path; `checkpoint` the
-    key in section `Common` without which there is no such pool. Where its workers are those of
+    key in section `Common` without which there is no such pool; nor is there one that `encodes` for
+    a checkpoint that is the model's, whose encode workers it shares. Where its workers are those of
     another pool, `metrics` is that pool's kind: they have its metrics, with the label `pool`.
     """
 
@@ -34,6 +36,13 @@ class SizedPool:
     asked: str = ""
     checkpoint: str = ""
     metrics: str = ""
+    encodes: bool = False
+
+    def there(self, settings: CommonSettings) -> bool:
+        """Whether there is such a pool by these settings."""
+        if self.checkpoint and getattr(settings, self.checkpoint) is None:
+            return False
+        return not (self.encodes and settings.aligns_itself)
 
     def limits_of(self, planner: Any) -> PoolLimits:
         """Return its bounds in the settings of section `Planner`."""
@@ -52,6 +61,7 @@ _ROWS = (
     SizedPool(
         *("align_encode_worker", "AlignEncodeWorker", "align_encode", ASKED_WORK),
         *("words", "align_model", "encode_worker"),
+        encodes=True,
     ),
     SizedPool("align_worker", "AlignWorker", "align", ASKED_WORK, "words", "align_model"),
     SizedPool(

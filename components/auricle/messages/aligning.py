@@ -11,7 +11,9 @@ class AlignRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → align worker; answered by `AlignReply`.
 
     `windows` are the whole segment of `audio_ms`, encoded by the aligner's own checkpoint, and
-    `words` what was said in it, at least one. `background` requests yield to live ones.
+    `words` what was said in it, at least one. `texts`, joined, are its text: each word with the
+    punctuation and white space around it. `language` is the text's, empty if that is not known.
+    `background` requests yield to live ones.
     """
 
     session: str
@@ -21,6 +23,8 @@ class AlignRequest(msgspec.Struct, frozen=True, tag=True):
     audio_ms: int
     background: bool = False
     trace: str = ""
+    texts: tuple[str, ...] = ()
+    language: str = ""
 
 
 class AlignReply(msgspec.Struct, frozen=True, tag=True):

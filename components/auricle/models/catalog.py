@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from auricle.models.packages import Wheel
 
 # Each has a twin on the hub, under OpenAI's own name.
@@ -52,6 +54,18 @@ DESCRIPTIONS = {
     "distil-whisper/distil-large-v3.5": "English; 756 million parameters",
     "Systran/faster-whisper-small": "the same as openai/whisper-small, converted when it is pulled",
 }
+
+
+def guess(name: str) -> str:
+    """Return a question that names what was probably meant, or all names that are known."""
+    own = {known.rpartition("/")[2]: known for known in DESCRIPTIONS}
+    close = difflib.get_close_matches(name.rpartition("/")[2], own, n=1)
+    return f"did you mean {own[close[0]]}?" if close else f"known: {', '.join(DESCRIPTIONS)}"
+
+
+def is_pullable(name: str) -> bool:
+    """Whether a model of this name may be published; that it is, only the hub can tell."""
+    return name in PACKAGED or name.count("/") == 1
 
 
 def twin(name: str) -> str | None:

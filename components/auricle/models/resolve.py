@@ -8,6 +8,7 @@ from pathlib import Path
 
 from auricle.errors import CheckpointError, SettingsError
 from auricle.models import store
+from auricle.models.catalog import guess, is_pullable
 from auricle.models.convert import FILES, REVISION
 from auricle.models.ctranslate2 import is_ctranslate2, read_variables
 from auricle.models.pull import converted
@@ -23,14 +24,12 @@ def locate(named: Path) -> Path:
     if named.is_dir():
         return named
     name = str(named)
+    if (folder := store.find(name)) is not None:
+        return folder
     if not store.is_name(name):
-        raise SettingsError(f"there is no folder {named}")
-    if (folder := store.find(name)) is None:
-        raise SettingsError(
-            f"there is no folder {name}, and no model of this name was pulled: "
-            f"`auricle models pull {name}` gets it"
-        )
-    return folder
+        raise SettingsError(f"there is no folder {name}")
+    how = f"`auricle models pull {name}` gets it" if is_pullable(name) else guess(name)
+    raise SettingsError(f"{name} is no folder here, and no model that was pulled: {how}")
 
 
 def servable(named: Path, say: Callable[[str], None]) -> Path:

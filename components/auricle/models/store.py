@@ -104,25 +104,25 @@ def remove(name: str) -> int:
 
     Raises UnknownName if there is neither.
     """
-    folders = [root() / name, root() / _UNFINISHED / name] if is_name(name) else []
-    there = [folder for folder in folders if folder.is_dir() and _is_a_model(folder)]
-    if not there:
+    folder, left = find(name), _unfinished(name)
+    there = [one for one in (folder, left) if one is not None and one.is_dir()]
+    if not is_name(name) or not there:
         raise UnknownName(f"{name} was not pulled; `auricle models list` shows what was")
-    freed = sum(bytes_below(folder) for folder in there)
-    for folder in there:
+    freed = sum(bytes_below(one) for one in there)
+    if folder is not None:
         # Without its record it counts as absent, should the removal be interrupted.
-        (folder / _RECORD).unlink(missing_ok=True)
-        shutil.rmtree(folder)
-        for empty in folder.parents:
+        (folder / _RECORD).unlink()
+    for one in there:
+        shutil.rmtree(one)
+        for empty in one.parents:
             if empty == root() or any(empty.iterdir()):
                 break
             empty.rmdir()
     return freed
 
 
-def _is_a_model(folder: Path) -> bool:
-    # An owner's folder has models below it.
-    return (folder / _RECORD).is_file() or folder.is_relative_to(root() / _UNFINISHED)
+def _unfinished(name: str) -> Path:
+    return root() / _UNFINISHED / name.replace("/", "--")
 
 
 @contextmanager
@@ -132,21 +132,23 @@ def unfinished(name: str) -> Iterator[Path]:
     Waits for another process that makes the same one. Raises SettingsError if nothing can be
     written there.
     """
-    folder = root() / _UNFINISHED / name
-    lock = root() / f".lock-{name.replace('/', '--')}"
+    folder = _unfinished(name)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock.open("wb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            folder.mkdir(parents=True, exist_ok=True)  # the other process may have moved it
-            yield folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with folder.with_name(f"{folder.name}.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            folder.mkdir(exist_ok=True)
+            try:
+                yield folder
+            except AuricleError:
+                if bytes_below(folder) == 0:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
             shutil.rmtree(folder, ignore_errors=True)
-    except PermissionError as error:
-        raise SettingsError(
-            f"{root()} cannot be written: {error.strerror}; set {ENVIRONMENT} to a folder of yours"
-        ) from None
     except OSError as error:
-        raise AuricleError(f"cannot write below {root()}: {error.strerror or error}") from None
+        raise SettingsError(
+            f"models are kept in {root()} ({ENVIRONMENT} names another folder), but: {error}"
+        ) from None
 
 
 def finish(made: Path, name: str, source: str) -> Path:

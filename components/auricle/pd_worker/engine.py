@@ -126,8 +126,9 @@ class Engine(Protocol):
         `tenant` only.
 
         `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
-        without `drafts`. With `allowed` the output has these tokens only. KV is kept up to the end
-        of the first `reusable_windows` windows, without `limited_reuse` (None) as the engine likes.
+        without `drafts`. With `allowed` the output has these tokens only, and the log probabilities
+        are those among them. KV is kept up to the end of the first `reusable_windows` windows,
+        without `limited_reuse` (None) as the engine likes.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
         hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has

@@ -85,7 +85,7 @@ def sized(settings: PlannerSettings, profile: CapacityProfile) -> list[SizedPool
     """
     found = []
     for pool in POOLS.values():
-        if pool.checkpoint and getattr(settings, pool.checkpoint) is None:
+        if not pool.there(settings):
             continue
         if profile.has(pool.kind):
             found.append(pool)

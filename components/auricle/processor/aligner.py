@@ -26,7 +26,11 @@ from auricle.tasks import in_thread
 
 @dataclass(frozen=True)
 class Spoken:
-    """A final segment of a session: its first `samples` samples, `audio_ms` long, and its words."""
+    """A final segment of a session: its first `samples` samples, `audio_ms` long, and its words.
+
+    `texts`, joined, are its text, by word; `language` is empty if it is not known. `encoder` is the
+    encode worker that has its windows for text.
+    """
 
     session: str
     tenant: str
@@ -36,6 +40,9 @@ class Spoken:
     words: tuple[str, ...]
     background: bool
     trace: str
+    texts: tuple[str, ...] = ()
+    language: str = ""
+    encoder: int | None = None
 
 
 class WordAligner:
@@ -48,8 +55,11 @@ class WordAligner:
         encode_pool: EncodePool,
         pool: AlignPool,
         starting: Starting | None = None,
+        *,
+        encoded: bool = False,
     ) -> None:
         """`checkpoint` is the aligner's, which both pools serve; `starting` what planners say.
+        `encoded`: it is the model's, so that `encode_pool` has encoded a final's windows for text.
 
         `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
         error is known when time is up.
@@ -59,8 +69,13 @@ class WordAligner:
         self._dtype = dtype
         self._encode_pool = encode_pool
         self._pool = pool
+        self._encoded = encoded
         self._starting = Starting() if starting is None else starting
-        self.languages = frozenset(aligned_languages(checkpoint.languages))
+        self._languages = _languages(checkpoint)
+
+    def aligns(self, language: str) -> bool:
+        """Whether words of a language have times; it is empty if that is not known."""
+        return language in self._languages
 
     async def starting(self) -> bool:
         """Whether a pool was empty and has no worker yet, so that there is nobody to wait for.
@@ -99,19 +114,35 @@ class WordAligner:
         keys = KeyScheme(self._fingerprint, self._dtype, spoken.tenant)
         audio = spoken.audio.encoded_by(self._geometry, keys)
         windows = await in_thread(audio.windows, spoken.samples)
-        return _Alignment(spoken, windows, self._encode_pool, self._pool)
+        return _Alignment(spoken, windows, self._encode_pool, self._pool, encoded=self._encoded)
+
+
+def _languages(checkpoint: Checkpoint) -> frozenset[str]:
+    """Return the languages of an aligner; the empty one if it does not need to know."""
+    if checkpoint.architecture.audio != "cross_attention":
+        return frozenset({"", *aligned_languages(checkpoint.languages)})
+    prompt = checkpoint.architecture.prompt
+    return frozenset([*checkpoint.architecture.languages, *([] if prompt.detects else [""])])
 
 
 class _Alignment:
     """One segment's attempts."""
 
     def __init__(
-        self, spoken: Spoken, windows: Sequence[Window], encode_pool: EncodePool, pool: AlignPool
+        self,
+        spoken: Spoken,
+        windows: Sequence[Window],
+        encode_pool: EncodePool,
+        pool: AlignPool,
+        *,
+        encoded: bool,
     ) -> None:
         self._spoken = spoken
         self._windows = windows
         self._encode_pool, self._pool = encode_pool, pool
-        self._encoder, self._aligner = Placement(encode_pool), Placement(pool)
+        self._has_all = spoken.encoder if encoded else None
+        self._encoder = Placement(encode_pool, self._has_all)
+        self._aligner = Placement(pool)
         self._sent = SentBlocks()
         self._spoiled: tuple[SpoiledSlot, ...] = ()
         self.last: AuricleError | None = None  # of the attempts so far
@@ -148,6 +179,8 @@ class _Alignment:
             audio_ms=spoken.audio_ms,
             background=spoken.background,
             trace=spoken.trace,
+            texts=spoken.texts,
+            language=spoken.language,
         )
         try:
             return await self._pool.align(self._aligner, request)
@@ -169,6 +202,9 @@ class _Alignment:
         wanted = list({window.key: window for window in self._windows}.values())
 
         def request_for(instance: int) -> EncodeRequest:
+            if instance == self._has_all:  # until it says that it has not
+                self._sent.arrived(instance, wanted)
+                self._has_all = None
             return EncodeRequest(
                 session=self._spoken.session,
                 tenant=self._spoken.tenant,

@@ -95,7 +95,8 @@ class SessionDriver:
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
-        named = () if language else prompt.among(opened.languages)
+        among_named = prompt.among(opened.languages)
+        named = () if language else among_named
         among = AmongLanguages(self.session, prompt, language, named, self._traced)
         self._answers = Answers(self.session, prompt, language, guard, among.of)
         self._extras = Extras(opened, prompt, language)
@@ -283,6 +284,7 @@ class SessionDriver:
             )
         self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
         if final:
+            segment.encoder = self.recognizer.encoder
             if self._on_segment is not None:
                 self._on_segment(segment, decode.samples)
             self.recognizer.start_segment()

@@ -59,13 +59,17 @@ class Extras:
             if not self._partials:
                 return event
             text = event.committed + event.partial
-            return replace(event, words=self._words(text, segment, samples))
+            return replace(event, words=self._words(text, event.language, segment, samples))
         tokens = self._scores.tokens() if self._tokens else ()
-        words = self._words(event.text, segment, samples) if self._finals else ()
+        if not self._finals:
+            return replace(event, tokens=tokens, words=())
+        words = self._words(event.text, event.language, segment, samples)
         return replace(event, tokens=tokens, words=words)
 
-    def _words(self, text: str, segment: OpenSegment, samples: int) -> tuple[Word, ...]:
-        split = pieces(text)
+    def _words(
+        self, text: str, language: str, segment: OpenSegment, samples: int
+    ) -> tuple[Word, ...]:
+        split = pieces(text, language)
         if not split:
             return ()
         tokens = self._scores.pieces()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.load.reports import LOAD_TOPIC, StartingPools, WorkerLoad
 from auricle.load.starting import Starting
@@ -46,11 +48,8 @@ async def run(settings: ProcessorSettings) -> None:
     Raises DeadlineExceeded if a pool has no worker after 10 minutes.
     """
     report_status("reading checkpoint")
-    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
-    geometry = checkpoint.geometry
-    if settings.padding == "cached":
-        geometry = geometry.before_cached_silence()
-    view = CheckpointView(geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
+    checkpoint = await asyncio.to_thread(_checkpoint, settings, settings.model)
+    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
     report_status("warming up")
     await asyncio.to_thread(_warm_up, view, settings.dtype)
     registry = Registry()
@@ -96,6 +95,14 @@ async def run(settings: ProcessorSettings) -> None:
         await asyncio.to_thread(tracer.close)
 
 
+def _checkpoint(settings: ProcessorSettings, path: Path) -> Checkpoint:
+    """Open a checkpoint, with the sizes of what is encoded by these settings."""
+    found = open_checkpoint(path)
+    if settings.padding == "full":
+        return found
+    return replace(found, geometry=found.geometry.before_cached_silence())
+
+
 async def _pools(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePool, PdPool]:
     """Wait until both pools have a worker and subscribe to their load reports."""
     encode = runtime.client("encode_worker", "generate", local=True)
@@ -132,8 +139,9 @@ async def _aligner(
     if settings.align_model is None:
         return None
     report_status("reading the aligner's checkpoint")
-    checkpoint = await asyncio.to_thread(open_checkpoint, settings.align_model)
-    encode = runtime.client("align_encode_worker", "generate", local=True)
+    checkpoint = await asyncio.to_thread(_checkpoint, settings, settings.align_model)
+    encoders = "encode_worker" if settings.aligns_itself else "align_encode_worker"
+    encode = runtime.client(encoders, "generate", local=True)
     align = runtime.client("align_worker", "generate", local=True)
     # Half of a segment's time, so that there is another attempt, and an answer that says why.
     patience = settings.words_deadline_seconds / 2
@@ -141,7 +149,7 @@ async def _aligner(
         encode,
         patience,
         1,
-        runtime.pulses("align_encode_worker", encode, WORKER_PULSE),
+        runtime.pulses(encoders, encode, WORKER_PULSE),
     )
     pool = AlignPool(
         align,
@@ -149,9 +157,11 @@ async def _aligner(
         settings.attempts,
         runtime.pulses("align_worker", align, WORKER_PULSE),
     )
-    runtime.subscribe("align_encode_worker", LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
+    runtime.subscribe(encoders, LOAD_TOPIC, WorkerLoad, encode_pool.loads.heard)
     runtime.subscribe("align_worker", LOAD_TOPIC, WorkerLoad, pool.loads.heard)
-    return WordAligner(checkpoint, settings.dtype, encode_pool, pool, starting)
+    return WordAligner(
+        *(checkpoint, settings.dtype, encode_pool, pool, starting), encoded=settings.aligns_itself
+    )
 
 
 def _diarizer(runtime: Runtime, settings: ProcessorSettings, starting: Starting) -> Diarizer | None:

@@ -16,7 +16,8 @@ class OpenSegment:
     """The segment that is being spoken. Offsets are in samples from the segment's start.
 
     `passed` is the offset of the last decode or skipped grid point. `ahead` is the offset up to
-    which audio has been encoded ahead of a decode. `trusts_context`: the client's context is part
+    which audio has been encoded ahead of a decode. `encoder` is the encode worker that has the
+    windows of the last decode. `trusts_context`: the client's context is part
     of its prompts, see `context_guard.py`.
     """
 
@@ -35,6 +36,7 @@ class OpenSegment:
         self.stability = stability or Stability()
         self.passed = 0
         self.ahead = 0
+        self.encoder: int | None = None
         self.trusts_context = True
         # The end offset of every push, ascending, and its time of arrival.
         self._ends: list[int] = []

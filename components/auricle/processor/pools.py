@@ -76,16 +76,21 @@ class Pool:
         return bool(await self._endpoint.listed())
 
     async def place(
-        self, avoid: frozenset[int] = frozenset(), held: Mapping[int, int] = _NOTHING
+        self,
+        avoid: frozenset[int] = frozenset(),
+        held: Mapping[int, int] = _NOTHING,
+        preferred: int | None = None,
     ) -> int:
         """Choose an instance, if possible none of `avoid`; the caller must `release` it.
 
-        The least loaded instance is chosen, or a nearly equal one that has more of the prompt in
+        It is `preferred` if that is there. Otherwise the least loaded instance is chosen, or a nearly equal one that has more of the prompt in
         its prefix cache; `held` maps instances to cached tokens. Raises
         WorkerUnavailable if the pool has had no instance for its deadline.
         """
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
-        instance = self.loads.best(candidates, self._placed, held)
+        instance = preferred
+        if instance is None or instance not in candidates:
+            instance = self.loads.best(candidates, self._placed, held)
         self.loads.sent(instance)
         self._placed[instance] += 1
         return instance
@@ -135,12 +140,13 @@ class Pool:
 class Placement:
     """The instance of a pool that a session uses; replaced when that instance fails."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, preferred: int | None = None) -> None:
         self.failures = 0  # calls that failed, except with Overloaded
         # Where the last call failed in a way that nobody foresaw: by that worker's fault or the
         # request's.
         self.doubted: int | None = None
         self._pool = pool
+        self._preferred = preferred
         self._instance: int | None = None
         self._failed: set[int] = set()
 
@@ -149,12 +155,19 @@ class Placement:
         """The current instance's id in hex; empty if there is none."""
         return "" if self._instance is None else f"{self._instance:x}"
 
+    @property
+    def current(self) -> int | None:
+        """The current instance."""
+        return self._instance
+
     async def instance(self, held: Held | None = None) -> int:
         """Return the current instance, or place one; `held` is called only to place one."""
         self.leave_if_left()
         if self._instance is None:
             tokens = _NOTHING if held is None else await held()
-            self._instance = await self._pool.place(frozenset(self._failed), tokens)
+            self._instance = await self._pool.place(
+                frozenset(self._failed), tokens, self._preferred
+            )
         return self._instance
 
     def leave_if_left(self) -> bool:

@@ -72,6 +72,11 @@ class Recognizer:
         """The encode worker and the PD worker in use, ids in hex; empty if there is none."""
         return self._encoder.name, self._decoder.name
 
+    @property
+    def encoder(self) -> int | None:
+        """The encode worker that has the segment's windows."""
+        return self._encoder.current
+
     def start_segment(self) -> None:
         """Release both workers, so that the next segment is placed by current load.
 

@@ -44,6 +44,8 @@ class SegmentAudio:
         nothing may be appended any more.
         """
         other = SegmentAudio(geometry, scheme)
+        if geometry == self._geometry:
+            other._chunks = self._chunks
         same = (geometry.front_end, geometry.mel_bins)
         if same == (self._geometry.front_end, self._geometry.mel_bins):
             other._source = self._source

@@ -86,12 +86,12 @@ class SessionWords:
         segment = self._segments.pop(final.segment, None)
         if not final.text:
             return
-        split = pieces(final.text)
+        split = pieces(final.text, final.language)
         if not split:  # punctuation only
             self._late.tell(Words(final.segment, (), "aligned"))
         elif segment is None:  # all its text was committed on another processor
             self._late.tell(absent(final.segment, NO_AUDIO))
-        elif final.language and final.language not in self._aligner.languages:
+        elif self._opened.to_english or not self._aligner.aligns(final.language):
             self._late.tell(Words(final.segment, final.words, "commit_grid", LANGUAGE))
         elif len(self._late) >= self._rules.at_a_time:
             self._late.tell(absent(final.segment, BUSY))
@@ -110,6 +110,9 @@ class SessionWords:
             words=tuple(piece.word for piece in split),
             background=self._opened.background,
             trace=self._opened.trace,
+            texts=tuple(piece.text for piece in split),
+            language=final.language,
+            encoder=segment.encoder,
         )
         self._asked.speech(ASKED, samples / SAMPLE_RATE)
         try:

@@ -24,16 +24,19 @@ HALVES: Final[tuple[PoolKind, ...]] = ("align_encode_worker", "align_worker")
 
 
 class AlignAsking:
-    """Asks for the words of segments; see `beside.Asking`."""
+    """Asks for the words of segments; see `beside.Asking`.
 
-    kinds = HALVES
+    An aligner that is the model has no encode workers of its own.
+    """
 
     def __init__(self, runtime: Runtime, stage: Stage, aligner: Checkpoint) -> None:
-        settings = stage.settings
+        settings, own = stage.settings, aligner.fingerprint == stage.checkpoint.fingerprint
+        self.kinds: tuple[PoolKind, ...] = HALVES[1:] if own else HALVES
         self._stage = stage
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
-        clients = [runtime.client(kind, "generate") for kind in HALVES]
+        encoders: PoolKind = "encode_worker" if own else HALVES[0]
+        clients = [runtime.client(kind, "generate") for kind in (encoders, HALVES[1])]
         self._patience = settings.words_deadline_seconds
         self._pools = (
             EncodePool(clients[0], self._patience, 1),
@@ -68,5 +71,9 @@ class AlignAsking:
         audio.push(random_part(stage.recordings, samples, self._chance))
         words = ("profile",) * round(SEGMENT_SECONDS * _WORDS_PER_SECOND)
         return Spoken(
-            *(name, name, audio, samples, milliseconds(samples), words), background=False, trace=""
+            *(name, name, audio, samples, milliseconds(samples), words),
+            background=False,
+            trace="",
+            texts=tuple(f"{word} " for word in words),
+            language="English",
         )

@@ -143,7 +143,7 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
     """Return what is measured together, by component: a worker with an engine carries less beside
     others on its device."""
     common = settings_for("Processor", sections, source)
-    there = [one for one in BESIDE if getattr(common, one.checkpoint) is not None]
+    there = [one for one in BESIDE if one.there(common)]
     found = {}
     for pool in (*PATH, *there):
         own = settings_for(pool.component, sections, source)

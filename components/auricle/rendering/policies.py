@@ -55,8 +55,7 @@ def network_policies(target: Target) -> list[Manifest]:
     ]
     first, last = UCX_PORTS
     embeddings = [{"protocol": "TCP", "port": first, "endPort": last}]
-    for pool in POOLS:
-        there = [worker for worker in pool if worker in target.components]
+    for there in _exchanging(target):
         workers = [{"podSelector": {"matchLabels": labels(name, w)}} for w in there]
         rules += [
             _policy(
@@ -69,6 +68,14 @@ def network_policies(target: Target) -> list[Manifest]:
             for worker in there
         ]
     return rules
+
+
+def _exchanging(target: Target) -> list[list[str]]:
+    """Return the workers that read embeddings of each other, in groups."""
+    groups = [[worker for worker in pool if worker in target.components] for pool in POOLS]
+    if "AlignEncodeWorker" in target.components:
+        return groups
+    return [[worker for group in groups for worker in group]]
 
 
 def _everybody(ours: Manifest, platform: Manifest) -> list[Manifest]:

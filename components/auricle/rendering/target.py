@@ -15,7 +15,9 @@ from auricle.errors import CheckpointError, SettingsError
 from auricle.kubernetes_settings import KubernetesSettings
 from auricle.launcher.config import COMMON, kubernetes_settings, load_config, settings_for
 from auricle.launcher.graph import load_graph
+from auricle.launcher.model_folders import READERS
 from auricle.load.pools import POOLS
+from auricle.models.store import find, is_name
 from auricle.rendering.names import (
     CONFIG_PATH,
     ENGINES,
@@ -152,13 +154,22 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
     return found
 
 
+def named_models(settings: CommonSettings) -> list[str]:
+    """Return the models that are named, rather than given as folders: those that are pulled."""
+    given = (str(path) for key in READERS if (path := getattr(settings, key)) is not None)
+    return [name for name in dict.fromkeys(given) if is_name(name)]
+
+
 def _check(settings: CommonSettings, source: str) -> None:
     for key in ("model", "align_model", "speaker_model", "translate_model"):
         path = getattr(settings, key)
-        if path is not None and not str(path).startswith(f"{MODELS_PATH}/"):
+        if path is None or str(path).startswith(f"{MODELS_PATH}/"):
+            continue
+        if key not in READERS or not is_name(str(path)):
             raise SettingsError(
-                f"{source}: Common.{key} is {path}; in pods checkpoints are below "
-                f"{MODELS_PATH}, such as {MODELS_PATH}/Qwen3-ASR-0.6B"
+                f"{source}: Common.{key} is {path}; in pods checkpoints are below {MODELS_PATH}, "
+                f"such as {MODELS_PATH}/Qwen3-ASR-0.6B, or have the name of a published one, such "
+                "as Qwen/Qwen3-ASR-0.6B"
             )
 
 
@@ -177,7 +188,8 @@ def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[in
     They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
     """
     try:
-        geometry = open_checkpoint(settings.checkpoint).geometry
+        folder = settings.checkpoint
+        geometry = open_checkpoint(find(str(folder)) or folder).geometry
         hidden, window = geometry.hidden_size, geometry.window_embeddings
     except CheckpointError:
         hidden, window = cluster.hidden_size, cluster.window_embeddings

@@ -102,6 +102,11 @@ class PromptTemplate:
     mark: str | None = None
     detects: bool = False
 
+    @property
+    def translates(self) -> bool:
+        """Whether a prompt may ask for English, whatever language is spoken."""
+        return any("{task}" in piece for piece in self.after_forced)
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -17,8 +17,7 @@ COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
 
 def beside(settings: CommonSettings) -> tuple[str, ...]:
     """Return the components beside the path that there are by these settings."""
-    made = (pool for pool in BESIDE if getattr(settings, pool.checkpoint) is not None)
-    return tuple(pool.kind for pool in made)
+    return tuple(pool.kind for pool in BESIDE if pool.there(settings))
 
 
 class Asked(Protocol):

@@ -44,7 +44,8 @@ class Recording:
     Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
     the times of decodes, with `translate`, an ISO 639-1 code, their translation, with `diarize`
-    their speakers. With `languages` each segment is in one of them.
+    their speakers. With `languages` each segment is in one of them, with `to_english` its text is
+    the speech model's translation.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Recording:
     words: bool = False
     grid_words: bool = False
     translate: str | None = None
+    to_english: bool = False
     languages: tuple[str, ...] = ()
     diarize: bool = False
 
@@ -250,6 +252,7 @@ class RecordingTranscriber:
             words=recording.words,
             grid_words=recording.grid_words,
             translate=() if recording.translate is None else (recording.translate,),
+            to_english=recording.to_english,
             diarize=recording.diarize,
         )
         resume = ResumePoint(segment_start=part.start, context=context, speakers=voices)

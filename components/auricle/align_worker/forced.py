@@ -7,39 +7,18 @@ embeddings of encode workers that serve the same checkpoint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
 from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 
+from auricle.align_worker.utterances import DTYPES, Utterance, load
 from auricle.checkpoint.aligner import AlignerPrompt, classifier_weights
 from auricle.checkpoint.files import Checkpoint
-from auricle.errors import CheckpointError
-
-DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 
 
-@dataclass(frozen=True)
-class Utterance:
-    """A segment's audio, embeddings of shape (n, hidden_size), and the token ids after it."""
-
-    audio: torch.Tensor
-    after: tuple[int, ...]
-
-    @property
-    def tokens(self) -> int:
-        """The length of its prompt."""
-        return 1 + len(self.audio) + len(self.after)
-
-
-class Aligner:
-    """The aligner of a checkpoint. Not thread-safe: call it from one worker thread.
+class ForcedAligner:
+    """The aligner of a checkpoint, as `aligners.Aligner`. For one worker thread.
 
     Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
     not fit the config.
@@ -57,10 +36,10 @@ class Aligner:
         config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
         config._attn_implementation = "sdpa"
         self._model = Qwen3Model(config)
-        _load(self._model, text, "text model")
+        load(self._model, text, "text model")
         classes, width = head["weight"].shape
         self._head = torch.nn.Linear(width, classes, bias="bias" in head)
-        _load(self._head, head, "classifier")
+        load(self._head, head, "classifier")
         for module in (self._model, self._head):
             module.to(self._device, self._dtype).eval()
 
@@ -73,7 +52,7 @@ class Aligner:
         """Align two words with a second of silence. Raises whatever the device raises."""
         audio = torch.zeros(13, self._width)
         marks = (self._timestamp,) * 2
-        self.classes([Utterance(audio, (self._begin, *marks, self._begin, *marks))])
+        self.marks([Utterance(audio, (self._begin, *marks, self._begin, *marks))])
 
     @torch.inference_mode()
     def logits(self, utterances: Sequence[Utterance]) -> list[torch.Tensor]:
@@ -94,7 +73,11 @@ class Aligner:
         found: torch.Tensor = self._head(hidden[marks])
         return list(torch.split(found, marks.sum(1).tolist()))
 
-    def classes(self, utterances: Sequence[Utterance]) -> list[list[int]]:
+    def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return windows as they stand in the prompt: one behind the other."""
+        return torch.cat(list(windows))
+
+    def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
         """Run one pass; returns the likeliest class at each timestamp.
 
         Raises ArithmeticError if the model gave values that are not finite.
@@ -103,17 +86,3 @@ class Aligner:
         if not all(bool(torch.isfinite(one).all()) for one in logits):
             raise ArithmeticError("the aligner produced values that are not finite")
         return [one.argmax(-1).tolist() for one in logits]
-
-
-def _load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:
-    try:
-        missing, unexpected = module.load_state_dict(weights, strict=False)
-    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
-        raise CheckpointError(
-            f"the weights of the {what} have other shapes than its config"
-        ) from None
-    if missing or unexpected:
-        raise CheckpointError(
-            f"the weights of the {what} do not fit its config: missing {sorted(missing)[:3]}, "
-            f"unexpected {sorted(unexpected)[:3]}"
-        )
