@@ -99,7 +99,6 @@ SHORT = (
         "benchmarks.live_cost --smoke --out {out}/live-cost.json",
         180,
         (
-            "python -m benchmarks.live_cost",
             "python -m benchmarks.live_cost --out build/live-cost.json",
             "python -m benchmarks.live_cost --dtype float32 --sessions 1 --out build/live-f32.json",
         ),
