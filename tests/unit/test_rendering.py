@@ -219,9 +219,7 @@ def test_shared_memory_and_memory_hold_the_slabs(rendered: Path) -> None:
         ({"kv_blocks": 2048, "model": "/nowhere"}, 1024),
     ],
 )
-def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(
-    pd: dict[str, Any], mib: int
-) -> None:
+def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(pd: dict[str, Any], mib: int) -> None:
     worker = PdWorkerSettings(**{"model": ROOT / "models/demo", **pd})
     settings = {"EncodeWorker": EncodeWorkerSettings(), "PdWorker": worker}
     assert Target(KubernetesSettings(), {}, settings).kv_mib("PdWorker") == mib
