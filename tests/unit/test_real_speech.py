@@ -103,6 +103,7 @@ def test_a_telephone_has_no_high_notes() -> None:
 
 def test_numbers_spellings_and_titles_do_not_count_and_neither_do_accents() -> None:
     assert scoring.scored("dial two, Mr. Colour", "Dial 2 mister color.", "English").wrong == 0
+    assert scoring.scored("five five eight of spades", "5, 5. 8 of spades", "English").wrong == 0
     assert scoring.scored("su número", "Su numero.", "Spanish") == Errors(0, 2)
     assert scoring.scored("one red bus", "", "English") == Errors(3, 3)
 
