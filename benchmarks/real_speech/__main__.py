@@ -1,7 +1,8 @@
 """Ordinary speech with real weights, by every way in and by what others use.
 
     python -m benchmarks.real_speech --model DIR_OR_NAME --ctranslate2 DIR --out FILE
-        [--quick | --smoke] [--only WAY …] [--sets SET …] [--minutes N] [--padding full] [--resume]
+        [--quick | --smoke] [--only WAY …] [--sets SET …] [--minutes N] [--resume]
+        [--settings Processor.padding=full …]
 
 Each set of recordings is heard by each way that the plan (`units.py`) has for it: by POST, by what
 `auricle transcribe` sends, live and as fast as the server takes it without skipping a grid point,
@@ -29,7 +30,7 @@ import psutil
 from benchmarks import results
 from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import ROOT
-from benchmarks.real_speech import units
+from benchmarks.real_speech import corpus, units
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.figures import figures
 from benchmarks.real_speech.live import timed
@@ -105,6 +106,8 @@ def _of_peer(subject: Process, way: str, name: str, asked: Asked, posted: Unit |
     for spoken in some:
         language = asked.language(spoken)
         code = _CODES[language] if language else None
+        if way == "offline" and spoken.name not in parts:
+            raise SystemExit(f"offline needs what post heard of {name} before: --only post offline")
         vad = way == "faster_whisper_vad"
         answer = subject.hear(spoken.pcm, code, parts.get(spoken.name), vad=vad)
         rows.append(Row(spoken.name, answer.text))
@@ -123,6 +126,8 @@ def _kind(way: str) -> str:
 def _server(kind: str, asked: Asked) -> Iterator[Server]:
     how = AS_DELIVERED if kind == REAL_TIME else (_NOT_AHEAD,)
     with serving(f"--Common.model={asked.model}", *how, *asked.settings, config=_CONFIG) as server:
+        # The first of all sessions finds caches cold.
+        asyncio.run(_served(server.url, "post", asked, corpus.recordings("people")[0]))
         yield server
 
 
@@ -189,7 +194,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
     parser.add_argument("--minutes", type=float, help="of each set, at most")
-    parser.add_argument("--padding", choices=("cached", "full"), help="of the encoder")
+    parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
     smoke = arguments.scale == "smoke"
@@ -199,11 +204,11 @@ def main() -> None:
         asked = Asked(
             found.path,
             arguments.ctranslate2,
-            (f"--Processor.padding={arguments.padding}",) if arguments.padding else (),
+            tuple(f"--{setting}" for setting in arguments.settings),
             arguments.minutes or _MINUTES[arguments.scale],
             len(found.architecture.languages) > 1,
         )
-        label = found.path.name + (f" ({arguments.padding})" if arguments.padding else "")
+        label = ", ".join([found.path.name, *arguments.settings])
         wanted = _wanted(arguments, asked, label)
         try:
             _measure(asked, wanted, arguments.out, label)
