@@ -13,8 +13,8 @@ import torch
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.aligners import Aligner, aligner_for
+from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.passes import AlignerPass, Job, fitting
 from auricle.align_worker.scripts import prompt_for
 from auricle.align_worker.utterances import Utterance
