@@ -6,10 +6,11 @@ TARGET ?= cpu
 VENV := .venv
 BENCH_VENV := .venv-bench
 AGENTS_VENV := .venv-agents
+PEERS_VENV := .venv-peers
 CHROMIUM := tests/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
-CONFIG ?= configs/demo.yaml
+CONFIG ?= configs/whisper.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 # TARGET=light is an environment without vLLM.
 OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
@@ -20,10 +21,11 @@ WITH_SOURCES = $(if $(filter-out undefined,$(origin SOURCES)),--sources '$(SOURC
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
 
-.PHONY: setup setup-dev bench-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev weights bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
+peers-env: $(PEERS_VENV)/.installed
 
 setup: $(VENV)/.installed-$(TARGET)
 setup-dev: $(VENV)/.installed-dev
@@ -43,6 +45,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed-$(TARGET) requirements/dev.txt
 # Stock vLLM and transformers, which the benchmarks compare with.
 $(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
 	$(INSTALL) $(BENCH_VENV) requirements/bench.txt
+	touch $@
+
+# faster-whisper, which the benchmark of ordinary speech compares with.
+$(PEERS_VENV)/.installed: requirements/peers.txt
+	$(INSTALL) $(PEERS_VENV) requirements/peers.txt
 	touch $@
 
 # Agent frameworks, whose packages the tests use as they are.
@@ -78,8 +85,13 @@ histories: setup-dev
 gpu-quick: setup-dev
 	$(BIN)/python -m benchmarks.gpu --device cpu --quick --again --out build/gpu-quick.json
 
-# The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself.
-demo: setup
+# Weights for ordinary speech, 131 MB, once; 3 is the exit code where nobody who has them is reached.
+weights: setup
+	$(BIN)/auricle models pull whisper-base || test $$? -eq 3
+
+# The demo graph until Ctrl-C; without a terminal, or with DEMO=--once, it ends by itself. Without
+# weights for ordinary speech it has the bundled model.
+demo: weights
 	$(BIN)/auricle demo $(DEMO)
 
 # The demo graph with a translate pool: a recording in English and Spanish, word by word.
@@ -90,7 +102,8 @@ demo-translate: setup
 bench: setup-dev
 	$(BIN)/python -m benchmarks.two_minutes $(if $(URL),--url $(URL))
 
-serve: setup
+# CONFIG=configs/demo.yaml has the bundled model.
+serve: setup $(if $(filter configs/whisper.yaml,$(CONFIG)),weights)
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG) $(OVERRIDES)
 
 # Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
@@ -196,6 +209,7 @@ lock:
 	grep -vxFf requirements/cpu.txt build/all.txt > requirements/dev.txt
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
+	$(COMPILE) requirements/peers.in -o requirements/peers.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
 	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/bench.txt
 
@@ -210,4 +224,4 @@ image-check:
 	$(if $(PYTHON),$(PYTHON),$(error $(NO_PYTHON))) deploy/docker/check.py $(TARGET) --storage $(IMAGES)
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) build
+	rm -rf $(VENV) $(BENCH_VENV) $(PEERS_VENV) build

@@ -7,6 +7,9 @@
 at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
 speech.
 
+`0.6b-steady` continues an answer as it began, as trained weights do: each word follows another
+whatever is heard, so drafts are accepted. All of its layers are computed in full.
+
 `tiny` only shows that a program runs; `1.7b-encoder` has the larger one's encoder before a decoder
 of one layer.
 """
@@ -34,12 +37,17 @@ _SYLLABLES = [c + v for c in "bdfghjklmnprstvwz" for v in ("a", "e", "i", "o", "
 
 @dataclass(frozen=True)
 class Size:
-    """The differences from the demo checkpoint's config, and the number of words."""
+    """The differences from the demo checkpoint's config, and the number of words.
+
+    The decoder of a `steady` one adds next to nothing to a token's embedding, from which its head
+    derives the next word.
+    """
 
     audio: dict[str, int]
     text: dict[str, int]
     vocabulary: int
     words: int
+    steady: bool = False
 
 
 SIZES = {
@@ -97,6 +105,9 @@ SIZES = {
 SIZES["1.7b-encoder"] = replace(
     SIZES["1.7b"], text={**SIZES["1.7b"].text, "num_hidden_layers": 1}, vocabulary=8192
 )
+SIZES["0.6b-steady"] = replace(SIZES["0.6b"], steady=True)
+# Not zero: a multiplication by zero may cost less.
+_NEXT_TO_NOTHING = 1e-4
 
 
 def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:
@@ -118,6 +129,8 @@ def write_checkpoint(size: Size, output: Path, seed: int = 0) -> None:
     torch.manual_seed(seed)
     weights = DemoModel(config).published_weights()
     weights["thinker.lm_head.weight"] = _head(output, config)
+    if size.steady:
+        _steady(weights, output)
     unfinished = output / "model.safetensors.unfinished"
     save_file(weights, unfinished, metadata={"format": "pt"})
     unfinished.replace(output / "model.safetensors")
@@ -129,14 +142,31 @@ def _special_ids(output: Path) -> dict[str, int]:
     return {token: ids[token] for token in SPECIAL_TOKENS}
 
 
+def _words(output: Path) -> list[int]:
+    vocabulary = json.loads((output / "vocab.json").read_text())
+    return [number for token, number in vocabulary.items() if token.startswith("Ġ") and token[1:]]
+
+
 def _head(output: Path, config: dict[str, Any]) -> torch.Tensor:
     """Return a head that is random for words and zero for all other tokens."""
     text = config["thinker_config"]["text_config"]
     head = torch.zeros(text["vocab_size"], text["hidden_size"])
-    vocabulary = json.loads((output / "vocab.json").read_text())
-    words = [number for token, number in vocabulary.items() if token.startswith("Ġ") and token[1:]]
+    words = _words(output)
     head[words] = torch.randn(len(words), text["hidden_size"]) * 0.5
     return head.to(torch.bfloat16)
+
+
+def _steady(weights: dict[str, torch.Tensor], output: Path) -> None:
+    """Have each word follow the one before it in the vocabulary."""
+    for name, weight in weights.items():
+        if name.startswith("thinker.model.layers.") and name.endswith(
+            ("self_attn.o_proj.weight", "mlp.down_proj.weight")
+        ):
+            weights[name] = weight * _NEXT_TO_NOTHING
+    words = _words(output)
+    embeddings = weights["thinker.model.embed_tokens.weight"][words]
+    following = torch.nn.functional.normalize(embeddings.float(), dim=1).to(torch.bfloat16)
+    weights["thinker.lm_head.weight"][words] = following.roll(1, dims=0)
 
 
 def main() -> None:

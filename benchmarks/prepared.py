@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks import heavier
+from benchmarks import heavier, whispers
 from benchmarks.checkpoints import SIZES, write_checkpoint
 from models.training import corpus as synthetic
 from models.training.corpus import Corpus
@@ -32,8 +32,8 @@ def corpus(name: str, directory: Path = _CORPUS, language: str = DEFAULT) -> Cor
 
 
 def checkpoint(size: str, directory: Path = _CHECKPOINTS) -> Path:
-    """Return a directory of random weights in that geometry (see `benchmarks.checkpoints`), or of
-    the demo checkpoint with more arithmetic (`benchmarks.heavier`).
+    """Return a directory of random weights in that geometry (see `benchmarks.checkpoints` and
+    `benchmarks.whispers`), or of the demo checkpoint with more arithmetic (`benchmarks.heavier`).
 
     Written in some 10 seconds (`60m`) if it is not there. Raises KeyError for an unknown size.
     """
@@ -42,6 +42,8 @@ def checkpoint(size: str, directory: Path = _CHECKPOINTS) -> Path:
         _told(f"writing weights into {output}")
         if size in heavier.SIZES:
             heavier.write_heavier(heavier.SIZES[size], output)
+        elif size in whispers.SIZES:
+            whispers.write_whisper(whispers.SIZES[size], output)
         else:
             write_checkpoint(SIZES[size], output)
     return output

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 
 from auricle.client import Client, Final, Partial, Translation
-from auricle.client.own_server import own_server
+from auricle.client.own_server import BUNDLED_MODEL, own_server
 from auricle.client.sources import file_blocks
 
 GRAPH = "graphs.e_pd_translate:Frontend"
@@ -71,7 +71,8 @@ async def main() -> None:
         await follow(arguments.url, arguments.recording)
         return
     options = (f"--Common.translate_model={MODEL}",)
-    async with own_server(Console(highlight=False), graph=GRAPH, overrides=options) as server:
+    console = Console(highlight=False)
+    async with own_server(console, graph=GRAPH, config=BUNDLED_MODEL, overrides=options) as server:
         await follow(server.url, arguments.recording)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,9 @@ os.environ.setdefault("DYN_LOG", "warn")
 # How long an example takes says something of the machine only.
 settings.register_profile("auricle", deadline=None)
 settings.load_profile("auricle")
+# No test finds what somebody pulled on this machine.
+_MODELS = tempfile.TemporaryDirectory(prefix="auricle-models-")
+os.environ["AURICLE_MODELS"] = _MODELS.name
 _ENDING_SECONDS = 30.0
 CATEGORIES = {"unit", "integration", "end_to_end"}
 

@@ -48,6 +48,7 @@ class Bench(Generic[E]):
         tenant: str = "test",
         priority: int = 1,
         logprobs: bool = False,
+        allowed: Sequence[int] = (),
     ) -> Decoded:
         self.requests += 1
         return await self.engine.generate(
@@ -62,6 +63,7 @@ class Bench(Generic[E]):
             draft=draft,
             reusable_windows=reusable_windows,
             logprobs=logprobs,
+            allowed=allowed,
         )
 
 

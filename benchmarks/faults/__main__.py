@@ -1,7 +1,8 @@
 """Known audio through every kind of fault, over real processes.
 
     python -m benchmarks.faults --out FILE [--quick] [--seed N] [--only KIND …] [--count N]
-                                [--lanes N] [--resume]
+                                [--lanes N] [--config FILE]
+                                [--audio FILE …] [--resume]
 
 Starts a graph with two of each process, hears each recording undisturbed, and then
 does one fault after the other at random moments of live sessions, two (`--lanes`) at a time. Every
@@ -24,7 +25,7 @@ from benchmarks.faults.disk import mountable, temporary
 from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running
 from benchmarks.faults.kinds import DISK, KINDS
-from benchmarks.faults.plan import LANES, Fault, planned
+from benchmarks.faults.plan import CONFIG, LANES, Fault, planned
 from benchmarks.faults.results import Results
 from benchmarks.faults.run import Run
 from benchmarks.streaming.environment import environment
@@ -46,13 +47,17 @@ def main() -> None:
     parser.add_argument("--only", metavar="KIND", nargs="+", choices=[*KINDS])
     parser.add_argument("--count", type=int, help="how many faults; by default what is planned")
     parser.add_argument("--lanes", type=int, default=LANES, help="sessions at a time")
+    parser.add_argument("--config", default=CONFIG, help="settings of the graph")
+    parser.add_argument("--audio", metavar="FILE", nargs="+", default=[], help="recordings")
     parser.add_argument("--resume", action="store_true", help="go on with FILE")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     only = chosen.only or []
-    names = ("seed", "quick", "count", "lanes")
+    names = ("seed", "quick", "count", "lanes", "config", "audio")
     arguments = {"only": only} | {name: getattr(chosen, name) for name in names}
-    plan = planned(chosen.seed, quick=chosen.quick, only=only, count=chosen.count)
+    plan = planned(
+        chosen.seed, quick=chosen.quick, only=only, count=chosen.count, audio=chosen.audio
+    )
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
         print(f"{len(left_out)} faults of the disk are left out: only root may mount one to fill")
         plan = [fault for fault in plan if fault not in left_out]
@@ -66,14 +71,14 @@ def main() -> None:
     else:
         results.begin(arguments, environment())
     if plan:
-        _run(plan, chosen.lanes, results)
+        _run(plan, chosen.lanes, chosen.config, results)
     measured = figures(results.rows())
     for name, value in measured.items():
         print(f"{name:28} {value:.6g}")
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
 
 
-def _run(plan: Sequence[Fault], lanes: int, results: Results) -> None:
+def _run(plan: Sequence[Fault], lanes: int, config: str, results: Results) -> None:
     before, left = leftovers.shared_memory(), []
 
     def record(row: Row) -> None:
@@ -83,7 +88,7 @@ def _run(plan: Sequence[Fault], lanes: int, results: Results) -> None:
     log: list[str] = []
     with temporary() as folder:
         try:
-            with running(folder) as graph:
+            with running(folder, config) as graph:
                 log = graph.server.log
                 asyncio.run(_faults(graph, lanes, plan, record))
                 left += leftovers.held(graph)

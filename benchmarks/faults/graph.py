@@ -83,8 +83,9 @@ class Graph:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Graph]:
-    """Start the graph; fails if a process or a discovery record of it is left when it has ended.
+def running(folder: Path, config: str) -> Iterator[Graph]:
+    """Start the graph with the settings in `config`; fails if a process or a discovery record of
+    it is left when it has ended.
 
     All files of it lie below `folder`.
     """
@@ -104,6 +105,7 @@ def running(folder: Path) -> Iterator[Graph]:
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",
             environment={"TMPDIR": str(temporary)} | hooks.environment(orders),
+            config=config,
             discovery=discovery,
         ) as server:
             records = Records(server.discovery)

@@ -9,6 +9,7 @@ from itertools import cycle, islice
 
 from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, Kind
 
+CONFIG = "configs/demo.yaml"
 LANES = 2  # sessions at a time, unless a run is asked for more
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8
@@ -39,20 +40,26 @@ class Fault:
 
 
 def planned(
-    seed: int, *, quick: bool = False, only: Sequence[str] = (), count: int | None = None
+    seed: int,
+    *,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    count: int | None = None,
+    audio: Sequence[str] = (),
 ) -> list[Fault]:
     """Return the faults of a run; the same arguments give the same list.
 
     Those of the request plane come first, while calls take it. `only` are names of kinds;
     without it all are taken, with `quick` those that need little time. `count` is how many faults
-    there are; by default as many as the kinds say.
+    there are; by default as many as the kinds say. `audio` are files to be heard instead of the
+    bundled recordings.
     """
     dice = random.Random(seed)
     kinds = _kinds(quick, only, count)
     dice.shuffle(kinds)
     of_plane = [kind for kind in kinds if kind.plane == REQUEST_PLANE]
     others = [kind for kind in kinds if kind.plane != REQUEST_PLANE]
-    audio = _QUICK_AUDIO if quick else _FULL_AUDIO
+    audio = audio or (_QUICK_AUDIO if quick else _FULL_AUDIO)
     return [
         Fault(
             number=number,

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import generated
 from benchmarks.faults.figures import Row, figures, recoveries
 from benchmarks.faults.kinds import CONTROL, KINDS, Kind
-from benchmarks.faults.plan import LANES
+from benchmarks.faults.plan import CONFIG, LANES
 from benchmarks.faults.results import Results
 
 _DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
@@ -114,6 +114,10 @@ def _command(arguments: Row) -> str:
     said += [f"--only {' '.join(arguments['only'])}"] if arguments["only"] else []
     said += [f"--count {arguments['count']}"] if arguments["count"] else []
     said += [f"--lanes {arguments['lanes']}"] if arguments["lanes"] != LANES else []
+    config = arguments.get("config", CONFIG)
+    said += [f"--config {config}"] if config != CONFIG else []
+    audio = arguments.get("audio", [])
+    said += [f"--audio {' '.join(audio)}"] if audio else []
     return " ".join(said)
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import websockets
 
+from auricle.audio.pcm import to_float
+from auricle.client.sources import file_blocks
 from auricle.client.stream import Event, stream_file
 from auricle.errors import AuricleError
 from benchmarks.faults.figures import Heard
@@ -22,9 +27,10 @@ _LAST_SECONDS = 120.0
 class Session:
     """The session of one recording. Times are seconds since its first sample was due.
 
-    `error` says why it failed, `broken` which promise of the protocol was broken; both are empty
-    if all was well. `hits` are the faults that came while it was live: (kind, when). `losses` are
-    lines about connections that it lost, after each of which it was resumed at the next of `urls`.
+    `audio` is the name of a bundled recording, or a file. `error` says why it failed, `broken`
+    which promise of the protocol was broken; both are empty if all was well. `hits` are the faults
+    that came while it was live: (kind, when). `losses` are lines about connections that it lost,
+    after each of which it was resumed at the next of `urls`.
     """
 
     urls: Sequence[str]
@@ -53,7 +59,7 @@ class Session:
 
     async def run(self, share: float = 0.0) -> None:
         """Say the recording, and hear its text; `reached` returns once `share` of it is said."""
-        samples = recordings.samples(self.audio)
+        samples = await asyncio.to_thread(_samples, self.audio)
         seconds = len(samples) / recordings.SAMPLE_RATE
         self._until_seconds = share * seconds
         try:
@@ -99,3 +105,9 @@ class Session:
             heard(self.events)
         except AssertionError as error:
             self.broken = str(error) or "committed text was taken back, or segments overlap"
+
+
+def _samples(audio: str) -> npt.NDArray[np.float32]:
+    if audio in recordings.NAMES:
+        return recordings.samples(audio)
+    return to_float(np.concatenate(list(file_blocks(Path(audio)))))

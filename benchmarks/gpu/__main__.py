@@ -1,7 +1,7 @@
 """Measures what a GPU carries at the geometry of Qwen3-ASR, with random weights.
 
     python -m benchmarks.gpu --out FILE [--only PART …] [--minutes M] [--again]
-                             [--gpus N] [--config CONFIG]
+                             [--seconds S] [--gpus N] [--config CONFIG]
     python -m benchmarks.gpu --out FILE --device cpu --quick
 
 Each part takes at most ten minutes and is a process of its own. FILE has its figures as soon as it
@@ -57,6 +57,7 @@ def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
     parser.add_argument("--only", metavar="PART", nargs="+", choices=[*PARTS])
     parser.add_argument("--again", action="store_true", help="also parts that have their figures")
     parser.add_argument("--minutes", type=float, help="begin no part that may take longer")
+    parser.add_argument("--seconds", type=float, help="of one measurement, instead of 4")
     parser.add_argument("--gpus", type=int, default=1, help="of the pools of `streams`")
     parser.add_argument("--config", type=Path, help="of the pools of `streams`")
     arguments = parser.parse_args(words)
@@ -64,6 +65,8 @@ def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
         parser.error("--device cpu needs --quick: the published geometry would take a CPU hours")
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no CUDA device; --device cpu --quick tries the program without one")
+    if arguments.seconds is not None and arguments.seconds <= 0:
+        parser.error("--seconds must be above 0")
     if arguments.gpus < 1:
         parser.error("--gpus must be at least 1")
     if arguments.config and not arguments.config.is_file():
@@ -89,7 +92,7 @@ def _run(chosen: Sequence[str], results: Results, arguments: argparse.Namespace)
             _told(f"{part} is left out: there are no ceilings to compare with")
             continue
         task = Task(
-            part, arguments.device, arguments.quick, arguments.gpus, config,
+            part, arguments.device, arguments.quick, arguments.gpus, config, arguments.seconds,
             results.figures_of("ceilings"),
         )  # fmt: skip
         _told(f"{part} …")

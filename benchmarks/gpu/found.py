@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.gpu.scale import FULL, QUICK, Scale
@@ -21,12 +21,14 @@ class Task:
     quick: bool
     gpus: int = 1
     config: str = ""
+    seconds: float | None = None
     ceilings: dict[str, float] = field(default_factory=dict)
 
     @property
     def scale(self) -> Scale:
         """How much is measured."""
-        return QUICK if self.quick else FULL
+        scale = QUICK if self.quick else FULL
+        return scale if self.seconds is None else replace(scale, seconds=self.seconds)
 
     @property
     def dtype(self) -> str:

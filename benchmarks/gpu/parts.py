@@ -54,6 +54,14 @@ PARTS = {
         "pd", ("pd_decodes_per_s_no_drafts", "pd_decode_p95_ms_no_drafts",
                "pd_same_share_no_drafts"), 4.0
     ),
+    "whisper": Part(
+        "whisper",
+        (
+            "whisper_decodes_per_s", "whisper_decode_p95_ms", "whisper_same_share",
+            "whisper_stock_share", "whisper_encoder_pass_ms", "whisper_encoder_error",
+        ),
+        3.0,
+    ),
     "encoder-1.7b": Part("passes", tuple(f"{name}_1_7b" for name in _ENCODER), 3.0),
 }  # fmt: skip
 # Parts whose figures are shares of those of the first one.

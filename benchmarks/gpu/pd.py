@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import psutil
 import torch
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
@@ -32,7 +30,7 @@ from auricle.pd_worker.engine import Decoded
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.start import engine_options
 from auricle.settings import PdWorkerSettings
-from benchmarks.gpu.busy import gpu_busy
+from benchmarks.gpu.decodes import Drafts, closed_loop
 from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
 
@@ -43,7 +41,6 @@ _WORDS = (100, 1000)  # some tokens of the vocabulary
 _SCALE = 0.02  # of embeddings, as a trained encoder has them
 _TENANT = "benchmark"
 _NO_DRAFTS = "_no_drafts"
-Drafts = Literal["none", "right", "wrong"]
 
 
 @dataclass(frozen=True)
@@ -116,53 +113,6 @@ class Sessions:
         )  # fmt: skip
 
 
-async def _closed_loop(
-    sessions: Sessions, clients: int, seconds: float, drafts: Drafts, task: Task
-) -> dict[str, Any]:
-    """Return what so many concurrent clients get in that time."""
-    took: list[float] = []
-    answers: list[Decoded] = []
-    same: list[bool] = []
-    numbers = itertools.count()
-    began, cpu = time.monotonic(), _cpu_seconds()
-
-    async def client(index: int) -> None:
-        while (start := time.monotonic()) < began + seconds:
-            decoded, right = await sessions.turn(index, next(numbers), drafts)
-            took.append(time.monotonic() - start)
-            answers.append(decoded)
-            same.append(right)
-
-    with gpu_busy(task.device) as busy:
-        await asyncio.gather(*(client(index) for index in range(clients)))
-    wall = time.monotonic() - began
-    api, core = (now - then for now, then in zip(_cpu_seconds(), cpu, strict=True))
-    drafted = sum(a.draft_tokens for a in answers)
-    return {
-        "drafts": drafts,
-        "in_flight": clients,
-        "decodes_per_s": len(took) / wall,
-        "p50_ms": 1000 * float(np.percentile(took, 50)),
-        "p95_ms": 1000 * float(np.percentile(took, 95)),
-        "same_share": float(np.mean(same)),
-        "steps": float(np.mean([a.steps for a in answers])),
-        "accepted_share": sum(a.accepted_tokens for a in answers) / drafted if drafted else None,
-        "prompt_tokens": float(np.mean([a.prompt_tokens for a in answers])),
-        "cached_tokens": float(np.mean([a.cached_tokens for a in answers])),
-        "api_cores": api / wall,
-        "engine_cores": core / wall,
-        "gpu_busy_share": busy.share,
-        "why_not_busy": busy.why_not,
-    }
-
-
-def _cpu_seconds() -> tuple[float, float]:
-    """Return the CPU seconds of this process, which calls the engine, and of vLLM's."""
-    own = psutil.Process()
-    api, *core = (sum(p.cpu_times()[:2]) for p in (own, *own.children(recursive=True)))
-    return api, sum(core)
-
-
 def measure(task: Task) -> Found:
     """Measure with drafts, or with an engine that verifies none (`pd-no-drafts`)."""
     drafts = task.part == "pd"
@@ -201,8 +151,8 @@ async def _rows(task: Task, *, drafts: bool) -> list[dict[str, Any]]:
             (clients, "right" if drafts else "none") for clients in scale.decodes
         ]
         for clients, kind in [*runs, (max(scale.decodes), "wrong")] if drafts else runs:
-            await _closed_loop(sessions, clients, scale.seconds / 4, kind, task)  # warms up
-            rows.append(await _closed_loop(sessions, clients, scale.seconds, kind, task))
+            await closed_loop(sessions, clients, scale.seconds / 4, kind, task)  # warms up
+            rows.append(await closed_loop(sessions, clients, scale.seconds, kind, task))
             print(rows[-1], flush=True)
     finally:
         slab.unlink()

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes and seconds of all parts; checkpoints are names of `benchmarks.checkpoints`.
+    """Sizes and seconds of all parts; checkpoints are names of `benchmarks.checkpoints`, and
+    `whisper` of `benchmarks.whispers`.
 
     `checkpoint_1_7b` need only have the encoder of that size. A closed loop runs for `seconds`.
     """
 
     checkpoint: str
     checkpoint_1_7b: str
+    whisper: str
     seconds: float
     # ceilings
     matrix: int  # rows and columns of the matrices that are multiplied
@@ -37,7 +39,8 @@ class Scale:
 
 
 FULL = Scale(
-    checkpoint="0.6b", checkpoint_1_7b="1.7b-encoder", seconds=4.0,
+    checkpoint="0.6b", checkpoint_1_7b="1.7b-encoder", whisper="whisper-large-v3-turbo",
+    seconds=4.0,
     matrix=8192, copied_bytes=1 << 32,
     windows=(1, 8, 32, 128, 64), requests=(1, 8, 32, 64),
     decodes=(1, 16, 64, 128, 192), sessions=48,
@@ -45,7 +48,7 @@ FULL = Scale(
     drivers=8, first=128, most=4096, resolution=0.1, segment_seconds=15.0, trial_seconds=15.0,
 )  # fmt: skip
 QUICK = Scale(
-    checkpoint="tiny", checkpoint_1_7b="tiny", seconds=0.3,
+    checkpoint="tiny", checkpoint_1_7b="tiny", whisper="whisper-quick", seconds=0.3,
     matrix=256, copied_bytes=1 << 22,
     windows=(1, 4), requests=(1, 4),
     decodes=(1, 4), sessions=4,

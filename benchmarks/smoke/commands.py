@@ -96,6 +96,14 @@ SHORT = (
         ("python -m benchmarks.footprint", "python -m benchmarks.footprint --starts 3"),
     ),
     Short(
+        "benchmarks.live_cost --smoke --out {out}/live-cost.json",
+        180,
+        (
+            "python -m benchmarks.live_cost --out build/live-cost.json",
+            "python -m benchmarks.live_cost --dtype float32 --sessions 1 --out build/live-f32.json",
+        ),
+    ),
+    Short(
         "benchmarks.log_mel --recordings 4 --out {out}/log_mel.json",
         180,
         (
@@ -159,6 +167,19 @@ SHORT = (
             "python -m benchmarks.keywords --out build/keywords.json",
             "python -m benchmarks.keywords --out build/keywords.json [--quick]",
         ),
+    ),
+    Short(
+        "benchmarks.real_speech --smoke --out {out}/real-speech.json",
+        400,
+        (
+            "python -m benchmarks.real_speech --model DIR --ctranslate2 DIR "
+            "--out build/real-speech.json [--quick]",
+        ),
+    ),
+    Short(
+        "benchmarks.real_speech.exact --smoke --out {out}/exact.json",
+        400,
+        ("python -m benchmarks.real_speech.exact --model DIR --out build/exact.json [--quick]",),
     ),
     Short(
         "benchmarks.people --smoke --out {out}/people.json",

@@ -69,6 +69,7 @@ def server_options(model: Path, segment_seconds: float) -> list[str]:
         f"--Common.context_characters={_CONTEXT_CHARACTERS}",
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
+        "--Processor.loop_guard=false",  # every answer meets that limit
         f"--Processor.target_chunk_ms={_NO_TARGET_MS}",
         "--Processor.decode_deadline_seconds=300",  # after a hurry one decode is long
         "--Frontend.idle_timeout_seconds=600",  # the feeder's own deadline is shorter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import platform
 import subprocess
@@ -20,8 +21,17 @@ def environment() -> dict[str, str]:
         "cores": str(psutil.cpu_count()),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.0f}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "transformers", _vllm(), "ai-dynamo")},
+        **_versions("torch", "transformers", _vllm(), "ai-dynamo"),
     }
+
+
+def _versions(*names: str) -> dict[str, str]:
+    """Return those of the packages that are installed."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _vllm() -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 # Times real time, at most.
 SPEED = 4.0
-# Of speech without text. At two grid points of 0.64 s the server would skip the first one.
-_AHEAD_SECONDS = 1.2
+# Of the grid: speech without text. At two grid points the server would skip the first one.
+_AHEAD = 1.875
 # For it; there may be none, if what was taken for speech was very short.
 _PATIENCE_SECONDS = 3.0
 GRID_SECONDS = 0.64
@@ -21,11 +21,14 @@ class Progress:
     def __init__(self) -> None:
         self._speaking = False
         self._covered = 0.0  # seconds of the recording whose text is known
+        self._grid = GRID_SECONDS
 
     def event(self, event: dict[str, Any]) -> None:
         """Take an event of `WS /v1/audio/stream` or `WS /v1/realtime`."""
         kind = event["type"].rpartition(".")[2]
-        if kind == "speech_started":
+        if kind == "ready":
+            self._grid = event["chunk_ms"] / 1000
+        elif kind == "speech_started":
             self._speaking = True
             self._covered = event.get("at_ms", event.get("audio_start_ms")) / 1000
         elif kind == "speech_stopped":
@@ -33,7 +36,7 @@ class Progress:
         elif kind == "partial" and "audio_ms" in event:
             self._covered = event["audio_ms"] / 1000
         elif kind == "partial":  # realtime does not say how far it goes
-            self._covered += GRID_SECONDS
+            self._covered += self._grid
         elif kind == "final":
             self._covered = event["end_ms"] / 1000
         elif kind == "segment":
@@ -41,7 +44,7 @@ class Progress:
 
     def behind(self, sent: float) -> bool:
         """Whether `sent` seconds hold speech whose text must come before there is more."""
-        return self._speaking and sent - self._covered > _AHEAD_SECONDS
+        return self._speaking and sent - self._covered > _AHEAD * self._grid
 
 
 class Pace:

@@ -47,33 +47,38 @@ class Heard:
         return " ".join(segment.text for segment in self.segments)
 
 
-Way = Callable[[str, Int16], Awaitable[Heard]]
+Way = Callable[..., Awaitable[Heard]]
 
 
-async def post(url: str, pcm: Int16) -> Heard:
+async def post(url: str, pcm: Int16, language: str | None = None) -> Heard:
     """`POST /v1/audio/transcriptions`. The text without times must be the same."""
     file = io.BytesIO()
     soundfile.write(file, pcm, SAMPLE_RATE, format="WAV")
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
         answer = await client.post(
             f"{url}/v1/audio/transcriptions",
-            data={"model": "demo", "response_format": "verbose_json"},
+            data={"response_format": "verbose_json"} | _forced(language),
             files={"file": ("recording.wav", file.getvalue())},
         )
     answer.raise_for_status()
     return Heard(tuple(Segment(s["text"], s["start"], s["end"]) for s in answer.json()["segments"]))
 
 
-async def command_line(url: str, pcm: Int16) -> Heard:
+async def command_line(url: str, pcm: Int16, language: str | None = None) -> Heard:
     """What `auricle transcribe FILE` sends and receives."""
-    stream = stream_file(url, to_float(pcm), live=False)
+    stream = stream_file(url, to_float(pcm), live=False, language=language)
     return _heard([event async for event in stream])
 
 
-async def live(url: str, pcm: Int16) -> Heard:
+async def live(
+    url: str, pcm: Int16, language: str | None = None, chunk_ms: int | None = None
+) -> Heard:
     """`WS /v1/audio/stream` with partial text."""
+    start = {"type": "start", "sample_rate": SAMPLE_RATE} | _forced(language)
+    if chunk_ms is not None:
+        start["chunk_ms"] = chunk_ms
     async with _connected(f"{url}/v1/audio/stream") as socket:
-        await socket.send(json.dumps({"type": "start", "sample_rate": SAMPLE_RATE}))
+        await socket.send(json.dumps(start))
         received = await _conversation(
             socket, pcm, lambda packet: packet, ['{"type": "end"}'], lambda e: e["type"] == "done"
         )
@@ -112,6 +117,10 @@ WAYS: dict[str, Way] = {
     "live": live,
     "realtime": realtime,
 }
+
+
+def _forced(language: str | None) -> dict[str, Any]:
+    return {} if language is None else {"language": language}
 
 
 class _Turns:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from auricle.cpu_features import multiplies_bfloat16
 from auricle.errors import SettingsError
 from auricle.replicas import MAX_REPLICAS
 from auricle.slab_settings import SlabSettings
@@ -21,25 +22,30 @@ class CommonSettings(SlabSettings):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Path = Field(Path("models/demo"), description="directory of the checkpoint")
+    model: Path = Field(
+        Path("models/demo"),
+        description="the checkpoint: its folder, or the name of a model that was pulled",
+    )
     align_model: Path | None = Field(
         None,
-        description="directory of the aligner's checkpoint, for the times of words: of a forced "
-        "aligner, or of Whisper; as that of model, it takes the embeddings that there are for text",
+        description="the aligner's checkpoint, for the times of words: its folder or name; a forced "
+        "aligner, or Whisper; as that of model, it takes the embeddings that there are for text",
     )
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
     )
     translate_model: Path | None = Field(
-        None, description="directory of the translator's checkpoint, a text model"
+        None, description="the translator's checkpoint, a text model: its folder or name"
     )
     translate_targets: tuple[Annotated[str, Field(pattern=PATTERN)], ...] = Field(
         (),
         description="languages into which is translated, as ISO 639-1 codes. Empty: those that "
         "the translator's checkpoint names (translate_languages), else any",
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="data type of embeddings and decoder"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="data type of embeddings and decoder; auto, for CPUs of one machine: bfloat16 "
+        "if the processor multiplies it (AVX512-BF16, AMX), else float32",
     )
     namespace: str = Field(
         "auricle",
@@ -134,6 +140,24 @@ class CommonSettings(SlabSettings):
     context_guard: bool = Field(
         True, description="decode without a client's context where it put words into the text"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dtype_of_this_machine(cls, values: Any) -> Any:
+        """Replace `auto`, so that all processes that read the settings have the same type."""
+        if not isinstance(values, dict) or values.get("dtype") != "auto":
+            return values
+        if (discovery := values.get("discovery", "file")) != "file":
+            raise ValueError(
+                f"dtype is auto, which is of one machine, but discovery is {discovery}: set dtype "
+                "to bfloat16 or float32"
+            )
+        if str(values.get("device", "cpu")) != "cpu":
+            raise ValueError(
+                f"dtype is auto, which is for CPUs, but device is {values['device']}: set dtype to "
+                "bfloat16"
+            )
+        return {**values, "dtype": "bfloat16" if multiplies_bfloat16() else "float32"}
 
     @property
     def checkpoint(self) -> Path:

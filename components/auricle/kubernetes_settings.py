@@ -36,11 +36,10 @@ class KubernetesSettings(BaseModel):
     autoscaling: Literal["planner", "none"] = Field(
         "planner", description="what sizes the pools; overlays use an HPA or KEDA instead"
     )
-    model_repository: str = Field(
-        "", description="Hugging Face repository of the checkpoint, downloaded once"
-    )
     model_claim: str = Field(
-        "auricle-models", description="volume claim of the checkpoints, mounted at /models"
+        "auricle-models",
+        description="volume claim of the checkpoints, mounted at /models; a job pulls those that "
+        "are given by name",
     )
     model_claim_size: str = Field("20Gi", description="size of that claim")
     storage_class: str = Field(

@@ -91,6 +91,9 @@ class ProcessorSettings(CommonSettings):
     min_new_tokens: int = Field(
         16, ge=1, description="output tokens that a decode may generate however short the audio"
     )
+    loop_guard: bool = Field(
+        True, description="drop answers that repeat themselves or meet their token limit"
+    )
     padding: Literal["cached", "full"] = Field(
         "cached",
         description="how Whisper's 30 s are filled behind the audio; cached: with silence that was "

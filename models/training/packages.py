@@ -22,16 +22,20 @@ class NoPackages(Exception):
     """The packages are not here and cannot be downloaded; the message says how to get them."""
 
 
-def unpacked(name: str, packages: Sequence[str], folder: Path = FOLDER) -> Path:
+def unpacked(
+    name: str, packages: Sequence[str], folder: Path = FOLDER, *, alone: bool = False
+) -> Path:
     """Return the folder that packages of Debian and what they need are unpacked in.
 
     It is complete once it has its name. What the system has installed is not unpacked again, the
-    packages themselves excepted. Raises NoPackages.
+    packages themselves excepted. With `alone` nothing is that they need: of packages of data.
+    Raises NoPackages.
     """
 
     def fill(work: Path, downloads: Path) -> None:
         _ask_for("apt-get", "dpkg-deb", packages=packages)
-        _run(["apt-get", "download", *packages, *_needed(packages, work)], downloads)
+        needed = [] if alone else _needed(packages, work)
+        _run(["apt-get", "download", *packages, *needed], downloads)
         for package in sorted(downloads.glob("*.deb")):
             _run(["dpkg-deb", "--extract", str(package), str(work)], work)
 

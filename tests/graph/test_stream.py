@@ -15,6 +15,7 @@ import websockets
 
 from auricle.audio.decode import read_audio
 from auricle.client.stream import Event, stream_file
+from benchmarks.streaming.feed import CHUNK, feed
 from tests import recordings
 from tests.server import Server
 
@@ -160,3 +161,11 @@ async def test_a_client_held_back_for_long_is_not_given_up(server: Server) -> No
         events = [json.loads(message) async for message in socket]
     assert events[-1]["type"] == "done"
     assert events[-1]["usage"]["audio_ms"] == 600_000
+
+
+async def test_a_burst_is_answered_to_its_end_before_anything_follows(server: Server) -> None:
+    """As `python -m benchmarks.streaming` hurries; 7.04 s are no multiple of what is held back."""
+    samples = recordings.minute()[: 20 * CHUNK]
+    fed = await feed(server.url, samples, 60.0, in_a_hurry=(3.2, 10.0), answer_seconds=60.0)
+    assert len(fed.chunks) == 9
+    assert fed.segments[-1][1] == len(samples)

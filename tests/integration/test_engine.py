@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import numpy as np
 import psutil
@@ -184,6 +185,59 @@ async def test_no_draft_changes_a_log_probability(bench: Bench[VllmEngine], name
         assert drafted.logprobs == pytest.approx(plain.logprobs, abs=1e-3), what
     drafted = await bench.decode(name, plain.tokens[:-1], logprobs=True)
     assert drafted.steps == -(-len(plain.tokens) // 9)
+
+
+async def test_tokens_that_are_not_allowed_are_not_taken_from_a_draft(
+    bench: Bench[VllmEngine],
+) -> None:
+    plain, beside = await bench.decode("kitchen"), await bench.decode("station")
+    allowed = sorted({*plain.tokens} - {plain.tokens[4]})
+    undrafted = await bench.decode("kitchen", allowed=allowed, logprobs=True)
+    assert {*undrafted.tokens} <= {*allowed}
+    for draft in (plain.tokens[:-1], undrafted.tokens[:-1]):
+        drafted, neighbour = await asyncio.gather(
+            bench.decode("kitchen", draft, allowed=allowed, logprobs=True),
+            bench.decode("station", beside.tokens[:-1]),
+        )
+        assert drafted.tokens == undrafted.tokens
+        assert drafted.logprobs == pytest.approx(undrafted.logprobs, abs=1e-3)
+        assert neighbour.tokens == beside.tokens
+
+
+async def test_log_probabilities_are_those_among_the_allowed_tokens(
+    bench: Bench[VllmEngine],
+) -> None:
+    allowed = (bench.prompt.stop_tokens[0],)
+    for draft in ((), (5, 6)):
+        (found,) = (await bench.decode("kitchen", draft, allowed=allowed, logprobs=True)).logprobs
+        assert found == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["logit_bias", "bad_words", "min_tokens", "repetition_penalty"])
+async def test_a_draft_does_not_escape_what_else_vllm_restricts(
+    bench: Bench[VllmEngine], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = await bench.decode("kitchen")
+    banned = plain.tokens[4]
+    name, value = {
+        "logit_bias": ("logit_bias", {banned: -100.0}),
+        "bad_words": ("_bad_words_token_ids", [[banned]]),
+        "min_tokens": ("min_tokens", len(plain.tokens) + 5),
+        "repetition_penalty": ("repetition_penalty", 2.0),
+    }[kind]
+    builder = bench.engine._requests
+    made = builder.sampling
+
+    def restricted(*arguments: Any, **named: Any) -> Any:
+        parameters = made(*arguments, **named)
+        setattr(parameters, name, value)
+        return parameters
+
+    monkeypatch.setattr(builder, "sampling", restricted)
+    undrafted = await bench.decode("kitchen")
+    assert undrafted.tokens != plain.tokens
+    for draft in (plain.tokens[:-1], plain.tokens, undrafted.tokens[:-1]):
+        assert (await bench.decode("kitchen", draft)).tokens == undrafted.tokens
 
 
 async def test_a_limit_inside_the_draft_is_kept(bench: Bench[VllmEngine]) -> None:

@@ -119,12 +119,21 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
             await engine.answers()
 
 
+def options(passes: Passes, **others: Any) -> EngineOptions:
+    """Those of an engine that runs such passes."""
+    return EngineOptions(
+        model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
+        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, passes=passes,
+        **others,
+    )  # fmt: skip
+
+
 def test_each_of_vllms_ways_to_schedule_has_its_scheduler(arguments: Any) -> None:
     from vllm.utils.import_utils import resolve_obj_by_qualname
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
     for ahead in (False, True):
-        given = arguments.of_passes(Passes(async_scheduling=ahead), enforce_eager=True)
+        given = arguments.of_passes(options(Passes(async_scheduling=ahead)))
         assert given["async_scheduling"] is ahead
         scheduler = resolve_obj_by_qualname(given["scheduler_cls"])
         assert issubclass(scheduler, AsyncScheduler) is ahead
@@ -133,9 +142,11 @@ def test_each_of_vllms_ways_to_schedule_has_its_scheduler(arguments: Any) -> Non
 def test_passes_are_told_in_vllms_words(arguments: Any) -> None:
     from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
-    eager = arguments.of_passes(Passes(max_batched_tokens=4096), enforce_eager=True)
+    eager = arguments.of_passes(options(Passes(max_batched_tokens=4096)))
     assert eager["max_num_batched_tokens"] == 4096
     assert "compilation_config" not in eager
+    attends = arguments.of_passes(options(Passes(max_batched_tokens=4096), chunk_positions=1500))
+    assert attends["max_num_batched_tokens"] == 6000  # of four requests at once
     graphs = arguments.compilation(Passes(cudagraph_mode="full", max_capture_size=512))
     assert (graphs.mode, graphs.cudagraph_mode) == (CompilationMode.NONE, CUDAGraphMode.FULL)
     assert graphs.max_cudagraph_capture_size == 512

@@ -145,6 +145,16 @@ async def test_log_probabilities_are_those_of_the_tokens(bench: Bench[Transforme
     assert all(-7.0 < one <= 0.0 for one in scored.logprobs)
 
 
+async def test_only_allowed_tokens_are_taken_and_scored(bench: Bench[TransformersEngine]) -> None:
+    plain = await bench.decode("market")
+    allowed = sorted({*plain.tokens} - {plain.tokens[4]})
+    found = await bench.decode("market", allowed=allowed)
+    assert {*found.tokens} <= {*allowed}
+    assert found.tokens[:4] == plain.tokens[:4]
+    only = await bench.decode("market", allowed=plain.tokens[-1:], logprobs=True)
+    assert (only.tokens, only.logprobs) == (plain.tokens[-1:], (0.0,))
+
+
 async def test_a_slot_that_holds_something_else_fails_that_request_only(
     bench: Bench[TransformersEngine], filled: Filled
 ) -> None:

@@ -1,9 +1,11 @@
-"""Drafts are verified as vLLM's rejection sampler would, from the largest logits alone."""
+"""Drafts are verified as if their requests had been decoded token by token, without them."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +33,8 @@ class Sampling:
     allowed_token_ids_mask: torch.Tensor | None = None
     bad_words_token_ids: dict[int, list[list[int]]] = field(default_factory=dict)
     logprob_token_ids: dict[int, list[int]] | None = None
+    thinking_budget_state_holder: Any = None
+    logitsprocs: Any = field(default_factory=lambda: SimpleNamespace(non_argmax_invariant=[]))
 
 
 class Vllms(torch.nn.Module):
@@ -135,13 +139,127 @@ def test_of_equal_logits_the_first_counts_as_it_does_for_vllm(
     "other",
     [
         Sampling(all_greedy=False),
-        Sampling(no_penalties=False),
         Sampling(max_num_logprobs=1),
+        Sampling(
+            thinking_budget_state_holder=SimpleNamespace(has_tracked_requests=lambda: True),
+        ),
         Sampling(max_num_logprobs=0, logprob_token_ids={0: [1]}),
-        Sampling(allowed_token_ids_mask=torch.ones(1, dtype=torch.bool)),
-        Sampling(bad_words_token_ids={0: [[1]]}),
     ],
 )
-def test_what_is_not_plainly_greedy_is_left_to_vllm(verifier: Any, other: Sampling) -> None:
+def test_what_is_not_greedy_or_wants_more_log_probabilities_is_left_to_vllm(
+    verifier: Any, other: Sampling
+) -> None:
     verify = verifier.GreedyVerifier(Vllms())
     assert verify(proposed([[1]]), None, torch.zeros(2, VOCABULARY), other) == "vLLM's"
+
+
+@dataclass
+class Constrained:
+    """A request whose output, of which there is some, may not be what the largest logits say."""
+
+    prompt: list[int]
+    output: list[int]
+    draft: list[int]
+    parameters: dict[str, Any]
+
+
+def constrained(dice: random.Random) -> Constrained:
+    """One of every kind, by chance, or several kinds at once."""
+    some = partial(dice.sample, range(VOCABULARY))
+    kinds: list[dict[str, Any]] = [
+        {"allowed_token_ids": some(2)},
+        {"logit_bias": {token: dice.choice([-100.0, -1.0, 1.0]) for token in some(3)}},
+        {"min_tokens": dice.randrange(1, 6), "stop_token_ids": some(2)},
+        {"_bad_words_token_ids": [some(1), some(2)]},
+        {"repetition_penalty": 1.5},
+        {"presence_penalty": 1.5, "frequency_penalty": -0.5},
+    ]
+    parameters: dict[str, Any] = {}
+    for kind in dice.sample(kinds, dice.randrange(4)):
+        parameters |= kind
+    tokens = partial(dice.choices, range(VOCABULARY))
+    return Constrained(
+        tokens(k=3), tokens(k=dice.randrange(3)), tokens(k=dice.randrange(5)), parameters
+    )
+
+
+def in_vllm(requests: list[Constrained]) -> Any:
+    """vLLM's own description of a batch that has these requests, one after the other."""
+    from vllm import SamplingParams
+    from vllm.v1.sample.logits_processor import (
+        LogitBiasLogitsProcessor,
+        LogitsProcessors,
+        MinTokensLogitsProcessor,
+    )
+    from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
+
+    device = torch.device("cpu")
+    config = SimpleNamespace(scheduler_config=SimpleNamespace(max_num_seqs=8))
+    processors = LogitsProcessors(
+        [
+            MinTokensLogitsProcessor(config, device, False),  # type: ignore[arg-type]
+            LogitBiasLogitsProcessor(config, device, False),
+        ]
+    )
+    batch = InputBatch(
+        max_num_reqs=8, max_model_len=64, max_num_batched_tokens=64, device=device,
+        vocab_size=VOCABULARY, block_sizes=[16], kernel_block_sizes=[16],
+        max_num_blocks_per_req=[4], num_spec_tokens=4, logitsprocs=processors,
+    )  # fmt: skip
+    drafts = {}
+    for number, request in enumerate(requests):
+        parameters = dict(request.parameters)
+        words = parameters.pop("_bad_words_token_ids", None)
+        sampling = SamplingParams(temperature=0.0, logprobs=0, **parameters)
+        sampling._bad_words_token_ids = words
+        sampling._all_stop_token_ids = set(parameters.get("stop_token_ids", ()))
+        state = CachedRequestState(
+            req_id=str(number), prompt_token_ids=request.prompt, mm_features=[],
+            sampling_params=sampling, generator=None, block_ids=([],),
+            num_computed_tokens=0, output_token_ids=request.output,
+        )  # fmt: skip
+        batch.add_request(state)
+        drafts[str(number)] = request.draft
+        batch.update_req_spec_token_ids(state, drafts)
+    batch.refresh_metadata()
+    return batch.sampling_metadata
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_request_may_have_is_that_whether_it_is_drafted_or_not(
+    verifier: Any, seed: int
+) -> None:
+    """Each token, and its log probability, is the one that vLLM takes after those before it."""
+    from vllm.v1.sample.rejection_sampler import RejectionSampler
+    from vllm.v1.sample.sampler import Sampler
+
+    dice = random.Random(seed)
+    requests = [constrained(dice) for _ in range(dice.randrange(1, 8))]
+    requests[0].draft = requests[0].draft or [0]
+    drafts = [request.draft for request in requests]
+    count = sum(len(draft) + 1 for draft in drafts)
+    logits = torch.randn((count, VOCABULARY), generator=torch.Generator().manual_seed(seed))
+    plain = Sampler(logprobs_mode="processed_logprobs")
+    right, scores, at = [], [], 0
+    for request in requests:
+        tokens: list[int] = []
+        for row in logits[at : at + len(request.draft) + 1]:
+            so_far = [*request.output, *tokens]
+            alone = Constrained(request.prompt, so_far, [], request.parameters)
+            taken = plain(row[None].clone(), in_vllm([alone]))
+            tokens.append(int(taken.sampled_token_ids))
+            scores.append(float(taken.logprobs_tensors.logprobs[0, 0]))
+            if tokens != request.draft[: len(tokens)]:
+                break
+        at += len(request.draft) + 1
+        right.append(tokens)
+    verify = verifier.GreedyVerifier(RejectionSampler(plain))
+    output = verify(proposed(drafts), None, logits.clone(), in_vllm(requests))
+    found, told = RejectionSampler.parse_output(
+        output.sampled_token_ids, VOCABULARY, logprobs_tensors=output.logprobs_tensors
+    )
+    assert found == right
+    assert told is not None
+    # NaN where no token is left.
+    assert told.logprobs[:, 0].tolist() == pytest.approx(scores, abs=1e-5, nan_ok=True)
+    assert told.sampled_token_ranks.tolist() == [1] * len(scores)

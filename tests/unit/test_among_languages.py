@@ -53,7 +53,7 @@ class Segments:
     def __init__(self, model: Model, *languages: str) -> None:
         self.stability = SimpleNamespace(committed=())
         state = SimpleNamespace(segment=SimpleNamespace(stability=self.stability))
-        self._among = AmongLanguages(cast(Any, state), PROMPT, languages, model)
+        self._among = AmongLanguages(cast(Any, state), PROMPT, None, languages, model)
 
     async def decoded(self, segment: int = 0, draft: tuple[int, ...] = ()) -> DecodeReply:
         committed = self.stability.committed

@@ -53,7 +53,7 @@ def test_the_options_of_a_command_are_known_to_its_module(command: str) -> None:
     source = Path(spec.origin).read_text()
     if "results.parser(" in source:
         source += Path(results.__file__).read_text()
-    for option in re.findall(r"--[a-z-]+", command):
+    for option in re.findall(r"--[a-z0-9-]+", command):
         assert f'"{option}"' in source
 
 

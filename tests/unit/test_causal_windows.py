@@ -99,8 +99,8 @@ def test_a_worker_that_has_lost_what_it_had_gets_all_that_matters() -> None:
 
 
 def test_blocks_are_not_encoded_before_those_they_follow() -> None:
-    assert not segment().blocks_stand_alone
-    assert plain(SPEECH).blocks_stand_alone
+    assert not segment().encodes_ahead
+    assert plain(SPEECH).encodes_ahead
 
 
 def test_more_context_than_matters_is_refused() -> None:

@@ -104,7 +104,7 @@ def test_a_config_that_does_not_fit_is_named(
         ("config.json", None, "has no config.json"),
         ("config.json", b"{", "is not valid JSON"),
         ("config.json", b"{}", "does not know: `architectures` is None"),
-        ("config.json", b'{"model_type": "whisper"}', "Known are: Qwen3-ASR: Qwen3ASRFor"),
+        ("config.json", b'{"model_type": "wav2vec2"}', "Known are: Qwen3-ASR: Qwen3ASRFor"),
         ("config.json", b'{"model_type": "qwen3_asr"}', "neither `thinker_config`"),
         ("model.safetensors", None, r"has no \*.safetensors"),
         ("model.safetensors", b"torn", "not a readable safetensors file"),

@@ -84,6 +84,7 @@ def completed(words: str, shell: str = "bash") -> list[str]:
     [
         ("auricle ser", ["serve"]),
         ("auricle models ch", ["check"]),
+        ("auricle models pull whisper-t", ["whisper-tiny.en"]),
         ("auricle component Enc", ["EncodeWorker"]),
         (
             "auricle serve graphs.e_pd",

@@ -290,7 +290,13 @@ WRONG: dict[str, tuple[Break, str, str]] = {
     "a KV cache smaller than a segment": (
         lambda g: g.parts("d2", kv=KvRoom(640, 2048, 32)),
         "The KV cache of PD worker 2 (host-a, pid 45) holds 640 tokens, but a segment of 30 s",
-        "Raise PdWorker.kv_cache_gib",
+        "Raise PdWorker.kv_blocks",
+    ),
+    "a KV cache without room for the positions of cross-attention": (
+        lambda g: g.parts("d2", kv=KvRoom(2000, 2048, 32, attended=1504)),
+        "The KV cache of PD worker 2 (host-a, pid 45) holds 2000 tokens, but a segment of 30 s "
+        "needs 645 tokens and those of its context (and 1504 positions that it attends to).",
+        "Raise PdWorker.kv_blocks",
     ),
     "a probe that is not answered": (
         lambda g: setattr(g, "probe", ProbeAnswer("b1", "c1", "d1", None, "deadline")),
@@ -326,6 +332,10 @@ NOTICES: dict[str, tuple[Break, str]] = {
     "less KV than requests of the longest segment": (
         lambda g: g.parts("d1", kv=KvRoom(6450, 2048, 32)),
         "The KV cache of PD worker 1 (host-a, pid 44) holds 10 of the longest segments, and 32",
+    ),
+    "less KV than requests with their positions of cross-attention": (
+        lambda g: g.parts("d1", kv=KvRoom(20_000, 2048, 10, attended=1504)),
+        "The KV cache of PD worker 1 (host-a, pid 44) holds 9 of the longest segments",
     ),
     "a slow probe": (
         lambda g: g.probed(decode_seconds=1.5),

@@ -15,7 +15,10 @@ WAIT_SECONDS = 60.0
 
 
 def job(priority: int = 1) -> Job:
-    return Job((1,), (), (2,), frozenset({3}), 4, priority, "t", 0, False)
+    return Job(
+        head=(1,), windows=(), tail=(2,), stop_tokens=frozenset({3}), max_tokens=4,
+        prompt_tokens=2, priority=priority, tenant="t", reusable_windows=0, logprobs=False,
+    )  # fmt: skip
 
 
 def test_the_lowest_priority_runs_first_and_equal_ones_in_turn() -> None:

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.unit
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")
 _SETTERS = {"setdefault", "putenv"}
 # Whose names cannot be looked up in a file of an installed package: ours, the C library's,
-# Python's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
+# Python's and pip's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
 _OTHERS = {
-    *("AURICLE_SUPERVISED", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
-    *("PYTHONUNBUFFERED", "PYTHONWARNINGS"),
+    *("AURICLE_SUPERVISED", "AURICLE_MODELS", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
+    *("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PIP_RESUME_RETRIES"),
     *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
     *("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE"),
 }

@@ -64,7 +64,7 @@ def test_its_encoder_gives_the_embeddings_of_the_demo(heavier: Path) -> None:
         )
         for path in (heavier, DEMO)
     )
-    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
 
 def test_its_decoder_ends_in_the_states_of_the_demo(heavier: Path) -> None:

@@ -18,6 +18,7 @@ from websockets.frames import Frame, Opcode
 
 from auricle.frontend.doors.binary_frames import MOST_FRAMES, take_frames
 from auricle.frontend.doors.socket_protocol import FAILED, JOIN
+from auricle.frontend.listening import holding
 from tests.unit.doors import Door, event_loop_policy, until
 
 pytestmark = pytest.mark.unit
@@ -73,6 +74,13 @@ def packets(count: int) -> list[bytes | str | list[bytes]]:
     return [os.urandom(PACKET) for _ in range(count)]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, what is not enough waits."""
+    for name in ("_QUIET_SECONDS", "_LONGEST_SECONDS"):
+        monkeypatch.setattr(holding, name, 3_600.0)
+
+
 async def test_packets_arrive_together_once_they_are_enough() -> None:
     door, listener = Door(), Listener(enough=4 * PACKET)
     sent = ["begin", *packets(8)]
@@ -101,6 +109,22 @@ async def test_what_is_said_before_a_text_message_or_the_close_comes_before_it(
         ("bytes", first + b"".join(second)), ("text", "end"), ("bytes", first)
     ]  # fmt: skip
     assert ended["code"] == 1000
+
+
+async def test_what_nothing_follows_is_delivered_though_it_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(holding, "_QUIET_SECONDS", 0.01)
+    door, listener = Door(), Listener(enough=ALL)
+    async with door.serving(listener.app), connected(door) as client:
+        sent = b""
+        for data in (b"little", os.urandom(PACKET), [b"in ", b"fragments"]):
+            await client.send(data)
+            sent += data if isinstance(data, bytes) else b"".join(data)
+            await until(lambda: len(listener.audio) == len(sent))  # noqa: B023
+        (connection,) = door.connections._open
+    assert listener.audio == sent
+    assert connection._held._timer is None  # type: ignore[attr-defined]
 
 
 async def test_what_was_not_enough_is_there_when_less_is_asked_for() -> None:

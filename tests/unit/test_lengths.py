@@ -13,6 +13,7 @@ from auricle.launcher.lengths import check_lengths, check_own_lengths, longest
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 from tests.other_models import random_qwen2_audio
 from tests.server import ROOT
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"
@@ -52,8 +53,11 @@ def test_defaults_fit() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
-def test_the_configs_fit(path: Path) -> None:
-    sections = load_config(path, [f"--Common.model={DEMO}"])
+def test_the_configs_fit(path: Path, tmp_path: Path) -> None:
+    model = DEMO
+    if "whisper" in load_config(path)["Common"]["model"]:
+        random_whisper(model := tmp_path)
+    sections = load_config(path, [f"--Common.model={model}"])
     names = ("Processor", "PdWorker")
     check_lengths({name: settings_for(name, sections, str(path)) for name in names})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +12,81 @@ import pytest
 from rich.console import Console
 
 from auricle.client import own_server as module
-from auricle.client.own_server import own_server
+from auricle.client.own_server import BUNDLED_MODEL, ORDINARY_SPEECH, own_server
 
 pytestmark = pytest.mark.unit
 TRANSFORMERS = "--PdWorker.engine=transformers"
 
 
+@dataclass(frozen=True)
+class Started:
+    """What a server was started with, which is ready at once and ends."""
+
+    config: Path
+    overrides: list[str]
+
+
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The overrides of each server, which is ready at once and ends."""
-    found: list[list[str]] = []
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """All servers."""
+    found: list[Started] = []
 
     async def serve(
         _graph: str,
-        _config: Path,
+        config: Path,
         overrides: Sequence[str],
         *,
         on_ready: Callable[[str], None],
         **_: Any,
     ) -> None:
-        found.append(list(overrides))
+        found.append(Started(config, list(overrides)))
         on_ready("http://there")
 
     monkeypatch.setattr(module, "serve", serve)
     return found
 
 
-async def told(*overrides: str, quiet: bool = False) -> str:
+async def told(*overrides: str, config: Path | None = BUNDLED_MODEL, quiet: bool = False) -> str:
     """What the console says of a server with these overrides."""
     console = Console(file=io.StringIO(), width=200)
-    async with own_server(console, quiet=quiet, overrides=overrides) as server:
+    async with own_server(console, quiet=quiet, config=config, overrides=overrides) as server:
         assert server.url == "http://there"
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("named", [(), ("--PdWorker.engine=vllm",)])
 async def test_without_vllm_workers_run_the_other_engine_unless_one_is_named(
-    started: list[list[str]], monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+    started: list[Started], monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
     assert "vLLM is not installed" in await told(*named)
     assert await told(*named, quiet=True) == ""
-    for overrides in started:
-        chosen = [one for one in overrides if one.startswith("--PdWorker.engine=")]
+    for server in started:
+        chosen = [one for one in server.overrides if one.startswith("--PdWorker.engine=")]
         assert chosen == [TRANSFORMERS, *named]  # the last one is taken
 
 
 async def test_with_vllm_nothing_is_chosen(
-    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    started: list[Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _name: object())
     assert await told("--Frontend.max_sessions=3") == ""
-    assert TRANSFORMERS not in started[0] and started[0][-1] == "--Frontend.max_sessions=3"
+    overrides = started[0].overrides
+    assert TRANSFORMERS not in overrides and overrides[-1] == "--Frontend.max_sessions=3"
+
+
+async def test_the_model_for_ordinary_speech_is_served_once_its_weights_are_here(
+    started: list[Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find", lambda name: Path("/models") / name)
+    assert "is not here" not in await told(config=None)
+    assert started[0].config == ORDINARY_SPEECH
+
+
+async def test_without_these_weights_the_bundled_model_takes_its_place_and_the_console_says_so(
+    started: list[Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find", lambda _name: None)
+    assert "whisper-base is not here (auricle models pull whisper-base)" in await told(config=None)
+    assert await told(config=None, quiet=True) == ""
+    assert [server.config for server in started] == [BUNDLED_MODEL] * 2

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.keys import tenant_mark
 from auricle.errors import BadRequest, Overloaded, UnsupportedValue, from_code
 from auricle.landing.fetch import Fetched
@@ -18,7 +19,7 @@ from auricle.pd_worker.engine import Capabilities, Decoded, Timings
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.worker import PdWorker
 from auricle.settings import PdWorkerSettings
-from tests.unit.scripted import PROMPT
+from tests.unit.scripted import PROMPT, VIEW
 
 pytestmark = pytest.mark.unit
 ALL = Capabilities(drafts=True, limited_reuse=True, logprobs=True, kv_events=True)
@@ -62,10 +63,11 @@ class Parts:
         return Decoded(tokens, "stop", 10, 0, 1, 0, 0, noted, scores)
 
 
-def worker(parts: Parts) -> PdWorker:
+def worker(parts: Parts, geometry: Geometry = VIEW.geometry) -> PdWorker:
     return PdWorker(
         PdWorkerSettings(max_requests=8),
         PROMPT,
+        geometry,
         parts,  # type: ignore[arg-type]
         parts,  # type: ignore[arg-type]
         PdWorkerMetrics(CollectorRegistry()),

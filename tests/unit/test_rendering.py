@@ -12,11 +12,17 @@ import jsonschema
 import pytest
 import yaml
 
+from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import SettingsError
+from auricle.kubernetes_settings import KubernetesSettings
+from auricle.launcher.config import load_config, settings_for
 from auricle.rendering.names import labels
+from auricle.rendering.target import Target
 from auricle.rendering.write import render
 from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS
+from auricle.settings import EncodeWorkerSettings, PdWorkerSettings
 from tests.server import ROOT
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
@@ -203,6 +209,37 @@ def test_shared_memory_and_memory_hold_the_slabs(rendered: Path) -> None:
         assert int(container["resources"]["requests"]["memory"].removesuffix("Mi")) > 832
 
 
+@pytest.mark.parametrize(
+    ("pd", "mib"),
+    [
+        ({}, 1024),
+        ({"kv_cache_gib": 3}, 3072),
+        # 32 tokens of 2 × 3 layers × 2 heads × 64 values in float32 are 96 KiB.
+        ({"kv_blocks": 2048}, 192),
+        ({"kv_blocks": 2048, "model": "/nowhere"}, 1024),
+    ],
+)
+def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(pd: dict[str, Any], mib: int) -> None:
+    worker = PdWorkerSettings(**{"model": ROOT / "models/demo", **pd})
+    settings = {"EncodeWorker": EncodeWorkerSettings(), "PdWorker": worker}
+    assert Target(KubernetesSettings(), {}, settings).kv_mib("PdWorker") == mib
+
+
+def test_whispers_pods_hold_what_its_requests_attend_to(tmp_path: Path) -> None:
+    random_whisper(tmp_path)
+    config = load_config(ROOT / "configs/whisper.yaml", [f"--Common.model={tmp_path}"])
+    names = ("EncodeWorker", "PdWorker")
+    settings = {name: settings_for(name, config, "here") for name in names}
+    target = Target(KubernetesSettings(), {}, settings)
+    checkpoint = open_checkpoint(tmp_path)
+    width = checkpoint.geometry.hidden_size * 4
+    slots = settings["EncodeWorker"].slots
+    assert target.slab_mib("EncodeWorker") * 2**20 >= slots * 1500 * width
+    position = 2 * checkpoint.geometry.text_layers * width  # keys and values, all heads
+    each = (1500 + settings["PdWorker"].max_model_len) * position
+    assert target.kv_mib("PdWorker") * 2**20 >= settings["PdWorker"].max_requests * each
+
+
 def test_only_workers_have_gpus_and_capabilities(rendered: Path) -> None:
     for name, component in components(rendered).items():
         container = component["podTemplate"]["spec"]["containers"][0]
@@ -310,9 +347,41 @@ def test_no_secret_is_in_the_manifests(rendered: Path) -> None:
     assert not [m for m in manifests(rendered / "base") if m["kind"] == "Secret"]
 
 
+def rendered_with(tmp_path: Path, **models: str) -> Path:
+    """Manifests of a configuration with these models."""
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"] |= models
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    render(GRAPH, tmp_path / "mine.yaml", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_job_pulls_the_models_that_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    out = rendered_with(tmp_path, translate_model="Qwen/Qwen3-4B", align_model="/models/aligner")
+    (container,) = one(out, "Job")["spec"]["template"]["spec"]["containers"]
+    names = ["Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-4B"]
+    assert container["command"] == ["auricle", "models", "pull", *names]
+    # Where the job puts them is where the others look.
+    folder = {"name": "AURICLE_MODELS", "value": "/models"}
+    assert folder in container["env"]
+    for name, component in components(out).items():
+        (main,) = component["podTemplate"]["spec"]["containers"]
+        assert (folder in main["env"]) is (name != "Planner")
+
+
+def test_without_names_nothing_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    out = rendered_with(tmp_path, model="/models/Qwen3-ASR-0.6B")
+    assert not [one for one in manifests(out / "base") if one["kind"] == "Job"]
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [
+        ({"Common": {"speaker_model": "owner/speakers"}}, "in pods checkpoints are below /models"),
         ({"Common": {"model": "models/demo"}}, "in pods checkpoints are below /models"),
         ({"Kubernetes": {"profile": None}}, "needs Kubernetes.profile"),
         ({"EncodeWorker": {"replicas": 9}}, "EncodeWorker.replicas is 9, more than the 8"),

@@ -101,7 +101,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         check_turns=lambda wanted, param: None,
         check_words=lambda wanted: None,
         check_speakers=lambda wanted: None,
-        check_translator=lambda wanted: None,
+        check_translator=lambda targets: None,
     )
     tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")
     async with asyncio.timeout(60):

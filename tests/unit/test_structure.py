@@ -25,11 +25,12 @@ COMPONENTS = (
 # From the ground up: a room imports from the floors below its own, never from above or beside.
 FLOORS = (
     ("quoting",),
-    ("errors",),
+    ("errors", "cpu_features"),
     ("tasks", "audio", "text_bounds", "batcher", "alignment", "confidence", "subtitles"),
     (
         "messages",
         "checkpoint",
+        "models",
         "embeddings",
         "speakers",
         "translation",

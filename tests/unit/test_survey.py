@@ -15,6 +15,7 @@ from auricle.checkpoint.survey import Survey, room, survey
 from auricle.cli import main
 from tests.aligners import CLASSES, STEP_MS, as_transformers, random_aligner
 from tests.server import ROOT
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"
@@ -50,6 +51,19 @@ def test_a_larger_gpu_holds_more_and_a_small_one_nothing(demo: Survey) -> None:
     assert larger.kv_tokens * demo.kv_bytes_per_token < 80 * (1 << 30)
     assert larger.segments * demo.segment_tokens(30.0) <= larger.kv_tokens
     assert room(demo, 80.0, 0.85, 15.0).segments > larger.segments
+
+
+def test_whisper_takes_kv_for_30_s_however_short_the_audio(tmp_path: Path) -> None:
+    random_whisper(tmp_path)
+    found = survey(open_checkpoint(tmp_path))
+    assert (found.attended, found.longest_seconds, found.max_positions) == (1500, 28.0, 448)
+    assert found.segment_tokens(1.0) > 1500
+    done = CliRunner().invoke(main, ["models", "check", str(tmp_path)])
+    said = " ".join(done.stdout.split())
+    assert "segments of at most 28 s" in said
+    mib = 1500 * found.kv_bytes_per_token / (1 << 20)
+    assert f"at most 448 tokens, and {mib:.0f} MiB a request for what it attends to" in said
+    assert "open segments of 28 s" in said
 
 
 def test_programs_can_read_it() -> None:

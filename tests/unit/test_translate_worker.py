@@ -48,6 +48,7 @@ class Engine:
         self.state = EngineState()
         self.dead = asyncio.Event()
         self.kv_tokens = 4096
+        self.attended = 0
 
     async def generate(self, *asked: Any, **options: Any) -> Decoded:
         self.asked.append(asked)

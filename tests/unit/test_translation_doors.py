@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +35,7 @@ from auricle.messages import Final, Partial, ResumePoint, SessionEvent, Translat
 from tests.unit.calls import KeptBus
 from tests.unit.front import Front
 from tests.unit.tcp_clients import frontend
+from tests.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 MODEL: dict[str, Any] = {"translate_model": "models/translator"}
@@ -195,6 +197,65 @@ async def test_a_request_that_cannot_be_served_names_the_field(
     assert not transcriber.asked
 
 
+# ── by the speech model ─────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whisper") / "demo"
+    random_whisper(path)
+    return path
+
+
+async def test_a_recordings_text_is_the_models_own_english(
+    transcriber: Transcriber, whisper: Path
+) -> None:
+    front = Front(model=whisper)
+    async with asyncio.timeout(60), front.serving():
+        create = official(front).audio.translations.create
+        told: Any = await create(file=RECORDING, model="demo", response_format="verbose_json")
+        listed = (await front.get("/v1/models")).json()["data"][0]["capabilities"]
+    assert (told.task, told.language, told.text) == ("translate", "english", "A boat. It sails.")
+    (asked,) = transcriber.asked
+    assert asked.to_english and asked.translate is None
+    assert (listed["translate"], listed["languages"]) == (["en"], ["en", "de"])
+
+
+@pytest.mark.parametrize("targets", [(), ("es", "en")])
+async def test_a_pool_that_knows_english_comes_first(
+    transcriber: Transcriber, whisper: Path, targets: tuple[str, ...]
+) -> None:
+    front = Front(model=whisper, translate_targets=targets, **MODEL)
+    async with asyncio.timeout(60), front.serving():
+        await official(front).audio.translations.create(file=RECORDING, model="demo")
+    assert [(one.to_english, one.translate) for one in transcriber.asked] == [(False, "en")]
+
+
+async def test_a_pool_that_does_not_know_english_leaves_it_to_the_model(
+    transcriber: Transcriber, whisper: Path
+) -> None:
+    front = Front(model=whisper, translate_targets=("es",), **MODEL)
+    async with asyncio.timeout(60), front.serving():
+        create = official(front).audio.translations.create
+        await create(file=RECORDING, model="demo")
+        await create(file=RECORDING, model="demo", extra_body={"to_language": "es"})
+    assert [(one.to_english, one.translate) for one in transcriber.asked] == [
+        *((True, None), (False, "es")),
+    ]
+
+
+async def test_another_language_than_english_is_refused(
+    transcriber: Transcriber, whisper: Path
+) -> None:
+    front = Front(model=whisper)
+    async with asyncio.timeout(60), front.serving():
+        create = official(front).audio.translations.create
+        with pytest.raises(openai.BadRequestError, match="into en only") as refused:
+            await create(file=RECORDING, model="demo", extra_body={"to_language": "es"})
+    assert refused.value.param == "to_language"
+    assert not transcriber.asked
+
+
 def test_segments_of_a_part_are_joined_and_what_is_in_the_target_language_is_its_own() -> None:
     finals = [final(0, "A boat."), final(1, "Una casa.", "Spanish"), final(2, "It sails.")]
     told = {0: last(0, "Una barca."), 1: last(1, "", "same_language"), 2: last(2, "Navega.")}
@@ -353,6 +414,18 @@ def test_segments_are_told_in_order_whatever_is_known_first() -> None:
     assert text.grown(2, "", ended=True) == ""
     assert text.grown(3, "本", ended=True) == "本"
     assert text.grown(4, "tres", ended=True) == "tres"
+
+
+async def test_what_the_speech_model_cannot_do_is_refused_when_it_is_asked_for(
+    missing: list[str], whisper: Path
+) -> None:
+    other, loud = update(output={"language": "de"}), (append(LOUD), append(QUIET), CLOSE)
+    socket = await served(other, *loud, model=whisper, translate_model=None)
+    (error,) = [event.error for event in socket.told if event.type == "error"]
+    assert (error.param, "into en only" in error.message) == (
+        *("session.audio.output.language", True),
+    )
+    assert socket.deltas("output") == ["WORD."]  # in English, as it was before
 
 
 # ── elsewhere ───────────────────────────────────────────────────────────────

@@ -53,7 +53,8 @@ def found(events: list[SessionEvent]) -> tuple[list[Final], list[Words]]:
 
 def long_text(request: DecodeRequest) -> str:
     seconds = sum(window.length for window in request.windows) // 13
-    return "language English<asr_text>" + " ".join(["ten green bottles"] * seconds)
+    bottles = (f"{number} green bottles" for number in range(seconds, 0, -1))
+    return "language English<asr_text>" + " ".join(bottles)
 
 
 async def test_aligned_words_have_confidence_and_finals_no_words_of_their_own() -> None:

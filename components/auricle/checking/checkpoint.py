@@ -38,6 +38,7 @@ def _of_speech(path: Path, gpus: Sequence[float]) -> tuple[Survey, list[Room], T
     found = survey(open_checkpoint(path))
     share = _default(PdWorkerSettings, "gpu_memory_share")
     seconds = _default(ProcessorSettings, "max_segment_seconds")
+    seconds = min(seconds, found.longest_seconds or seconds)
     rooms = [room(found, gib, share, seconds) for gib in gpus]
     return found, rooms, _speech_table(path, found, rooms)
 
@@ -96,8 +97,12 @@ def _speech_table(path: Path, found: Survey, rooms: list[Room]) -> Table:
         f"{found.window_seconds:g} s = {found.window_embeddings} embeddings, "
         f"{found.window_bytes / 1024:.0f} KiB in a slab",
     )
+    if found.longest_seconds is not None:
+        table.add_row("segments", f"of at most {found.longest_seconds:g} s")
     if found.times is None:
-        table.add_row("KV cache", _kv(found))
+        attended = found.attended * found.kv_bytes_per_token / (1 << 20)
+        also = f", and {attended:.0f} MiB a request for what it attends to" * (attended > 0)
+        table.add_row("KV cache", f"{_kv(found)}{also}")
     for one in rooms:
         table.add_row(f"GPU, {one.gib:g} GiB", _holds(found, one))
     return table

@@ -12,7 +12,11 @@ from auricle.checkpoint.text_model import check_positions, read_text_config
 from auricle.errors import AuricleError, SettingsError
 from auricle.frontend.doors.access.granted import access_of
 from auricle.launcher.config_check import Mistake
+from auricle.launcher.model_folders import READERS
 from auricle.load.capacity_profile import read_profile
+from auricle.models.ctranslate2 import is_ctranslate2
+from auricle.models.resolve import check_ctranslate2, locate
+from auricle.models.store import is_name
 from auricle.runtime.secrets import secrets_of
 from auricle.settings import (
     CommonSettings,
@@ -34,7 +38,15 @@ def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterato
     missing = set()
     for key in type(settings).model_fields:
         path = getattr(settings, key)
-        if isinstance(path, Path) and key not in _MADE and not path.exists():
+        if not isinstance(path, Path) or key in _MADE:
+            continue
+        if key in READERS and is_name(str(path)) and not path.exists():
+            try:
+                locate(path)
+            except SettingsError as error:
+                missing.add(key)
+                yield Mistake(home(key), str(error), value=str(path))
+        elif not path.exists():
             missing.add(key)
             yield Mistake(home(key), "does not exist", _RIGHT, str(path))
     for key, read in _readers(settings):
@@ -50,7 +62,7 @@ def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterato
 
 def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the keys of files with what reads them; each raises AuricleError."""
-    yield "model", lambda: read_config(settings.model)
+    yield "model", lambda: _check_model(settings.model)
     if settings.translate_model is not None:
         yield "translate_model", partial(_check_translator, settings, settings.translate_model)
     if settings.secret_file is not None:
@@ -68,8 +80,16 @@ def _readers(settings: CommonSettings) -> Iterator[tuple[str, Callable[[], objec
                 yield "tls_certificate", lambda: _check_pair(certificate, key)
 
 
+def _check_model(named: Path) -> None:
+    folder = locate(named)
+    if is_ctranslate2(folder):
+        check_ctranslate2(folder)
+    else:
+        read_config(folder)
+
+
 def _check_translator(settings: CommonSettings, path: Path) -> None:
-    config = read_text_config(path)
+    config = read_text_config(locate(path))
     if isinstance(settings, TranslateWorkerSettings):
         check_positions(config, settings.max_model_len)
 

@@ -143,6 +143,7 @@ WHISPER_NAMES = {
     "yue": "Cantonese",
 }
 
+ENGLISH = NAMES["en"]
 FAMILY = tuple(NAMES.values())
 _ALL = WHISPER_NAMES | NAMES
 _CODES = {name: code for code, name in _ALL.items()}

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from auricle.checkpoint.architectures.base import Pieces, Task
 from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.languages import language_code, language_name
+from auricle.checkpoint.languages import ENGLISH, language_code, language_name
 from auricle.checkpoint.token_bytes import NAMED
 from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import BadRequest, CheckpointError
@@ -38,6 +38,7 @@ class PromptFormat:
         known = self._tokenizer.get_added_tokens_decoder()
         self._controls = {number for number, token in known.items() if token.special}
         self._languages = checkpoint.languages or checkpoint.architecture.languages
+        self._name = checkpoint.architecture.name
         self._task: Task = "transcribe"
         template = self._template = checkpoint.architecture.prompt
         self.stop_tokens = tuple(self._special(token) for token in template.stops)
@@ -79,7 +80,7 @@ class PromptFormat:
     @property
     def translates(self) -> bool:
         """Whether the model can write English for speech in another language."""
-        return self._template.detects
+        return self._template.translates
 
     def translating(self) -> PromptFormat:
         """Return the format of prompts that ask for English, whatever is spoken.
@@ -87,7 +88,7 @@ class PromptFormat:
         Raises BadRequest if the checkpoint does not translate.
         """
         if not self.translates:
-            raise BadRequest("this server's model does not translate: ask for a transcript")
+            raise BadRequest(f"{self._name} does not translate: ask for a transcript")
         other = copy.copy(self)
         other._task = "translate"
         return other
@@ -123,13 +124,14 @@ class PromptFormat:
 
     def among(self, languages: Sequence[str]) -> tuple[str, ...]:
         """Return the canonical names of those languages that the checkpoint supports, once each;
-        none where answers name no language. Raises BadRequest if it supports none of several.
+        none where answers name no language. Raises BadRequest if it supports none of them.
         """
-        if not languages or self._mark is None:
+        named = self._mark is not None
+        if not languages or not (named or len(self._languages) == 1):
             return ()
         names = dict.fromkeys(language_name(language) for language in languages)
         if known := tuple(name for name in names if name in self._languages):
-            return known
+            return known if named else ()
         raise BadRequest(
             f"languages {quoted(', '.join(languages))} are not supported; supported: "
             f"{', '.join(self._languages)}"
@@ -159,9 +161,9 @@ class PromptFormat:
         if language is None:
             return self._filled(self._template.after)
         code = language_code(language) or ""
-        return self._filled(
-            self._template.after_forced, language=language, code=code, task=self._task
-        )
+        # Nothing is translated from English: the task is taught from other languages only.
+        task = "transcribe" if language == ENGLISH else self._task
+        return self._filled(self._template.after_forced, language=language, code=code, task=task)
 
     def opening_in(self, language: str) -> tuple[int, ...]:
         """Return how an answer begins that names this language; empty if answers name none."""

@@ -62,7 +62,9 @@ class Survey:
 
     `times` is None but for a forced aligner, which writes no text.
     `window_bytes` is what one window of embeddings takes of a slab, `kv_bytes_per_token` what one
-    token takes of the KV cache; both in bfloat16.
+    token takes of the KV cache; both in bfloat16. Each request takes as much for `attended`
+    positions of cross-attention, however short its audio. `longest_seconds` is the longest segment
+    that the encoder takes, None for any.
     """
 
     architecture: str
@@ -77,10 +79,12 @@ class Survey:
     kv_bytes_per_token: int
     max_positions: int
     times: Times | None = None
+    attended: int = 0
+    longest_seconds: float | None = None
 
     def segment_tokens(self, seconds: float) -> int:
         """Tokens of a segment's longest decode: audio, prompt and answer."""
-        audio = self.window_embeddings / self.window_seconds * seconds
+        audio = self.attended or self.window_embeddings / self.window_seconds * seconds
         return round(audio + _TEXT_TOKENS_PER_SECOND * seconds) + _PROMPT_TOKENS
 
 
@@ -101,24 +105,28 @@ class Room:
 
 def survey(checkpoint: Checkpoint) -> Survey:
     """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
-    times = _times(checkpoint)
+    times, languages = _times(checkpoint), checkpoint.languages
     if times is None:
-        PromptFormat(checkpoint)
+        prompt = PromptFormat(checkpoint)
+        languages = languages or tuple(map(prompt.language_of, prompt.language_tokens(())))
     geometry = checkpoint.geometry
     encoder, decoder = read_parts(checkpoint)
+    longest = geometry.max_segment_samples
     return Survey(
         architecture=checkpoint.architecture.name,
         format=checkpoint.format,
         fingerprint=checkpoint.fingerprint,
         encoder=encoder,
         decoder=decoder,
-        languages=checkpoint.languages,
+        languages=languages,
         window_seconds=geometry.window_samples / SAMPLE_RATE,
         window_embeddings=geometry.window_embeddings,
         window_bytes=geometry.window_embeddings * geometry.hidden_size * SERVED_ITEM_BYTES,
         kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
         times=times,
+        attended=geometry.window_embeddings if geometry.hears_silence else 0,
+        longest_seconds=None if longest is None else longest / SAMPLE_RATE,
     )
 
 

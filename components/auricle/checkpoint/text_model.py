@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from auricle.checkpoint.files import fingerprint_of, tensor_headers, weight_file
 from auricle.checkpoint.geometry import SizeCheck
 from auricle.errors import CheckpointError, SettingsError
 
+log = logging.getLogger(__name__)
 _OF_OTHERS = ("thinker_config", "audio_config", "vision_config")
 _CLASS = "ForCausalLM"  # what the classes of text models end in
 _LAYER = re.compile(r"\.(\d+)\.")
@@ -89,6 +91,22 @@ def is_text_model(path: Path) -> bool:
 def read_targets(path: Path) -> tuple[str, ...]:
     """Return the languages into which a text model says it translates. Raises CheckpointError."""
     return _codes(read_text_config(path), "translate_languages", path / "config.json")
+
+
+def pool_targets(path: Path | None, listed: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the languages of a translate pool, those `listed` or else of its checkpoint.
+
+    Empty if it translates into any, or the checkpoint is on other machines only; None without one.
+    """
+    if path is None:
+        return None
+    if listed:
+        return tuple(listed)
+    try:
+        return read_targets(path)
+    except CheckpointError as error:
+        log.warning("into which languages the translate pool translates is not known: %s", error)
+        return ()
 
 
 def check_positions(config: dict[str, Any], max_model_len: int) -> None:

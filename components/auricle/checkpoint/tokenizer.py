@@ -50,6 +50,19 @@ def load_tokenizer(path: Path) -> Tokenizer:
     return tokenizer
 
 
+def control_token_names(path: Path) -> frozenset[str]:
+    """Return the tokens beside the vocabulary of the checkpoint in the folder `path`.
+
+    They are read without the vocabulary, in milliseconds. Raises CheckpointError as above.
+    """
+    try:
+        config = json.loads((path / "tokenizer_config.json").read_text())
+        added = _added_tokens(config) or _added_in(path / "tokenizer.json")
+        return frozenset(str(token["content"]) for token in added.values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"the tokenizer in {path} cannot be read: {error}") from None
+
+
 def without_added_tokens(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer of the same vocabulary that does not know a single control token.
 

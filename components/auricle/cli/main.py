@@ -8,7 +8,8 @@ from auricle import __version__
 from auricle.cli.clients import bench, demo, transcribe
 from auricle.cli.common import Group
 from auricle.cli.completion import completion
-from auricle.cli.operating import check_config, doctor, key, models, status
+from auricle.cli.models import models
+from auricle.cli.operating import check_config, doctor, key, status
 from auricle.cli.serving import component, profile, render, serve
 
 

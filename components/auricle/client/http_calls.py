@@ -24,12 +24,16 @@ class Capabilities(msgspec.Struct, frozen=True):
     """What a session may ask for beside text: times of words, speakers, and translations.
 
     `translate` are the languages into which is translated, as ISO 639-1 codes: empty if any may be
-    asked for or the server does not know, None without a translator.
+    asked for or the server does not know, None without a translator. `vocabulary` is how many words
+    a model knows that knows few, None for ordinary speech. `languages` are those that the model
+    understands, as ISO 639-1 codes, empty if the server does not know.
     """
 
     words: bool = False
     speakers: bool = False
     translate: tuple[str, ...] | None = None
+    vocabulary: int | None = None
+    languages: tuple[str, ...] = ()
 
 
 class Model(msgspec.Struct, frozen=True):

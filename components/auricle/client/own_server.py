@@ -14,11 +14,14 @@ import httpx
 from rich.console import Console
 
 from auricle.errors import AuricleError
+from auricle.launcher.config import load_config
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
+from auricle.models.store import find
 
 DEFAULT_GRAPH = "graphs.e_pd:Frontend"
-DEFAULT_CONFIG = Path("configs/demo.yaml")
+ORDINARY_SPEECH = Path("configs/whisper.yaml")
+BUNDLED_MODEL = Path("configs/demo.yaml")
 _ASK_SECONDS = 2.0
 
 
@@ -47,16 +50,20 @@ async def own_server(
     port: int = 0,
     quiet: bool = False,
     graph: str = DEFAULT_GRAPH,
+    config: Path | None = None,
     overrides: Sequence[str] = (),
 ) -> AsyncGenerator[OwnServer, None]:
-    """Run a graph with the demo's settings and `overrides`, as `auricle serve` takes them, and stop
-    it at the end; port 0 stands for a free one.
+    """Run a graph with `overrides`, as `auricle serve` takes them, and stop it at the end; port 0
+    stands for a free one.
 
-    Where vLLM is not installed PD workers run transformers' engine, and the console is told.
-    Raises AuricleError if it does not become ready.
+    Without `config` its model is the one for ordinary speech if its weights are here, else the
+    bundled one. Where vLLM is not installed PD workers run transformers' engine. The console is
+    told of both. Raises AuricleError if it does not become ready.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     supervisors: list[Supervisor] = []
+    if config is None:
+        config = _config(Console(quiet=True) if quiet else console)
     if find_spec("vllm") is None:
         overrides = ("--PdWorker.engine=transformers", *overrides)
         if not quiet:
@@ -64,7 +71,7 @@ async def own_server(
     running = asyncio.create_task(
         serve(
             graph,
-            DEFAULT_CONFIG,
+            config,
             [f"--Frontend.port={port}", "--Common.log_level=WARNING", *overrides],
             console=console,
             quiet=quiet,
@@ -83,3 +90,16 @@ async def own_server(
         for supervisor in supervisors:
             supervisor.stop()
         await running
+
+
+def _config(console: Console) -> Path:
+    """Return the settings for the best model that is here; say which one would hear more."""
+    name = load_config(ORDINARY_SPEECH)["Common"]["model"]
+    if find(name) is not None:
+        return ORDINARY_SPEECH
+    console.print(
+        f"{name} is not here (auricle models pull {name}): the bundled model, which knows few "
+        "words, takes its place.",
+        soft_wrap=True,
+    )
+    return BUNDLED_MODEL

@@ -36,7 +36,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
     """
     if settings.device.startswith("cuda"):
         check_driver(torch.version.cuda, settings.component)
-    report_status("loading the audio encoder")
+    report_status(f"loading the audio encoder in {settings.dtype}")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
     geometry = checkpoint.geometry
     encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)

@@ -42,25 +42,27 @@ def prompts(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
 def _too_small(process: Process, room: KvRoom, need: SegmentNeed) -> Iterator[Finding]:
     segment = f"a segment of {need.seconds:g} s needs {need.tokens} tokens and those of its context"
     lower = "or lower Common.max_segment_seconds, the same in all processes."
+    taken = need.tokens + room.attended
     if room.max_model_len < need.tokens:
         yield Finding(
             f"{process.name} takes {room.max_model_len} tokens, but {segment}.",
             "The decodes at the end of long segments are refused, which ends their sessions.",
             f"Raise PdWorker.max_model_len, {lower}",
         )
-    if room.tokens < need.tokens:
+    if room.tokens < taken:
+        attended = f" (and {room.attended} positions that it attends to)" * (room.attended > 0)
         yield Finding(
-            f"The KV cache of {process.name} holds {room.tokens} tokens, but {segment}.",
+            f"The KV cache of {process.name} holds {room.tokens} tokens, but {segment}{attended}.",
             "The end of a long segment cannot be decoded, even if nothing else is.",
-            f"Raise PdWorker.kv_cache_gib (on a GPU kv_blocks or gpu_memory_share), {lower}",
+            f"Raise PdWorker.kv_blocks (or kv_cache_gib, on a GPU gpu_memory_share), {lower}",
         )
-    elif room.tokens < need.tokens * room.max_requests:
-        at_once = room.tokens // need.tokens
+    elif room.tokens < taken * room.max_requests:
+        at_once = room.tokens // taken
         yield Finding(
             f"The KV cache of {process.name} holds {at_once} of the longest segments, and "
             f"{room.max_requests} requests are taken at a time.",
             "If that many segments are long at once, some are prefilled again and again.",
-            "Raise PdWorker.kv_cache_gib (on a GPU kv_blocks or gpu_memory_share), or lower "
+            "Raise PdWorker.kv_blocks (or kv_cache_gib, on a GPU gpu_memory_share), or lower "
             "PdWorker.max_requests.",
             wrong=False,
         )

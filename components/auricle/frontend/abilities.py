@@ -10,36 +10,52 @@ from typing import Any
 
 import msgspec
 
-from auricle.checkpoint.text_model import read_targets
+from auricle.checkpoint.spoken import SpokenLanguages, read_spoken
 from auricle.errors import CheckpointError
 from auricle.settings import FrontendSettings
+from auricle.translation.directions import Directions
 
 log = logging.getLogger(__name__)
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a session may ask for beside text.
+    """What a session may ask for beside text, and in which languages.
 
     `words` and `speakers` say whether there is a model for them. `translate` has the languages into
     which is translated, as ISO 639-1 codes: empty if any may be asked for or it is not known here
     (`Common.translate_targets` says it then), null without a translator. `vocabulary` is how many
     words a model knows that knows few, as the bundled one does; null for ordinary speech.
+    `languages` are those that are understood, as ISO 639-1 codes; empty if not known here.
     """
 
     words: bool
     speakers: bool
     translate: tuple[str, ...] | None
     vocabulary: int | None
+    languages: tuple[str, ...]
 
 
-def abilities_of(settings: FrontendSettings) -> Abilities:
-    """Return what the models can that the settings name; reads a file of the translator's."""
+def abilities_of(
+    settings: FrontendSettings, spoken: SpokenLanguages, directions: Directions
+) -> Abilities:
+    """Return what the models can that the settings name."""
     return Abilities(
         words=settings.align_model is not None,
         speakers=settings.speaker_model is not None,
-        translate=_targets(settings),
+        translate=directions.targets,
         vocabulary=_vocabulary(settings.model),
+        languages=spoken.languages,
     )
+
+
+def spoken_by(model: Path) -> SpokenLanguages:
+    """Return what the speech model does with languages: nothing that is known, without its files
+    on this machine."""
+    try:
+        return read_spoken(model)
+    except CheckpointError as error:
+        log.warning("clients are not told which languages are understood: %s", error)
+        return SpokenLanguages()
 
 
 def schemas() -> dict[str, Mapping[str, Any]]:
@@ -55,15 +71,3 @@ def _vocabulary(model: Path) -> int | None:
         return len((model / "vocabulary.txt").read_text().split())
     except OSError:
         return None
-
-
-def _targets(settings: FrontendSettings) -> tuple[str, ...] | None:
-    if settings.translate_model is None:
-        return None
-    if settings.translate_targets:
-        return settings.translate_targets
-    try:
-        return read_targets(settings.translate_model)
-    except CheckpointError as error:  # it may be on the workers' machines only
-        log.warning("clients are not told into which languages is translated: %s", error)
-        return ()

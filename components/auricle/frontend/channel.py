@@ -16,6 +16,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.word_times import HeldWords, WordTimes
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.holding import Holding
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
@@ -111,6 +112,7 @@ class Channel:
         )
         self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
         self._ingest = self._listening(BEGIN, silence)
+        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
         self._counted = 0  # session samples that were counted as heard
         self._turn = LoopTurn()
 
@@ -141,17 +143,25 @@ class Channel:
 
         Waits while the processor is full, or the client exceeds its audio rate.
         """
-        self.expect()
-        self._ingest.take(data)
-        while self._ingest.ready:
-            events = await self._frontend.listened(self._ingest, self._speaker.trace)
-            await self._hand_over(events)
-            await self._turn.give_way()
+        async with self._holding:
+            self.expect()
+            self._ingest.take(data)
+            while self._ingest.ready:
+                await self._process()
         await self._turn.give_way()
+
+    async def _process(self) -> None:
+        await self._hand_over(await self._frontend.listened(self._ingest, self._speaker.trace))
+        await self._turn.give_way()
+
+    async def _pass_on(self) -> None:
+        while self._ingest.holds:
+            await self._process()
 
     async def end_speech(self) -> None:
         """End the speech so far. Raises ProtocolError within a sample."""
-        await self._hand_over(await self._ingest.end())
+        async with self._holding:
+            await self._hand_over(await self._ingest.end())
 
     async def listen_anew(self, silence: Silence | None) -> int:
         """End the speech so far, return where that was, and listen to what follows."""
@@ -162,6 +172,7 @@ class Channel:
 
     def finish(self) -> None:
         """The audio has ended, and so has its speech."""
+        self._holding.close()
         self._link.finish(self._ingest.total_samples)
 
     async def end(self) -> None:
@@ -171,8 +182,9 @@ class Channel:
 
     @property
     def resting_at(self) -> int | None:
-        """The session sample from which another session can continue; None within a turn."""
-        return self._ingest.resting_at
+        """The session sample from which another session can continue; None within a turn, and
+        while it is being found out."""
+        return None if self._holding.busy else self._ingest.resting_at
 
     @property
     def resting(self) -> bool:
@@ -185,8 +197,9 @@ class Channel:
         return self._ingest.total_samples
 
     async def pump(self) -> None:
-        """Send audio to the processor; see `ProcessorLink.pump`."""
-        await self._link.pump()
+        """Send audio to the processor, held audio too; see `ProcessorLink.pump`."""
+        pumping = asyncio.create_task(self._link.pump())
+        await first_failure_or(pumping, [asyncio.create_task(self._holding.run())])
 
     async def texts(self) -> AsyncGenerator[Partial | Final, None]:
         """Yield the session's text until all audio has its own. Raises the error it fails with."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from auricle.alignment.words import NO_ALIGNER
+from auricle.checkpoint.spoken import SpokenLanguages
+from auricle.checkpoint.text_model import pool_targets
 from auricle.errors import UnknownModel, UnsupportedValue
-from auricle.frontend.abilities import Abilities, abilities_of
+from auricle.frontend.abilities import Abilities, abilities_of, spoken_by
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.live import LiveSessions
@@ -31,7 +34,7 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
 from auricle.text_bounds import MODEL, check
-from auricle.translation.targets import NO_TRANSLATOR
+from auricle.translation.directions import Directions
 
 NO_TURN_MODEL = (
     "this server has no turn model (Frontend.turn_model), which semantic_vad needs; "
@@ -65,7 +68,19 @@ class Frontend:
     @cached_property
     def abilities(self) -> Abilities:
         """What clients are told that a session may ask for."""
-        return abilities_of(self.settings)
+        return abilities_of(self.settings, self.spoken, self.directions)
+
+    @cached_property
+    def spoken(self) -> SpokenLanguages:
+        """What the speech model does with languages."""
+        return spoken_by(self.settings.model)
+
+    @cached_property
+    def directions(self) -> Directions:
+        """Who translates into which language."""
+        settings = self.settings
+        pool = pool_targets(settings.translate_model, settings.translate_targets)
+        return Directions(pool, self.spoken.translates)
 
     @cached_property
     def key_limits(self) -> KeyLimits:
@@ -103,10 +118,9 @@ class Frontend:
         if wanted and self.settings.speaker_model is None:
             raise UnsupportedValue(NO_SPEAKER_MODEL, param)
 
-    def check_translator(self, wanted: bool, param: str = "translate") -> None:
-        """Raise UnsupportedValue, naming `param`, without a translator if one is wanted."""
-        if wanted and self.settings.translate_model is None:
-            raise UnsupportedValue(NO_TRANSLATOR, param)
+    def check_translator(self, targets: Sequence[str], param: str = "translate") -> None:
+        """Raise UnsupportedValue, naming `param`, if nothing translates into one of `targets`."""
+        self.directions.check(targets, param)
 
     def check_turns(self, wanted: bool, param: str) -> None:
         """Raise UnsupportedValue, naming `param`, if turns are wanted and there is no model."""

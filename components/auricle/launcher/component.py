@@ -17,7 +17,8 @@ import uvloop
 
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
-from auricle.launcher.lengths import check_own_lengths
+from auricle.launcher.lengths import PAIR, check_own_lengths
+from auricle.launcher.model_folders import place_models
 from auricle.load.pools import BESIDE
 from auricle.process.descriptors import raise_limit
 from auricle.process.heap import trim_heap
@@ -71,6 +72,8 @@ def component_settings(name: str, config: Path | None, overrides: Sequence[str])
         # Dynamo's operator sets a namespace per deployment.
         sections.setdefault("Common", {}).setdefault("namespace", namespace)
     source = str(config or COMMAND_LINE)
+    read = {name, *(PAIR if name in PAIR else ())}
+    place_models(read, sections, source, lambda line: print(line, file=sys.stderr, flush=True))
     settings = settings_for(name, sections, source)
     check_own_lengths(name, sections, source)
     return settings

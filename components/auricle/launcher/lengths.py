@@ -17,7 +17,7 @@ from auricle.launcher.config import settings_for
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 
 _TEMPLATE_TOKENS = 64  # of the prompt around context and audio, with a forced language
-_PAIR = ("Processor", "PdWorker")
+PAIR = ("Processor", "PdWorker")
 
 
 def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
@@ -60,8 +60,8 @@ def check_own_lengths(component: str, sections: Mapping[str, dict[str, Any]], so
 
     The other half of the question is in the section of another component.
     """
-    if component in _PAIR:
-        check_lengths({name: settings_for(name, sections, source) for name in _PAIR})
+    if component in PAIR:
+        check_lengths({name: settings_for(name, sections, source) for name in PAIR})
 
 
 def longest(settings: ProcessorSettings, geometry: Geometry) -> int:

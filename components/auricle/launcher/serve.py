@@ -20,6 +20,7 @@ from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
 from auricle.launcher.lengths import check_lengths
+from auricle.launcher.model_folders import place_models
 from auricle.launcher.processes import Process, ProcessFactory
 from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Supervisor
@@ -57,14 +58,16 @@ async def serve(
     source = str(config or COMMAND_LINE)
     sections = load_config(config, overrides)
     settings = {name: settings_for(name, sections, source) for name in names}
-    own_directory = "discovery_path" not in sections.get(COMMON, {})
     as_json = settings[names[-1]].log_format == "json"
     if as_json:
         configure_logging(_LAUNCHER, settings[names[-1]])
     output = _Output(console, quiet, as_json, on_ready)
+    own_directory = "discovery_path" not in sections.get(COMMON, {})
     try:
         check_ports(settings)
         check_checkpoints(settings)
+        overrides = [*overrides, *place_models(names, sections, source, output.line)]
+        settings = {name: settings_for(name, sections, source) for name in names}
         check_inotify(settings)
         check_lengths(settings)
         with _work_directory() as work:
@@ -103,6 +106,13 @@ class _Output:
 
     def board(self, names: list[str]) -> StatusBoard:
         return StatusBoard(names, self.console, quiet=self.quiet, as_json=self.as_json)
+
+    def line(self, said: str) -> None:
+        """Show a line before the processes start."""
+        if self.as_json:
+            log.info("%s", said)
+        elif not self.quiet:
+            self.console.print(said, highlight=False)
 
     def ready(self, board: StatusBoard, url: str) -> None:
         board.stop()

@@ -23,7 +23,8 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     transcript prefix), as token ids. Decoding is greedy until end of turn or `max_tokens`.
     `draft` is a guess of the output, which is verified and cannot change it. `final` marks the
     last decode of a segment; `background` requests yield to live ones. With `logprobs` the reply
-    has the log probability of each token. With `allowed` the output has these tokens only.
+    has the log probability of each token. With `allowed` the output has these tokens only, and the
+    log probabilities are those among them.
     """
 
     session: str

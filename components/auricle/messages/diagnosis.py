@@ -37,11 +37,16 @@ class Transfers(msgspec.Struct, frozen=True):
 
 
 class KvRoom(msgspec.Struct, frozen=True):
-    """Tokens of the KV cache and of one request at most, and requests at a time."""
+    """Tokens of the KV cache and of one request at most, and requests at a time.
+
+    `attended` is the room in tokens that each request takes besides its own tokens: positions of
+    cross-attention.
+    """
 
     tokens: int
     max_model_len: int
     max_requests: int
+    attended: int = 0
 
 
 class SegmentNeed(msgspec.Struct, frozen=True):

@@ -81,7 +81,8 @@ class EngineState:
 class Engine(Protocol):
     """A running engine. All methods must be called on one event loop.
 
-    `kv_tokens` is how many tokens its KV cache has room for. `dead` is set as soon as the engine
+    `kv_tokens` is how many tokens its KV cache has room for; `attended` how many of them a request
+    takes for positions of cross-attention. `dead` is set as soon as the engine
     learns that it has ended; it never works again then.
     """
 
@@ -96,6 +97,9 @@ class Engine(Protocol):
 
     @property
     def kv_tokens(self) -> int: ...
+
+    @property
+    def attended(self) -> int: ...
 
     async def generate(
         self,
@@ -122,8 +126,9 @@ class Engine(Protocol):
         `tenant` only.
 
         `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
-        without `drafts`. With `allowed` the output has these tokens only. KV is kept up to the end
-        of the first `reusable_windows` windows, without `limited_reuse` (None) as the engine likes.
+        without `drafts`. With `allowed` the output has these tokens only, and the log probabilities
+        are those among them. KV is kept up to the end of the first `reusable_windows` windows,
+        without `limited_reuse` (None) as the engine likes.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
         hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has

@@ -1,10 +1,12 @@
-"""What a session may ask for besides text, from the pools beside the path."""
+"""Optional annotations of a session's text: words, speakers, translations."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from auricle.alignment.words import NO_ALIGNER
 from auricle.checkpoint.prompt import PromptFormat
@@ -15,16 +17,19 @@ from auricle.processor.aligner import WordAligner
 from auricle.processor.diarizer import Diarizer
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
+from auricle.processor.speech_translations import SPEECH_TRANSLATIONS, SpeechTranslations
+from auricle.processor.speech_translator import SpeechTranslator
 from auricle.processor.translations import TRANSLATIONS, SessionTranslations, TranslationRules
 from auricle.processor.translator import Translator
 from auricle.processor.words import ASKED, SessionWords, WordRules
 from auricle.settings import ProcessorSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
+from auricle.translation.directions import NO_DIRECTIONS, Directions
 from auricle.translation.policy import Rule, agreement, mask
 from auricle.translation.targets import NO_TRANSLATOR
 
 # What is counted of the sessions that ask.
-BESIDE = (ASKED, SPEAKERS, TRANSLATIONS)
+BESIDE = (ASKED, SPEAKERS, TRANSLATIONS, SPEECH_TRANSLATIONS)
 
 
 class Addition(Protocol):
@@ -51,6 +56,8 @@ class BesidePath:
     aligner: WordAligner | None = None
     diarizer: Diarizer | None = None
     translator: Translator | None = None
+    speech_translator: SpeechTranslator | None = None
+    directions: Directions = NO_DIRECTIONS
 
     def additions(self, request: OpenSession) -> dict[str, Addition]:
         """Return what a session asks for, by its name in `BESIDE`.
@@ -62,8 +69,11 @@ class BesidePath:
             found[ASKED] = self._words(request)
         if request.diarize:
             found[SPEAKERS] = self._speakers(request)
-        if request.translate:
-            found[TRANSLATIONS] = self._translations(request)
+        self.directions.check(request.translate, None)
+        if by_pool := self.directions.of_pool(request.translate):
+            found[TRANSLATIONS] = self._translations(replace(request, translate=by_pool))
+        if by_pool != request.translate:
+            found[SPEECH_TRANSLATIONS] = self._speech_translations(request)
         return found
 
     def _words(self, request: OpenSession) -> SessionWords:
@@ -85,13 +95,21 @@ class BesidePath:
     def _translations(self, request: OpenSession) -> SessionTranslations:
         if self.translator is None:
             raise BadRequest(NO_TRANSLATOR)
+        return SessionTranslations(request, self._translation_rules, self.translator, self.asked)
+
+    def _speech_translations(self, request: OpenSession) -> SpeechTranslations:
+        if self.speech_translator is None:
+            raise BadRequest(NO_TRANSLATOR)
+        return SpeechTranslations(request, self._translation_rules, self.speech_translator)
+
+    @property
+    def _translation_rules(self) -> TranslationRules:
         settings = self.settings
-        rules = TranslationRules(
+        return TranslationRules(
             settings.translation_deadline_seconds,
             settings.translations_at_a_time,
             translation_rule(settings),
         )
-        return SessionTranslations(request, rules, self.translator, self.asked)
 
 
 def translation_rule(settings: ProcessorSettings) -> Rule:

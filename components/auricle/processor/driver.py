@@ -95,8 +95,11 @@ class SessionDriver:
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
-        named = () if language else prompt.among(opened.languages)
-        among = AmongLanguages(self.session, prompt, language, named, self._traced)
+        among_named = prompt.among(opened.languages)
+        named = () if language else among_named
+        among = AmongLanguages(
+            *(self.session, prompt, language, named, self._traced, opened.resume.language)
+        )
         self._answers = Answers(self.session, prompt, language, guard, among.of)
         self._extras = Extras(opened, prompt, language)
         self.background, self.opened_at = opened.background, clock()
@@ -277,7 +280,8 @@ class SessionDriver:
         counted = self.session.decoded(reply.tokens, whole=reply.finish != "length")
         if counted < len(reply.tokens):
             log.warning(
-                "segment %d, %d ms: the answer repeats itself or met its limit; %d of %d tokens count",
+                "segment %d, %d ms: the answer repeats itself or met its limit; "
+                "%d of %d tokens count",
                 *(decode.segment, decode.audio_ms, counted, len(reply.tokens)),
             )
         self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)

@@ -9,6 +9,7 @@ from functools import partial
 
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
+from auricle.checkpoint.text_model import pool_targets
 from auricle.errors import (
     BadRequest,
     Overloaded,
@@ -46,9 +47,11 @@ from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
+from auricle.processor.speech_translator import SpeechTranslator
 from auricle.processor.translator import Translator
 from auricle.processor.views import Viewed
 from auricle.settings import ProcessorSettings
+from auricle.translation.directions import Directions
 
 _PUSH_WAIT_SECONDS = 30.0
 
@@ -83,8 +86,18 @@ class ProcessorService:
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
         self._asked = AskedMeter()
+        prompt = checkpoint.prompt
+        directions = Directions(
+            pool_targets(settings.translate_model, settings.translate_targets), prompt.translates
+        )
+        speech_translator = (
+            SpeechTranslator(prompt, settings, encode_pool, pd_pool, tracer)
+            if directions.english_by_speech
+            else None
+        )
         self._beside = BesidePath(
-            *(settings, checkpoint.prompt, self._asked, aligner, diarizer, translator)
+            *(settings, prompt, self._asked, aligner, diarizer, translator),
+            *(speech_translator, directions),
         )
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"

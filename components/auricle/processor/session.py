@@ -22,6 +22,7 @@ from auricle.messages import (
     HandedOver,
     OpenSession,
     Partial,
+    ResumePoint,
     SessionEvent,
     SessionReady,
 )
@@ -71,7 +72,7 @@ class Session:
         self._rules = rules
         self._prompt = prompt
         self._language = language
-        self._previous_text = resume.context
+        self._previous_text, self._previous_language = resume.context, resume.language
         # The first tokens of the last answer with text: the draft of the next segment's answer.
         self._opening: tuple[int, ...] = ()
         self._incoming: deque[Audio] = deque()
@@ -114,11 +115,13 @@ class Session:
         """End the decode in progress; `tokens` follow the committed ones.
 
         Without `whole`, the answer met its limit. Such an answer, and one that repeats itself, is
-        neither shown nor committed; of a segment's last one, what comes before counts. Returns how
-        many of the tokens count.
+        neither shown nor committed; of a segment's last one, what comes before counts. Without the
+        rule `loop_guard` all tokens count. Returns how many of the tokens count.
         """
         decode, segment = self._finished_decode(), self.segment
-        if (sound := sound_tokens(tokens, whole, segment.stability)) < len(tokens):
+        guarded = self._rules.loop_guard
+        sound = sound_tokens(tokens, whole, segment.stability) if guarded else len(tokens)
+        if sound < len(tokens):
             if not decode.task.final:
                 return 0
             tokens = tokens[:sound]
@@ -164,7 +167,7 @@ class Session:
             return self._abandon()
         if self._handing_over and self.inbox.total is None:
             self._over = True
-            return Send(HandedOver(self.segment.resume_point(self._previous_text)))
+            return Send(HandedOver(self._resume_point))
         return self._next_work(stride)
 
     @property
@@ -281,6 +284,10 @@ class Session:
         self._receiving_from = max(self._receiving_from, self.segment.start)
         self.inbox.consumed(self.segment.start)
 
+    @property
+    def _resume_point(self) -> ResumePoint:
+        return self.segment.resume_point(self._previous_text, self._previous_language)
+
     def _partial(self, offset: int) -> Partial:
         segment = self.segment
         _, committed = self._prompt.answer(segment.stability.committed, self._language)
@@ -291,14 +298,14 @@ class Session:
             partial=text.removeprefix(committed),
             audio_ms=milliseconds(segment.start + offset),
             language=language,
-            resume=self.segment.resume_point(self._previous_text),
+            resume=self._resume_point,
         )
 
     def _end_segment(self, offset: int) -> Final:
         ended = self.segment
         language, text = self._prompt.answer(ended.stability.tokens, self._language)
         if text:
-            self._previous_text = text
+            self._previous_text, self._previous_language = text, language
             self._opening = self._prompt.opening(ended.stability.tokens)
         self._open_next(offset, number=ended.number + 1)
         return Final(
@@ -307,5 +314,5 @@ class Session:
             start_ms=milliseconds(ended.start),
             end_ms=milliseconds(ended.start + offset),
             language=language,
-            resume=self.segment.resume_point(self._previous_text),
+            resume=self._resume_point,
         )

@@ -43,6 +43,7 @@ class SessionRules:
     At most `max_buffered_samples` are buffered before a push must wait. An answer has at most
     `max_tokens_per_second` tokens per second of audio, but at least `min_new_tokens` are
     allowed. The last `context_characters` of a final text are context of the next segment.
+    With `loop_guard`, answers that repeat themselves or meet their limit are dropped.
     """
 
     segments: SegmentPolicy
@@ -51,6 +52,7 @@ class SessionRules:
     max_tokens_per_second: float
     min_new_tokens: int
     context_characters: int
+    loop_guard: bool = True
 
     @classmethod
     def of(cls, opened: OpenSession, settings: ProcessorSettings) -> SessionRules:
@@ -76,6 +78,7 @@ class SessionRules:
             max_tokens_per_second=settings.max_tokens_per_second,
             min_new_tokens=settings.min_new_tokens,
             context_characters=settings.context_characters,
+            loop_guard=settings.loop_guard,
         )
 
     def context(self, given: str, previous_text: str) -> str:

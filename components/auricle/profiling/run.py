@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import BadRequest
 from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
 from auricle.launcher.graph import Component, component
+from auricle.launcher.model_folders import place_models
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
@@ -67,6 +69,9 @@ async def profile(
     logging.basicConfig(level=logging.ERROR)
     sections = load_config(config, overrides)
     source = str(config or COMMAND_LINE)
+    shown = partial(console.print, highlight=False)
+    there = ("Processor", *(pool.component for pool in POOLS.values()))
+    overrides = [*overrides, *place_models(there, sections, source, shown)]
     settings = settings_for("Processor", sections, source)
     together = processes_together(sections, source)
     recordings = await asyncio.to_thread(_recordings, settings, audio)

@@ -15,7 +15,7 @@ from auricle.rendering.names import (
     metadata,
 )
 from auricle.rendering.pods import container_security, pod_security, scratch
-from auricle.rendering.target import CONFIG_FILE, PROFILE_FILE, Target
+from auricle.rendering.target import CONFIG_FILE, PROFILE_FILE, Target, named_models
 
 
 def config_map(target: Target) -> Manifest:
@@ -38,7 +38,7 @@ def config_map(target: Target) -> Manifest:
 
 
 def model_cache(target: Target) -> list[Manifest]:
-    """Return a volume claim for checkpoints and, with a repository, a job that downloads one."""
+    """Return a volume claim for checkpoints and, for those with a name, a job that pulls them."""
     cluster = target.cluster
     claim: Manifest = {
         "apiVersion": "v1",
@@ -51,20 +51,20 @@ def model_cache(target: Target) -> list[Manifest]:
     }
     if cluster.storage_class:
         claim["spec"]["storageClassName"] = cluster.storage_class
-    return [claim, _download(target)] if cluster.model_repository else [claim]
+    names = named_models(target.settings["Frontend"])
+    return [claim, _download(target, names)] if names else [claim]
 
 
-def _download(target: Target) -> Manifest:
+def _download(target: Target, names: list[str]) -> Manifest:
     cluster = target.cluster
-    model = str(target.settings["Frontend"].model)
     token = {"name": cluster.hub_token_secret, "key": "token", "optional": True}
     container: Manifest = {
         "name": "download",
         "image": cluster.image,
-        "command": ["hf", "download", cluster.model_repository, "--local-dir", model],
+        "command": ["auricle", "models", "pull", *names],
         "env": [
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},
-            {"name": "HF_HOME", "value": f"{MODELS_PATH}/.hub"},
+            {"name": "AURICLE_MODELS", "value": MODELS_PATH},
             {"name": "HOME", "value": SCRATCH_PATH},
         ],
         "securityContext": container_security(),

@@ -106,6 +106,7 @@ def _main(target: Target, component: str) -> Manifest:
 def _environment(target: Target, component: str) -> list[Manifest]:
     values = {
         "HOME": SCRATCH_PATH,  # for caches of compiled kernels
+        **({"AURICLE_MODELS": MODELS_PATH} if component != "Planner" else {}),
         "DYN_TCP_RPC_PORT": str(REQUEST_PORT),
         "DYN_TCP_RESPONSE_STREAM_PORT": str(RESPONSE_PORT),
     }

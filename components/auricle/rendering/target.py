@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.errors import CheckpointError, SettingsError
 from auricle.kubernetes_settings import KubernetesSettings
 from auricle.launcher.config import COMMON, kubernetes_settings, load_config, settings_for
 from auricle.launcher.graph import load_graph
+from auricle.launcher.model_folders import READERS
 from auricle.load.pools import POOLS
+from auricle.models.store import find, is_name
 from auricle.rendering.names import (
     CONFIG_PATH,
     ENGINES,
@@ -69,10 +73,20 @@ class Target:
         return -(-slots * layout.slot_bytes // _MIB)
 
     def kv_mib(self, component: str) -> int:
-        """Return the MiB of an engine's KV cache in host memory; 0 on a GPU."""
+        """Return the MiB of an engine's KV cache in host memory, rounded up; 0 on a GPU.
+
+        What `kv_blocks` take is known where the checkpoint can be read here.
+        """
         settings = self.settings[component]
         assert isinstance(settings, DecoderSettings)
-        return 0 if self.on_gpu else settings.kv_cache_gib * 1024
+        if self.on_gpu:
+            return 0
+        if settings.kv_blocks is not None:
+            with suppress(CheckpointError):
+                text = open_checkpoint(settings.checkpoint).text_config
+                token = kv_values_per_token(text) * ITEM_BYTES[settings.dtype]
+                return -(-settings.kv_blocks * settings.block_size * token // _MIB)
+        return settings.kv_cache_gib * 1024
 
     @property
     def on_gpu(self) -> bool:
@@ -140,13 +154,22 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
     return found
 
 
+def named_models(settings: CommonSettings) -> list[str]:
+    """Return the models that are named, rather than given as folders: those that are pulled."""
+    given = (str(path) for key in READERS if (path := getattr(settings, key)) is not None)
+    return [name for name in dict.fromkeys(given) if is_name(name)]
+
+
 def _check(settings: CommonSettings, source: str) -> None:
     for key in ("model", "align_model", "speaker_model", "translate_model"):
         path = getattr(settings, key)
-        if path is not None and not str(path).startswith(f"{MODELS_PATH}/"):
+        if path is None or str(path).startswith(f"{MODELS_PATH}/"):
+            continue
+        if key not in READERS or not is_name(str(path)):
             raise SettingsError(
-                f"{source}: Common.{key} is {path}; in pods checkpoints are below "
-                f"{MODELS_PATH}, such as {MODELS_PATH}/Qwen3-ASR-0.6B"
+                f"{source}: Common.{key} is {path}; in pods checkpoints are below {MODELS_PATH}, "
+                f"such as {MODELS_PATH}/Qwen3-ASR-0.6B, or have the name of a published one, such "
+                "as Qwen/Qwen3-ASR-0.6B"
             )
 
 
@@ -165,7 +188,8 @@ def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[in
     They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
     """
     try:
-        geometry = open_checkpoint(settings.checkpoint).geometry
+        folder = settings.checkpoint
+        geometry = open_checkpoint(find(str(folder)) or folder).geometry
         hidden, window = geometry.hidden_size, geometry.window_embeddings
     except CheckpointError:
         hidden, window = cluster.hidden_size, cluster.window_embeddings

@@ -18,9 +18,11 @@ MOST_TARGETS = 4
 MOST_TERMS = 200
 TERM = 100  # characters
 PATTERN = r"^[a-z]{2,3}$"
+ENGLISH = "en"
 NO_TRANSLATOR = (
     "this deployment has no translator: ask without translations, or have graphs.e_pd_translate "
-    "served, with Common.translate_model"
+    "served, with Common.translate_model, or a speech model that translates into English, as "
+    "Whisper does that knows several languages"
 )
 _CODE = re.compile(PATTERN)
 

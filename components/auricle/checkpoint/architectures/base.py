@@ -102,6 +102,11 @@ class PromptTemplate:
     mark: str | None = None
     detects: bool = False
 
+    @property
+    def translates(self) -> bool:
+        """Whether a prompt may ask for English, whatever language is spoken."""
+        return any("{task}" in piece for piece in self.after_forced)
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -113,7 +118,7 @@ class Architecture:
     CheckpointError naming all that does not fit. `languages` are those of a checkpoint that does
     not name its own, in the model's own spelling. Where architectures share a class, `fits` tells
     them apart by config.json. `text_names` maps names of sizes to those that this config.json has
-    for them. `chunk_ms` is the audio between two decodes that serves this kind best.
+    for them.
     """
 
     name: str
@@ -132,7 +137,6 @@ class Architecture:
     text_names: Mapping[str, str] = field(default_factory=dict)
     audio: Audio = "prompt"
     fits: Callable[[Mapping[str, Any]], bool] = lambda _config: True
-    chunk_ms: int = 640
 
     def layout_of(self, config: Mapping[str, Any]) -> Layout | None:
         """Return the layout whose sections a config.json has; None if it has those of none."""

@@ -64,8 +64,6 @@ WHISPER = Architecture(
         "num_attention_heads": "decoder_attention_heads",
         "max_position_embeddings": "max_target_positions",
     },
-    # At 640 ms words are committed too early: benchmarks/RESULTS.md.
-    chunk_ms=1280,
 )
 WHISPER_ENGLISH = replace(
     WHISPER,

@@ -16,6 +16,7 @@ from auricle.frontend.doors.bounded_messages import BoundedMessages
 from auricle.frontend.doors.connections import ClosingWatch, Peer
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.plain_answers import plain_answer
+from auricle.frontend.listening.holding import HoldTimer
 from auricle.tasks import LoopTurn
 
 _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisecond
@@ -54,6 +55,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._joined = bytearray()  # of a message in fragments
         self._binary = bytearray()  # of binary messages that are delivered together
         self._enough = 0  # bytes of them; 0 if each is delivered by itself
+        self._held = HoldTimer(self._deliver)  # delivers fewer if nothing more comes
         self._partial = False  # what is unread is the begin of a plain frame
         self._lingers_until: float | None = None
         self._heard_at = 0.0
@@ -63,6 +65,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._connections.leave(self)
+        self._held.close()
         if self._next is not None:
             self._next.cancel()
         self._unread.clear()
@@ -110,8 +113,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def join(self, enough: int) -> bool:
         """Deliver binary messages joined from now on, as soon as they have `enough` bytes.
 
-        Those before a text message or the close are delivered anyway. With 0 each is delivered by
-        itself again. Returns whether something is delivered now.
+        Those before a text message or the close are delivered anyway, and those that nothing
+        follows soon. With 0 each is delivered by itself again. Returns whether something is
+        delivered now.
         """
         self._enough = enough
         if len(self._binary) >= enough:
@@ -122,6 +126,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self._binary:
             self.queue.put_nowait({"type": "websocket.receive", "bytes": bytes(self._binary)})
             self._binary.clear()
+            self._held.released()
 
     def data_received(self, data: bytes) -> None:
         """Parse what was received, a turn at a time."""
@@ -163,6 +168,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         del self._unread[:used]
         if len(self._binary) >= self._enough:
             self._deliver()
+        elif self._binary:
+            self._held.held()
         if used and self._unread and not self._partial and self._may_parse:
             self._next = self.loop.call_soon(self._parse)
         return used > 0 or self._partial
@@ -235,6 +242,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._binary += data
             if len(self._binary) >= self._enough:
                 self._deliver()
+            elif self._binary:
+                self._held.held()
             return
         self._deliver()
         try:

@@ -49,6 +49,11 @@ class FeatureIngest:
         """Whether a packet was taken and not processed."""
         return bool(self._taken)
 
+    @property
+    def holds(self) -> bool:
+        """As `ready`: no packet waits for another."""
+        return self.ready
+
     async def process(self) -> list[GateEvent]:
         """Process the next packet. Raises ProtocolError if it is wrong, or out of order."""
         packet = unpack(self._taken.popleft(), self._dtype)

@@ -85,7 +85,8 @@ class Ingest:
         """Hold audio back until something can be decided; return how many bytes more that takes.
 
         That is once `speech` more samples have been passed on, if it is known how many the
-        processor waits for, once a silence is long enough, or else after 160 ms.
+        processor waits for, once a silence is long enough, or else after 160 ms. What the client
+        does not complete is passed on by `Holding`.
         """
         at = self.total_samples
         if self._gate is None:
@@ -103,6 +104,11 @@ class Ingest:
     def ready(self) -> bool:
         """Whether the bytes taken are enough to be processed. The others wait for more."""
         return len(self._held) >= self._enough_bytes
+
+    @property
+    def holds(self) -> bool:
+        """Whether bytes were taken that are not processed."""
+        return bool(self._held)
 
     async def process(self) -> list[GateEvent]:
         """Process the next slice: at most a second of audio, and 32 KiB."""

@@ -13,6 +13,7 @@ from auricle.errors import BadRequest, UnsupportedValue
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.listening.holding import Holding
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
 from auricle.frontend.realtime import events
@@ -62,6 +63,7 @@ class RealtimeSession:
         self._previous_item: str | None = None
         self._base = 0  # samples before the current ingest
         self._ingest = self._new_ingest()
+        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
 
     async def announce(self) -> None:
         """Emit the first event. Not used behind Dynamo's own frontend, which sends its own."""
@@ -74,12 +76,14 @@ class RealtimeSession:
         AuricleError if the session fails.
         """
         reading = asyncio.create_task(self._read(incoming))
-        await first_failure_or(reading, [asyncio.create_task(self._runner.run())])
+        others = (self._runner.run(), self._holding.run())
+        await first_failure_or(reading, [asyncio.create_task(other) for other in others])
 
     @property
     def resting(self) -> bool:
         """Whether the session can end here: no turn is open, and there is no undecided speech."""
-        return self._turn is None and self._ingest.resting_at is not None
+        at_rest = self._turn is None and self._ingest.resting_at is not None
+        return at_rest and not self._holding.busy
 
     @property
     def resume_at(self) -> int:
@@ -93,12 +97,15 @@ class RealtimeSession:
             event: ClientEvent | None = None
             try:
                 event = events.parse_event(message)
-                await self._handle(event)
+                async with self._holding:
+                    await self._handle(event)
             except BadRequest as error:
                 named = None if event is None else event.event_id
                 await self._emit(events.error_event(error, named))
-        if self._turn is not None:
-            await self._commit()
+        async with self._holding:
+            self._holding.close()
+            if self._turn is not None:
+                await self._commit()
         await self._runner.finished()
 
     async def _handle(self, event: ClientEvent) -> None:
@@ -168,13 +175,20 @@ class RealtimeSession:
     # ── audio ───────────────────────────────────────────────────────────────
 
     async def _append(self, data: bytes) -> None:
+        self._ingest.take(data)
+        while self._ingest.ready:
+            await self._process()
+
+    async def _process(self) -> None:
         ingest = self._ingest
-        ingest.take(data)
-        while ingest.ready:
-            heard = ingest.total_samples
-            await self._take(await ingest.process())
-            await self._heard(ingest.total_samples - heard)
-            await self._loop_turn.give_way()
+        heard = ingest.total_samples
+        await self._take(await ingest.process())
+        await self._heard(ingest.total_samples - heard)
+        await self._loop_turn.give_way()
+
+    async def _pass_on(self) -> None:
+        while self._ingest.holds:
+            await self._process()
 
     async def _heard(self, samples: int) -> None:
         """Count processed audio (16 kHz samples); waits if the client exceeds its audio rate."""

@@ -22,7 +22,7 @@ from auricle.frontend.realtime.translation_events import (
 from auricle.messages import Final, Partial, Translation
 from auricle.tasks import Interrupted
 from auricle.text_bounds import query_fields
-from auricle.translation.targets import SAME
+from auricle.translation.targets import NO_TRANSLATOR, SAME
 
 
 def translations_protocol(frontend: Frontend) -> SocketProtocol:
@@ -31,7 +31,8 @@ def translations_protocol(frontend: Frontend) -> SocketProtocol:
     def check(query: str) -> None:
         """Raise BadRequest, before the handshake, if there is no such model or no translator."""
         frontend.check_model(query_fields(query).get("model"))
-        frontend.check_translator(wanted=True, param="model")
+        if frontend.directions.targets is None:
+            raise UnsupportedValue(NO_TRANSLATOR, "model")
 
     async def serve(socket: ClientSocket) -> None:
         await _Session(frontend, socket).run()
@@ -109,6 +110,7 @@ class _Session:
                 "the language cannot change once audio has come; open another session",
                 "session.audio.output.language",
             )
+        self._frontend.check_translator((config.language,), "session.audio.output.language")
         self._config = config
         await self._emit("session.updated", session=self._described())
 

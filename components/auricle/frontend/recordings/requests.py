@@ -119,6 +119,7 @@ class RecordingRequest:
         words: bool = False,
         grid_words: bool = False,
         translate: str | None = None,
+        to_english: bool = False,
         diarize: bool = False,
     ) -> Recording:
         """Return what is to be transcribed; `name` is the client's file name."""
@@ -138,6 +139,7 @@ class RecordingRequest:
             words=words,
             grid_words=grid_words,
             translate=translate,
+            to_english=to_english,
             diarize=diarize,
         )
 

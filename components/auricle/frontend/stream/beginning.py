@@ -65,7 +65,7 @@ def begin(
         raise ResumeMissing
     frontend.check_words(start.words)
     frontend.check_speakers(start.diarize)
-    frontend.check_translator(bool(start.translate))
+    frontend.check_translator(start.translate)
     frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:

@@ -15,6 +15,7 @@ from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.doors.telling import Telling
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.listening.holding import Holding
 from auricle.frontend.listening.pieces import FeaturePiece, GateEvent, Piece
 from auricle.frontend.stream import protocol, replies
 from auricle.frontend.stream.beginning import Beginning, begin
@@ -76,6 +77,7 @@ class _Session:
         self._socket = socket
         self._begun = beginning
         self._ingest, self._link = beginning.ingest, beginning.link
+        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
         self._ledger = beginning.ledger
         # Messages leave in the order in which the ledger knows of them.
         self._telling = Telling(socket)
@@ -90,7 +92,7 @@ class _Session:
     async def run(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
         writer = asyncio.create_task(self._write_events())
-        parts = (self._read(), self._link.pump(), _until(taken_over))
+        parts = (self._read(), self._link.pump(), self._holding.run(), _until(taken_over))
         others = [asyncio.create_task(part) for part in parts]
         with self._telling.may_leave():
             await first_failure_or(writer, others)
@@ -99,8 +101,11 @@ class _Session:
         """Read the client's messages up to `end`, and pass speech on to the link."""
         idle = self._settings.idle_timeout_seconds
         while True:
-            if self._frontend.front_door.leaving and await self._left():
-                await self._ignored()
+            if self._frontend.front_door.leaving:
+                async with self._holding:
+                    left = await self._left()
+                if left:
+                    await self._ignored()
             enough = self._ingest.expect(self._link.missing)
             try:
                 text, data = await self._socket.receive(idle, "the next audio packet", enough)
@@ -120,17 +125,26 @@ class _Session:
 
     async def _take(self, data: bytes) -> None:
         """Process a frame slice by slice, however large it is; others run in between."""
-        self._ingest.take(data)
-        while self._ingest.ready:
-            events = await self._frontend.listened(self._ingest, self._socket.trace)
-            await self._hand_over(events)
-            await self._heard()
-            await self._turn.give_way()
+        async with self._holding:
+            self._ingest.take(data)
+            while self._ingest.ready:
+                await self._process()
+
+    async def _process(self) -> None:
+        await self._hand_over(await self._frontend.listened(self._ingest, self._socket.trace))
+        await self._heard()
+        await self._turn.give_way()
+
+    async def _pass_on(self) -> None:
+        while self._ingest.holds:
+            await self._process()
 
     async def _end(self) -> None:
-        await self._hand_over(await self._ingest.end())
-        self._link.finish(self._ingest.total_samples)
-        await self._heard()
+        async with self._holding:
+            await self._hand_over(await self._ingest.end())
+            self._holding.close()
+            self._link.finish(self._ingest.total_samples)
+            await self._heard()
 
     async def _left(self) -> bool:
         """End the session early, for draining; return whether it was ended.
@@ -146,6 +160,7 @@ class _Session:
             await self._hand_over(await ingest.end())
             resume_at = ingest.total_samples
         self._resume_at = resume_at
+        self._holding.close()
         self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
         self._socket.goes_at(resume_at)
         self._link.finish(ingest.total_samples)

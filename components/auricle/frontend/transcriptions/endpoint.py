@@ -55,7 +55,7 @@ class TranscriptionRequests:
                 languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._settings),
-                logprobs=request.wants_logprobs,
+                logprobs=request.needs_logprobs,
                 words=request.wants_words or self._divided_by_words(request),
                 diarize=request.wants_speakers,
             )

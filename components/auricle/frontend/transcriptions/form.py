@@ -74,6 +74,12 @@ class TranscriptionForm(Hints):
         return bool(self.include) and room
 
     @property
+    def needs_logprobs(self) -> bool:
+        """Whether the answer has log probabilities or means of them, as its segments have."""
+        verbose = self.response_format == "verbose_json" and not self.stream
+        return self.wants_logprobs or verbose
+
+    @property
     def wants_words(self) -> bool:
         """Whether the answer has the times of words, or is cut at words."""
         if self.stream:

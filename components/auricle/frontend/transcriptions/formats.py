@@ -6,6 +6,7 @@ import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from auricle import subtitles
 from auricle.audio.constants import SAMPLE_RATE
@@ -56,7 +57,7 @@ def as_json(transcript: Transcript) -> dict[str, object]:
 def as_verbose_json(
     transcript: Transcript, task: str = "transcribe", *, words: bool = False
 ) -> dict[str, object]:
-    """Return the body for `verbose_json`; fields specific to Whisper's decoder are left out.
+    """Return the body for `verbose_json`, without what only OpenAI's decoder for Whisper knows.
 
     With `words` it has them too, as far as they are known.
     """
@@ -75,12 +76,20 @@ def as_verbose_json(
                 "text": segment.text,
                 "tokens": [],
                 "temperature": 0.0,
+                **_certainty(segment),
             }
             for number, segment in enumerate(transcript.segments)
         ],
         **timed,
         "usage": usage(transcript.seconds),
     }
+
+
+def _certainty(segment: Segment) -> dict[str, float]:
+    """Return the mean log probability of a segment's tokens, if they are known."""
+    if not segment.tokens:
+        return {}
+    return {"avg_logprob": fmean(token.logprob for token in segment.tokens)}
 
 
 def as_diarized_json(transcript: Transcript) -> dict[str, object]:

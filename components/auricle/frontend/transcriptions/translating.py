@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.checkpoint.languages import language_code, language_name
+from auricle.checkpoint.languages import ENGLISH, language_code, language_name
 from auricle.errors import AuricleError, UnsupportedValue, WorkerUnavailable, from_code
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.recordings.requests import (
@@ -91,7 +91,8 @@ class TranslationRequests:
             request = parse_as(upload.fields, TranslationForm)
             request.check()
             self._frontend.check_model(request.model)
-            self._frontend.check_translator(wanted=True, param=_PARAM)
+            self._frontend.check_translator((request.target,), _PARAM)
+            by_speech = self._frontend.directions.of_speech(request.target)
             recording = asked.recording(
                 upload.path,
                 upload.name,
@@ -99,10 +100,21 @@ class TranslationRequests:
                 languages=request.among,
                 context=request.context,
                 endpointing=endpointing(request.chunking_strategy, self._frontend.settings),
-                translate=request.target,
+                translate=None if by_speech else request.target,
+                to_english=by_speech,
             )
-            texts = _in_target(self._requests.texts(asked, recording), request.target)
-            await asked.while_client_stays(answer(texts, request, asked))
+            texts = self._requests.texts(asked, recording)
+            in_target = _in_english(texts) if by_speech else _in_target(texts, request.target)
+            await asked.while_client_stays(answer(in_target, request, asked))
+
+
+async def _in_english(
+    outputs: AsyncGenerator[Segment | Whole, None],
+) -> AsyncGenerator[Segment | Whole, None]:
+    """Yield segments whose text is the speech model's own translation."""
+    async with aclosing(outputs) as texts:
+        async for output in texts:
+            yield output if isinstance(output, Whole) else replace(output, language=ENGLISH)
 
 
 async def _in_target(

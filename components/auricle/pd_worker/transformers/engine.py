@@ -48,6 +48,7 @@ class TransformersEngine:
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by whoever learns of it first
         self.kv_tokens = options.slots * options.max_model_len
+        self.attended = 0  # a slot has cross-attention's keys and values apart
         self._max_model_len = options.max_model_len
         self._ends = end_tokens(checkpoint.path)
         self._geometry = checkpoint.geometry

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 from vllm.platforms import current_platform
+from vllm.utils.torch_utils import PIN_MEMORY
 from vllm.v1.sample import sampler
+from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
 
 from auricle.pd_worker.vllm.listeners import refuse_connections
 from auricle.pd_worker.vllm.verifier import GreedyVerifier
@@ -26,6 +28,9 @@ class DeviceWorker(PlatformWorker):
         runner = self.model_runner
         if self.vllm_config.speculative_config is not None:
             runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
+            # With drafts vLLM has none, and a request's `logit_bias` would be ignored.
+            processors = runner.input_batch.logitsprocs.non_argmax_invariant
+            processors.append(LogitBiasLogitsProcessor(self.vllm_config, runner.device, PIN_MEMORY))
         # vLLM compiles it when log probabilities are asked for the first time, which needs a
         # compiler and keeps everybody waiting for a minute.
         sampler.batched_count_greater_than = _ranks

@@ -71,6 +71,8 @@ class VllmEngine:
             gpu_memory_utilization=options.gpu_memory_share,
             enable_prefix_caching=options.enable_prefix_caching and not options.chunk_positions,
             use_tqdm_on_load=False,
+            # Among the tokens that a request may have.
+            logprobs_mode="processed_logprobs",
             # Turns off vLLM's printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
@@ -93,6 +95,7 @@ class VllmEngine:
         self._requests = RequestBuilder(self._llm, options.audio, audio_token)
         cache = self._llm.vllm_config.cache_config
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
+        self.attended = options.chunk_positions
 
     async def generate(
         self,

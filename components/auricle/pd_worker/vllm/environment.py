@@ -13,6 +13,9 @@ _DEFAULTS = {
     # On a GPU vLLM would fork its engine off this process, whose threads (NIXL's) hold locks, and
     # would not call our plug-in there, which ends the engine with this process.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # FlashInfer's kernels for sampling want CUDA's compiler when vLLM starts. We only take the most
+    # likely token.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }
 
 

@@ -1,12 +1,18 @@
 """Verifies the drafts of greedy requests without a copy of the logits.
 
 vLLM's rejection sampler makes two of them: of the rows that follow drafted tokens, and of those
-that end a draft, to process each kind in its own way. Nothing is processed here, and then the
-largest logit of every row is all that matters, whichever kind it is.
+that end a draft, to process each kind in its own way. Here the largest logit of every row is all
+that matters, whichever kind it is.
+
+A request may restrict its tokens: by `allowed_token_ids`, `bad_words`, `min_tokens`, penalties or a
+`logit_bias`. Then all rows of the batch are processed first, in place, as vLLM processes those that
+follow drafted tokens. vLLM itself has no `logit_bias` with drafts; its processor for it is added to
+those of the batch (`device_worker.py`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
+from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor, MinTokensLogitsProcessor
 from vllm.v1.sample.metadata import SamplingMetadata
 from vllm.v1.sample.rejection_sampler import PLACEHOLDER_TOKEN_ID
 from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
@@ -22,12 +29,13 @@ Rows = npt.NDArray[np.int64]
 
 
 class GreedyVerifier(nn.Module):
-    """Takes the place of vLLM's rejection sampler, which still has what is not plainly greedy.
+    """Takes the place of vLLM's rejection sampler, which still has what is not greedy.
 
-    That is what vLLM tries out when it starts; the PD worker's requests are all greedy.
+    That is what vLLM tries out when it starts; the PD worker's requests are all greedy. Log
+    probabilities are of the processed logits, as vLLM's `processed_logprobs`.
     """
 
-    def __init__(self, otherwise: nn.Module) -> None:
+    def __init__(self, otherwise: Any) -> None:
         super().__init__()
         self._otherwise = otherwise
 
@@ -40,11 +48,14 @@ class GreedyVerifier(nn.Module):
     ) -> SamplerOutput:
         """Return each request's accepted tokens and the one after, as vLLM's sampler does.
 
-        `logits` are (drafted tokens + requests, vocabulary).
+        `logits` are (drafted tokens + requests, vocabulary), and are changed where a request
+        restricts its tokens.
         """
-        if not _plainly_greedy(sampling):
+        if not _greedy(sampling):
             output: SamplerOutput = self._otherwise(metadata, draft_probs, logits, sampling)
             return output
+        if _restricted(sampling):
+            logits = self._processed(logits.float(), metadata, sampling)
         best = best_tokens(logits)
         scores = None if sampling.max_num_logprobs is None else of_best(logits, best)
         rows = _rows(metadata, len(best))
@@ -52,6 +63,24 @@ class GreedyVerifier(nn.Module):
             sampled_token_ids=accepted(best, metadata, rows),
             logprobs_tensors=None if scores is None else _by_request(scores, best, rows),
         )
+
+    def _processed(
+        self, logits: torch.Tensor, metadata: SpecDecodeMetadata, sampling: SamplingMetadata
+    ) -> torch.Tensor:
+        """Apply to each row what its request restricts, given the tokens that precede it."""
+        rows = [count + 1 for count in metadata.num_draft_tokens]
+        for processor in sampling.logitsprocs.non_argmax_invariant:
+            if isinstance(processor, LogitBiasLogitsProcessor):
+                _add_biases(logits, processor.biases, rows)
+        # With one token more in each draft every row follows a drafted one. What that token is
+        # does not matter: no row follows it.
+        drafts = [[*draft, PLACEHOLDER_TOKEN_ID] for draft in sampling.spec_token_ids or ()]
+        processed: torch.Tensor = self._otherwise.apply_logits_processors(
+            logits,
+            replace(sampling, spec_token_ids=drafts),
+            replace(metadata, num_draft_tokens=rows),
+        )
+        return processed
 
 
 def best_tokens(logits: torch.Tensor) -> torch.Tensor:
@@ -118,12 +147,39 @@ def _there(values: Any, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(values).to(like.device, non_blocking=True)
 
 
-def _plainly_greedy(sampling: Any) -> bool:
+def _add_biases(logits: torch.Tensor, biases: dict[int, dict[int, float]], rows: list[int]) -> None:
+    """Add each request's biases, by its number and token, to all of its rows."""
+    for request, by_token in biases.items():
+        first = sum(rows[:request])
+        tokens = torch.tensor(list(by_token), device=logits.device)
+        added = torch.tensor(list(by_token.values()), device=logits.device)
+        logits[first : first + rows[request], tokens] += added
+
+
+def _greedy(sampling: SamplingMetadata) -> bool:
+    """Whether each row's token is that of its largest logit, after processing."""
+    holder = sampling.thinking_budget_state_holder
     return bool(
         sampling.all_greedy
-        and sampling.no_penalties
         and sampling.max_num_logprobs in (None, 0)  # of no other token than the one that is taken
         and not sampling.logprob_token_ids
-        and sampling.allowed_token_ids_mask is None
-        and not sampling.bad_words_token_ids
+        and not (holder is not None and holder.has_tracked_requests())
     )
+
+
+def _restricted(sampling: SamplingMetadata) -> bool:
+    """Whether a request of the batch restricts its tokens."""
+    return bool(
+        not sampling.no_penalties
+        or sampling.allowed_token_ids_mask is not None
+        or sampling.bad_words_token_ids
+        or any(_in_use(one) for one in sampling.logitsprocs.non_argmax_invariant)
+    )
+
+
+def _in_use(processor: Any) -> bool:
+    if isinstance(processor, MinTokensLogitsProcessor):
+        return bool(processor.min_toks)
+    if isinstance(processor, LogitBiasLogitsProcessor):
+        return bool(processor.biases)
+    return True

@@ -82,11 +82,15 @@ export interface Health {
 
 /**
  * Tokens of the KV cache and of one request at most, and requests at a time.
+ *
+ * `attended` is the room in tokens that each request takes besides its own tokens: positions of
+ * cross-attention.
  */
 export interface KvRoom {
   tokens: number;
   max_model_len: number;
   max_requests: number;
+  attended?: number;
 }
 
 /**

@@ -1,0 +1,81 @@
+"""One session in real time, as at a microphone: when its words come, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import Int16
+from auricle.audio.voice_activity import VAD_FRAME, VoiceActivityModel, VoiceState
+from auricle.client import Client, Final, Partial
+
+_PACKETS_PER_SECOND = 10
+_SPEECH = 0.5
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds from the onset of speech to the first text, and from the end of audio to the last.
+
+    None if no text came.
+    """
+
+    text: str
+    first: float | None
+    final: float | None
+
+
+@dataclass
+class _Session:
+    """Times are monotonic."""
+
+    began: float = 0.0
+    stopped: float = 0.0
+    first: float | None = None
+    last: float = 0.0
+    texts: list[str] = field(default_factory=list)
+
+    async def packets(self, pcm: Int16) -> AsyncIterator[Int16]:
+        """Yield each packet when it has been spoken."""
+        size = SAMPLE_RATE // _PACKETS_PER_SECOND
+        self.began = time.monotonic()
+        for number, at in enumerate(range(0, len(pcm), size), 1):
+            due = self.began + number / _PACKETS_PER_SECOND
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            yield pcm[at : at + size]
+        self.stopped = time.monotonic()
+
+    def text(self, shown: str) -> None:
+        """Text came."""
+        if shown.strip() and self.first is None:
+            self.first = time.monotonic()
+
+
+async def timed(url: str, pcm: Int16, language: str | None) -> Timed:
+    """Say a recording in real time."""
+    session = _Session()
+    events = Client([url]).stream(session.packets(pcm), partials=True, live=True, language=language)
+    async for event in events:
+        if isinstance(event, Partial):
+            session.text(event.committed + event.partial)
+        elif isinstance(event, Final):
+            session.text(event.text)
+            session.texts.append(event.text)
+            session.last = time.monotonic()
+    text = " ".join(session.texts)
+    if session.first is None:
+        return Timed(text, None, None)
+    onset = session.began + onset_seconds(pcm)
+    return Timed(text, session.first - onset, max(0.0, session.last - session.stopped))
+
+
+def onset_seconds(pcm: Int16) -> float:
+    """Return where the model of voice activity first hears speech; 0 if nowhere."""
+    state = VoiceState()
+    (found,) = VoiceActivityModel().probabilities([(state, state.frames(pcm))])
+    return float(np.argmax(found >= _SPEECH)) * VAD_FRAME / SAMPLE_RATE

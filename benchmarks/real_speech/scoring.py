@@ -1,0 +1,86 @@
+"""Word error rates as they are published for Whisper: after its normaliser, with intervals.
+
+The normaliser is transformers' (numbers, contractions, titles), its table of British and American
+spellings that of PyPI's whisper-normalizer. Each digit is a word then: how they are grouped is not
+heard. Intervals are of a bootstrap over recordings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import bootstrap
+from transformers.models.whisper.english_normalizer import (
+    BasicTextNormalizer,
+    EnglishTextNormalizer,
+)
+
+from benchmarks.streaming.words import Errors, errors
+from models.training.packages import from_pypi
+
+_SPELLINGS = "whisper-normalizer==0.1.15"
+_RESAMPLES = 2_000
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)(?=\d)")
+Normaliser = Callable[[str], str]
+Interval = tuple[float, float] | None
+
+
+@lru_cache
+def normaliser(language: str) -> Normaliser:
+    """Return what makes texts comparable. Accents do not count. Raises NoPackages."""
+    if language != "English":
+        basic: Normaliser = BasicTextNormalizer(remove_diacritics=True)
+        return basic
+    (table,) = from_pypi("whisper-normalizer", (_SPELLINGS,)).rglob("english.json")
+    english: Normaliser = EnglishTextNormalizer(json.loads(table.read_text()))
+    return english
+
+
+def scored(said: str, heard: str, language: str) -> Errors:
+    """Compare a text with what was said, both normalised."""
+    normalise = normaliser(language)
+    words, written = (_BETWEEN_DIGITS.sub(" ", normalise(t)).strip() for t in (said, heard))
+    return errors(words, written)
+
+
+def points(rows: Sequence[Errors]) -> float:
+    """Return errors of a hundred words."""
+    return 100 * sum(row.wrong for row in rows) / max(1, sum(row.words for row in rows))
+
+
+def interval(rows: Sequence[Errors]) -> Interval:
+    """Return the 95% interval of `points`; None of one recording."""
+    return _interval(np.array([[row.wrong, row.words] for row in rows], float))
+
+
+def difference(ours: Sequence[Errors], theirs: Sequence[Errors]) -> Interval:
+    """Return the 95% interval of the difference of two rates, in points, of the same recordings."""
+    pairs = zip(ours, theirs, strict=True)
+    return _interval(np.array([[a.wrong - b.wrong, a.words] for a, b in pairs], float))
+
+
+def _interval(table: np.ndarray) -> Interval:
+    """`table` has errors and words by recording."""
+    if len(table) < 2:
+        return None
+    if not table[:, 0].any():
+        return 0.0, 0.0
+
+    def statistic(chosen: np.ndarray, axis: int) -> np.ndarray:
+        sums = table[chosen.astype(int)].sum(axis=axis if axis >= 0 else -2)
+        rates: np.ndarray = 100 * sums[..., 0] / np.maximum(sums[..., 1], 1)
+        return rates
+
+    found = bootstrap(
+        (np.arange(len(table)),),
+        statistic,
+        n_resamples=_RESAMPLES,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(found.low), float(found.high)

