@@ -1,4 +1,4 @@
-"""Commands in the documents do what stands below them (tests/documents.py)."""
+"""Commands in the documents do what stands below them (tests/document_commands.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from tests import recordings
-from tests.documents import Example, examples, shell
+from tests.document_commands import Example, examples, shell
 from tests.server import ROOT, Server
 
 pytest.importorskip("riva.client", reason="run make setup-dev")

@@ -14,7 +14,7 @@ import pytest
 from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
 from tests.commands import auricle
-from tests.documents import Example, examples, shell
+from tests.document_commands import Example, examples, shell
 from tests.server import READY_SECONDS, ROOT, Server, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
