@@ -1,4 +1,4 @@
-"""Commands in the documents do what stands below them (tests/shown_commands.py)."""
+"""Commands in the documents do what stands below them (tests/document_commands.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import soundfile
 
 from tests import recordings
+from tests.document_commands import Example, examples, shell
 from tests.server import ROOT, Server
-from tests.shown_commands import Example, examples, shell
 
 pytest.importorskip("riva.client", reason="run make setup-dev")
 pytest.importorskip("tritonclient.grpc", reason="run make setup-dev")

@@ -14,8 +14,8 @@ import pytest
 from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
 from tests.commands import auricle
+from tests.document_commands import Example, examples, shell
 from tests.server import READY_SECONDS, ROOT, Server, serving
-from tests.shown_commands import Example, examples, shell
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 NAME, CONFIG = "whisper-base", "configs/whisper.yaml"
