@@ -45,12 +45,15 @@ from tests import recordings
 from tests.gemma import random_gemma4
 from tests.other_models import Listens, random_omni, random_qwen2_audio, random_qwen3_asr
 from tests.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy_logits
+from tests.whisper import random_english_whisper, random_whisper
 
 KINDS: dict[str, Callable[[Path], Listens]] = {
     "Qwen3-ASR": random_qwen3_asr,
     "Qwen3-Omni": random_omni,
     "Qwen2-Audio": random_qwen2_audio,
     "Gemma 4": random_gemma4,
+    "Whisper": random_whisper,
+    "Whisper (English)": random_english_whisper,
 }
 _SYNTHESISED = {"full": 45, "quick": 7, "smoke": 0}
 _SECONDS = (1.0, 4.0)
@@ -133,7 +136,8 @@ def difference(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[float, Differe
     None if the answers are the same. Raises ValueError if one only ends earlier.
     """
     shared = min(len(ours), len(theirs))
-    apart = (ours[:shared] - theirs[:shared]).abs().amax(1)
+    # A token that is never generated has no finite logit in either.
+    apart = (ours[:shared] - theirs[:shared]).nan_to_num(nan=0.0).abs().amax(1)
     tokens = ours.argmax(1)[:shared], theirs.argmax(1)[:shared]
     places = torch.nonzero(tokens[0] != tokens[1])
     if not len(places):

@@ -10,33 +10,39 @@ text is nonsense, but of the length of fast English speech (3.5 tokens per secon
 it began, so that drafts are accepted as with trained weights. Answers never end by themselves, so
 the loop guard, which drops such answers, is off.
 
-Memory is the proportional set size, CPU the seconds of each process per second of audio. Steps of
-a chunk are medians from traces.
+First a session whose chunks follow when the one before has its text, all audio decoded: its CPU
+(seconds of each process per second of audio) does not depend on what else the machine does. Then
+the live ones, whose latencies do. Memory is the proportional set size. Steps of a chunk are medians
+from traces.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from auricle.launcher.config import load_config, settings_for
-from auricle.settings import FrontendSettings, ProcessorSettings
+from auricle.settings import FrontendSettings
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.metrics import partial_lags, partial_latencies, percentile, stop_to_final
 from benchmarks.load.plan import Planner, SessionPlan, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.record import Record, Refused
 from benchmarks.load.spans import CHUNK_STEPS, Span, collecting, waterfall
-from benchmarks.load.usage import Usage, measured
+from benchmarks.load.usage import measured
 from benchmarks.prepared import checkpoint
 from benchmarks.streaming.environment import environment
+from benchmarks.streaming.feed import feed
 from tests.server import Server, serving
 
 _WARM_UP_SECONDS = 8.0
@@ -44,14 +50,11 @@ _PACKET_SECONDS = 0.1
 _COUNTED = ("decodes", "prefilled_tokens", "output_tokens", "decode_steps")
 
 
-def options(config: Path, model: Path, dtype: str | None) -> list[str]:
-    """Return the overrides: the model, the length of its answers, and admission as configured."""
-    processor: ProcessorSettings = settings_for("Processor", load_config(config), str(config))
+def options(model: Path, dtype: str | None) -> list[str]:
+    """Return the overrides: the model, and the length of its answers."""
     return [
         f"--Common.model={model.resolve()}",
         *([f"--Common.dtype={dtype}"] if dtype else []),
-        f"--Processor.target_chunk_ms={processor.target_chunk_ms}",
-        f"--Processor.admission={processor.admission}",
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
         "--Processor.loop_guard=false",
@@ -81,34 +84,39 @@ def counted(server: Server) -> dict[str, float]:
     return dict(zip(_COUNTED, server.metrics("PdWorker", *names), strict=True))
 
 
-def figures(
-    records: Sequence[Record], usage: Usage, decoded: Mapping[str, float], spans: Sequence[Span]
-) -> dict[str, float]:
-    """Return the figures: seconds unless named, `cpu_…` per second of audio, `mib_…`."""
-    offered, records = len(records), [r for r in records if r.outcome == "done"]
-    audio = sum(record.plan.seconds for record in records)
-    latencies = [s for record in records for s in partial_latencies(record)]
-    lags = [s for record in records for s in partial_lags(record)]
-    decodes = decoded["decodes"]
-    found = {
-        "refused": float(offered - len(records)),
+@contextlib.contextmanager
+def observed(server: Server, found: dict[str, float], audio: float) -> Iterator[None]:
+    """Add what the server's processes do in the block, for seconds of `audio`, to `found`."""
+    before = counted(server)
+    with measured(psutil.Process(server.process.pid)) as usage:
+        yield
+    decoded = {name: value - before[name] for name, value in counted(server).items()}
+    found |= {
         "audio": audio,
-        "chunk": max(record.chunk_seconds or 0.0 for record in records),
-        "partials": float(len(latencies)),
-        "latency_median": statistics.median(latencies) if latencies else float("nan"),
-        "latency_p95": percentile(latencies, 0.95),
-        "lag_p95": percentile(lags, 0.95),
-        "stop_to_final": max(stop_to_final(record) for record in records),
-        "cpu_total": usage.total_cpu_seconds / audio,
-        "mib_total": usage.peak_mib,
-        "decodes": decodes,
-        **{f"{name}_per_decode": decoded[name] / decodes for name in _COUNTED[1:]},
+        "cpu": usage.total_cpu_seconds / audio,
+        "mib": usage.peak_mib,
+        "decodes": decoded["decodes"],
+        **{f"{n}_per_decode": decoded[n] / max(decoded["decodes"], 1) for n in _COUNTED[1:]},
+        **{f"cpu_{_plain(name)}": s / audio for name, s in usage.cpu_seconds.items()},
     }
-    for name, seconds in usage.cpu_seconds.items():
-        found[f"cpu_{_plain(name)}"] = seconds / audio
     for name in usage.samples[-1][1]:
         found[f"mib_{_plain(name)}"] = max(float(mib[name]) for _, mib in usage.samples)
-    steps = waterfall(spans, latencies) if latencies else {}
+
+
+def latencies(records: Sequence[Record], spans: Sequence[Span]) -> dict[str, float]:
+    """Return how late the text of live sessions was, in seconds, and a chunk's steps."""
+    done = [record for record in records if record.outcome == "done"]
+    behind = [s for record in done for s in partial_latencies(record)]
+    lags = [s for record in done for s in partial_lags(record)]
+    found = {
+        "refused": float(len(records) - len(done)),
+        "partials": float(len(behind)),
+        "latency_median": statistics.median(behind) if behind else math.nan,
+        "latency_p95": percentile(behind, 0.95),
+        "lag_p95": percentile(lags, 0.95),
+        "stop_to_final": max((stop_to_final(record) for record in done), default=math.nan),
+    }
+    steps = waterfall(spans, behind) if behind else {}
     return found | {f"step_{name}": steps[name] for name in CHUNK_STEPS if name in steps}
 
 
@@ -117,33 +125,42 @@ def _plain(name: str) -> str:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Start the graph, warm it up, and return the figures by the number of sessions at a time."""
-    model = checkpoint(arguments.model)
-    loaded = load_config(arguments.config)
-    frontend: FrontendSettings = settings_for("Frontend", loaded, str(arguments.config))
+    """Start the graph, warm it up, and return figures: `one by one`, and by sessions at a time."""
+    model, config = checkpoint(arguments.model), arguments.config
+    frontend: FrontendSettings = settings_for("Frontend", load_config(config), str(config))
     chunk_ms = arguments.chunk_ms or frontend.default_chunk_ms
-    overrides = options(arguments.config, model, arguments.dtype)
+    longest = frontend.max_segment_seconds
     found: dict[str, dict[str, float]] = {}
     with (
         collecting() as (endpoint, spans),
         serving(
-            *overrides, f"--Common.otlp_endpoint={endpoint}", config=str(arguments.config)
+            *options(model, arguments.dtype),
+            f"--Common.otlp_endpoint={endpoint}",
+            config=str(config),
         ) as server,
     ):
-        asyncio.run(sessions(server.url, chunk_ms, [_planner(_WARM_UP_SECONDS, 0).next()]))
+
+        def one_by_one(plan: SessionPlan) -> list[float]:
+            samples = plan.pcm.astype(np.float32) / 2**15
+            fed = asyncio.run(feed(server.url, samples, longest, chunk_ms=chunk_ms))
+            return [chunk.seconds for chunk in fed.chunks]
+
+        one_by_one(_planner(_WARM_UP_SECONDS, 0).next())
+        alone = found["one by one"] = {"ready": server.seconds_to_ready}
+        plan = _planner(arguments.seconds, 3).next()
+        with observed(server, alone, plan.seconds):
+            chunks = one_by_one(plan)
+        alone |= {"chunk_median": statistics.median(chunks), "chunk_p95": percentile(chunks, 0.95)}
+        _print("one by one", alone)
         for count in arguments.sessions:
             planner = _planner(arguments.seconds, count)
             plans = [planner.next() for _ in range(count)]
-            before = counted(server)
+            live = found[f"{count} live"] = {}
             spans.clear()
-            with measured(psutil.Process(server.process.pid)) as usage:
+            with observed(server, live, sum(plan.seconds for plan in plans)):
                 records = asyncio.run(sessions(server.url, chunk_ms, plans))
-            decoded = {name: value - before[name] for name, value in counted(server).items()}
-            found[str(count)] = {
-                "ready": server.seconds_to_ready,
-                **figures(records, usage, decoded, spans),
-            }
-            _print(count, found[str(count)])
+            live |= latencies(records, spans)
+            _print(f"{count} live", live)
     return found
 
 
@@ -151,8 +168,8 @@ def _planner(seconds: float, seed: int) -> Planner:
     return Planner(SpeechStyle((seconds, seconds), (0.1, 0.4)), seed)
 
 
-def _print(count: int, found: Mapping[str, float]) -> None:
-    print(f"{count} at a time", flush=True)
+def _print(title: str, found: Mapping[str, float]) -> None:
+    print(title, flush=True)
     for name, value in found.items():
         print(f"  {name:28} {value:.4g}", flush=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,15 @@ class Stock:
     def __init__(self, model: Any, bins: int) -> None:
         self._model = model
         self._features = WhisperFeatureExtractor(feature_size=bins)
-        self.seconds = 0.0
+        self.seconds = 0.0  # of the last recording's features and embeddings
 
     @torch.inference_mode()
     def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
         """What the encoder makes of 30 s, (1500, width)."""
+        began = time.perf_counter()
         features = self._features(pcm, sampling_rate=16_000, return_tensors="pt").input_features
         found: torch.Tensor = self._model.model.encoder(features).last_hidden_state[0]
+        self.seconds = time.perf_counter() - began
         return found
 
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:

@@ -98,11 +98,7 @@ SHORT = (
     Short(
         "benchmarks.live_cost --smoke --out {out}/live-cost.json",
         180,
-        (
-            "python -m benchmarks.live_cost",
-            "python -m benchmarks.live_cost --out build/live-cost.json",
-            "python -m benchmarks.live_cost --dtype float32 --sessions 1 --out build/live-f32.json",
-        ),
+        ("python -m benchmarks.live_cost --out build/live-cost.json",),
     ),
     Short(
         "benchmarks.log_mel --recordings 4 --out {out}/log_mel.json",

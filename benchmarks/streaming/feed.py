@@ -52,6 +52,7 @@ async def feed(
     max_segment_seconds: float,
     in_a_hurry: tuple[float, float] = (0.0, 0.0),
     answer_seconds: float = _EVENT_SECONDS,
+    chunk_ms: int = CHUNK_MS,
 ) -> Fed:
     """All audio is decoded (no voice activity), so each chunk has exactly one answer.
 
@@ -64,18 +65,18 @@ async def feed(
     """
     fed, start, answered, segment = Fed(), 0, 0, 0
     maximum = int(max_segment_seconds * SAMPLE_RATE)
-    pcm = to_int16(samples)
+    pcm, chunk = to_int16(samples), chunk_ms * SAMPLE_RATE // 1000
 
     def hurried(sample: int) -> bool:
         return in_a_hurry[0] <= sample / SAMPLE_RATE < in_a_hurry[1]
 
-    async with _connected(url, _start()) as (ready, socket, events):
-        if ready["chunk_ms"] != CHUNK_MS:
-            raise RuntimeError(f"asked for {CHUNK_MS} ms chunks, promised {ready['chunk_ms']} ms")
-        for at, total in _packets(len(pcm), hurried):
+    async with _connected(url, _start(chunk_ms)) as (ready, socket, events):
+        if ready["chunk_ms"] != chunk_ms:
+            raise RuntimeError(f"asked for {chunk_ms} ms chunks, promised {ready['chunk_ms']} ms")
+        for at, total in _packets(len(pcm), hurried, chunk):
             began = time.monotonic()
             await socket.send(pcm[at:total].tobytes())
-            while total - start >= maximum or answered < _last_point(total, start):
+            while total - start >= maximum or answered < _last_point(total, start, chunk):
                 what = f"the answer to the chunk that ends at {total / SAMPLE_RATE:g} s"
                 event = await _next(events, what, answer_seconds)
                 if event["type"] == "final":
@@ -86,7 +87,7 @@ async def feed(
                     answered = round(event["audio_ms"] * SAMPLE_RATE / 1000)
                     fed.unanswered -= hurried(answered)
             if hurried(total):
-                fed.unanswered += (total - at) // CHUNK
+                fed.unanswered += (total - at) // chunk
             else:
                 offset = (total - start) / SAMPLE_RATE
                 fed.chunks.append(ChunkTime(segment, offset, time.monotonic() - began))
@@ -98,33 +99,33 @@ async def feed(
     return fed
 
 
-def _packets(samples: int, hurried: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+def _packets(samples: int, hurried: Callable[[int], bool], chunk: int) -> Iterator[tuple[int, int]]:
     """[begin, end) of what is sent at a time: a chunk, or many of those that are hurried."""
-    chunks, at = samples // CHUNK, 0
+    chunks, at = samples // chunk, 0
     while at < chunks:
         end = at + 1
         while (
             end < min(chunks, at + _HURRY_CHUNKS)
-            and hurried(at * CHUNK + CHUNK)
-            and hurried(end * CHUNK + CHUNK)
+            and hurried(at * chunk + chunk)
+            and hurried(end * chunk + chunk)
         ):
             end += 1
-        yield at * CHUNK, end * CHUNK
+        yield at * chunk, end * chunk
         at = end
 
 
-def _last_point(total: int, start: int) -> int:
+def _last_point(total: int, start: int, chunk: int) -> int:
     """The last grid point of the open segment; a few samples less for rounding to ms."""
-    points = (total - start) // CHUNK
-    return start + points * CHUNK - 16 if points else start
+    points = (total - start) // chunk
+    return start + points * chunk - 16 if points else start
 
 
-def _start() -> dict[str, object]:
+def _start(chunk_ms: int) -> dict[str, object]:
     return {
         "type": "start",
         "sample_rate": SAMPLE_RATE,
         "language": "English",
-        "chunk_ms": CHUNK_MS,
+        "chunk_ms": chunk_ms,
         "endpointing": {"enabled": False},
     }
 

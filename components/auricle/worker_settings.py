@@ -56,7 +56,9 @@ class AlignerOptions(LandingOptions, EncoderDeviceSettings):
         16384, ge=512, description="tokens of one pass at most, what fills segments up included"
     )
     max_tokens: int = Field(
-        8192, ge=256, description="tokens of one segment, audio and words together"
+        8192,
+        ge=256,
+        description="tokens of one segment, audio and words together; with Whisper words alone",
     )
 
 

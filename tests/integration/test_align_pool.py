@@ -50,7 +50,7 @@ def discovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def starting(path: Path, discovery: Path) -> Iterator[Start]:
+def starting(path: Path, discovery: Path, *options: str) -> Iterator[Start]:
     with leaving_nothing() as marked, ExitStack() as running:
         environment = os.environ | marked | {"AURICLE_SUPERVISED": "1"}
 
@@ -61,6 +61,7 @@ def starting(path: Path, discovery: Path) -> Iterator[Start]:
                     *("-f", "configs/demo.yaml", f"--Common.align_model={path}"),
                     f"--Common.discovery_path={discovery}",
                     "--Common.load_report_seconds=0.5",
+                    *options,
                 ],
                 cwd=ROOT,
                 env=environment,

@@ -139,6 +139,11 @@ def test_each_of_vllms_ways_to_schedule_has_its_scheduler(arguments: Any) -> Non
         assert issubclass(scheduler, AsyncScheduler) is ahead
 
 
+def test_kernels_that_greedy_requests_do_not_run_are_not_compiled_at_start(arguments: Any) -> None:
+    given = arguments.of_passes(options(Passes(cudagraph_mode="full")))
+    assert given["kernel_config"].enable_jit_warmup is False
+
+
 def test_passes_are_told_in_vllms_words(arguments: Any) -> None:
     from vllm.config.compilation import CompilationMode, CUDAGraphMode
 

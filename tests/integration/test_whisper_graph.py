@@ -20,8 +20,7 @@ import websockets
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.client import Client, Final, Partial, StreamEvent, Translation
-from auricle.client.errors import AuricleError
+from auricle.client import AuricleError, Client, Final, Partial, StreamEvent, Translation
 from tests import recordings
 from tests.server import LIGHT_ENGINE, Server, serving
 from tests.whisper import Stock, answers_that_end, random_english_whisper, random_whisper
@@ -55,7 +54,7 @@ class Whisper:
         tokens = self.prompt.language_tokens(among)
         return self.prompt.language_of(max(tokens, key=lambda token: float(first[token])))
 
-    def post(self, way: str = "transcriptions", **fields: Any) -> httpx.Response:
+    def post(self, way: str = "transcriptions", /, **fields: Any) -> httpx.Response:
         """Have the recording transcribed, as one segment."""
         return httpx.post(
             f"{self.server.url}/v1/audio/{way}",
@@ -64,7 +63,7 @@ class Whisper:
             timeout=DEADLINE_SECONDS,
         )
 
-    def verbose(self, way: str = "transcriptions", **fields: Any) -> dict[str, Any]:
+    def verbose(self, way: str = "transcriptions", /, **fields: Any) -> dict[str, Any]:
         """The same, with all that is told."""
         answer = self.post(way, response_format="verbose_json", **fields)
         assert answer.status_code == 200, answer.text
@@ -109,6 +108,10 @@ def capabilities(server: Server) -> dict[str, Any]:
     return found
 
 
+def _field(name: str, value: Any) -> dict[str, Any]:
+    return {name: value}
+
+
 def finals(events: list[StreamEvent]) -> list[Final]:
     return [event for event in events if isinstance(event, Final) and event.text]
 
@@ -134,7 +137,7 @@ def test_a_language_that_is_given_is_written(graph: Whisper, given: str) -> None
 @pytest.mark.parametrize("among", [["de", "en"], ["en", "fr"]])
 def test_of_languages_that_are_named_one_is_detected(graph: Whisper, among: list[str]) -> None:
     detected = graph.language(*graph.prompt.among(among))
-    told = graph.verbose(**{"languages[]": among})
+    told = graph.verbose(**_field("languages[]", among))
     assert (told["language"], told["text"]) == (detected.lower(), graph.text(detected))
 
 
@@ -236,7 +239,7 @@ def test_a_prompt_is_the_text_before(graph: Whisper) -> None:
 
 
 def test_keywords_are_part_of_it(graph: Whisper) -> None:
-    with_prompt = graph.verbose(language="de", **{"keywords[]": ["peter"]})
+    with_prompt = graph.verbose(language="de", **_field("keywords[]", ["peter"]))
     assert with_prompt["text"] != graph.text("German")
 
 
@@ -255,7 +258,7 @@ def test_a_prompt_that_is_too_long_is_refused(graph: Whisper) -> None:
 
 
 def test_log_probabilities_are_those_of_the_stock_model(graph: Whisper) -> None:
-    told = graph.verbose(language="en", **{"include[]": "logprobs"})
+    told = graph.verbose(language="en", **_field("include[]", "logprobs"))
     entries = told["logprobs"]
     assert "".join(entry["token"] for entry in entries) == told["text"]
     tail = graph.prompt.tail("English")

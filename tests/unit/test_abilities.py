@@ -45,7 +45,11 @@ def test_only_a_model_that_lists_all_its_words_has_a_vocabulary(tmp_path: Path) 
 
 
 async def test_each_model_is_listed_with_them() -> None:
-    models = {"align_model": Path("a"), "speaker_model": Path("s"), "model_aliases": ("other",)}
+    models: dict[str, Any] = {
+        "align_model": Path("a"),
+        "speaker_model": Path("s"),
+        "model_aliases": ("other",),
+    }
     front = Front(**models)
     async with front.serving():
         listed = (await front.get("/v1/models")).json()["data"]
@@ -53,7 +57,12 @@ async def test_each_model_is_listed_with_them() -> None:
         told = await Client(front.url).capabilities()
     assert told == Capabilities(words=True, speakers=True, vocabulary=246, languages=("en",))
     assert len(listed) == 2 and one == listed[1]
-    expected = {"words": True, "speakers": True, "translate": None, "vocabulary": 246}
-    expected |= {"languages": ["en"]}
+    expected: dict[str, Any] = {
+        "words": True,
+        "speakers": True,
+        "translate": None,
+        "vocabulary": 246,
+    }
+    expected["languages"] = ["en"]
     for entry in listed:
         assert entry["capabilities"] == expected

@@ -13,8 +13,8 @@ import torch
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.aligners import Aligner, aligner_for
+from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.passes import AlignerPass, Job, fitting
 from auricle.align_worker.scripts import prompt_for
 from auricle.align_worker.utterances import Utterance
@@ -134,7 +134,9 @@ async def test_times_are_those_of_the_models_classes(path: Path, aligner: Aligne
     async with bench.running():
         reply = await bench.worker.align(request(window(1), window(2, 40), words=words))
     audio = torch.from_numpy(np.concatenate([bench.rows[1], bench.rows[2][:40]]))
-    (classes,) = aligner.marks([Utterance(audio, AlignerPrompt(open_checkpoint(path)).after_audio(words))])
+    (classes,) = aligner.marks(
+        [Utterance(audio, AlignerPrompt(open_checkpoint(path)).after_audio(words))]
+    )
     expected = [min(time, 8_000) for time in monotone([STEP_MS * one for one in classes])]
     assert list(reply.times_ms) == expected
     assert len(expected) == 8 and reply.embedding_bytes_read == 1000
@@ -196,7 +198,7 @@ async def test_a_full_worker_refuses_and_recordings_leave_room(
 
 async def test_a_broken_slot_fails_its_own_request_only(path: Path, aligner: Aligner) -> None:
     bench = Bench(path, aligner)
-    broken = np.full((LENGTH, WIDTH), np.nan, np.float32)
+    broken = np.full_like(bench.rows[3], np.nan)
     bench.slab.write(3, key(3), 1, broken.view(np.uint8).reshape(-1))
     async with bench.running():
         good, bad = await asyncio.gather(

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ import pytest
 from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.wyoming.session import wyoming_protocol
 from auricle.rendering.ways import WAYS
+from benchmarks.streaming import feed as streaming
+from benchmarks.streaming.feed import CHUNK
 from tests.unit import kserve, rpc
 from tests.unit.calls import KeptBus
 from tests.unit.doors import event_loop_policy, until
@@ -193,3 +196,15 @@ async def test_the_end_of_a_burst_is_heard_though_nothing_follows(
         # A resampler keeps some samples for its filter.
         kept = 0.0 if client.rate == 16_000 else 0.02
         await until(lambda: client.heard_seconds >= sum(packets) - kept - 1e-6)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 11, 13, 15])
+async def test_the_benchmark_of_streaming_gets_an_answer_to_every_burst(chunks: int) -> None:
+    """It sends nothing more before. 11 chunks end 40 ms after the last slice of a second."""
+    client = Client()
+    samples = np.full(3 * chunks * CHUNK, 0.25, np.float32)
+    async with asyncio.timeout(60), client.front.serving():
+        hurry = (0.0, samples.size / 16_000)
+        with patch.object(streaming, "_HURRY_CHUNKS", chunks):
+            fed = await streaming.feed(client.front.url, samples, 120.0, hurry)
+    assert len(fed.segments) == 1

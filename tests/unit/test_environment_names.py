@@ -22,10 +22,10 @@ pytestmark = pytest.mark.unit
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")
 _SETTERS = {"setdefault", "putenv"}
 # Whose names cannot be looked up in a file of an installed package: ours, the C library's,
-# Python's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
+# Python's and pip's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
 _OTHERS = {
-    *("AURICLE_SUPERVISED", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
-    *("PYTHONUNBUFFERED", "PYTHONWARNINGS"),
+    *("AURICLE_SUPERVISED", "AURICLE_MODELS", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
+    *("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PIP_RESUME_RETRIES"),
     *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
     *("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE"),
 }
@@ -82,8 +82,9 @@ def in_vllm(name: str) -> bool:
 
 def in_ucx(name: str) -> bool:
     """UCX puts names together: `UCX_`, the prefix of a table such as `TCP_`, and the entry's."""
-    entry = name.removeprefix("UCX_").removeprefix("TCP_").encode()
-    libraries = packages().glob("nixl_cu*.libs/libuc[pst]-*.so*")
+    entry = name.removeprefix("UCX_").removeprefix("TCP_").removeprefix("CUDA_IPC_").encode()
+    kinds = ("libuc[pst]-*.so*", "ucx/libuct_cuda.so*")
+    libraries = [path for kind in kinds for path in packages().glob(f"nixl_cu*.libs/{kind}")]
     return any(has(path, b"\0" + entry + b"\0") for path in libraries)
 
 

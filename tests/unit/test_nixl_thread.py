@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from types import ModuleType, SimpleNamespace
@@ -40,8 +41,12 @@ class Agent:
         return lambda *_: b"other"
 
 
+_READS = "UCX_CUDA_IPC_ENABLE_GET_ZCOPY"
+
+
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
+    monkeypatch.delenv(_READS, raising=False)
     package, api = ModuleType("nixl"), ModuleType("nixl._api")
     api.__dict__.update(nixl_agent=Agent, nixl_agent_config=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "nixl", package)
@@ -57,6 +62,15 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
     subject.start()
     subject.heard = heard  # type: ignore[attr-defined]
     return subject
+
+
+def test_memory_of_one_gpu_is_read_directly_unless_the_user_says_otherwise(
+    endpoint: NixlEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert os.environ[_READS] == "on"
+    monkeypatch.setenv(_READS, "auto")
+    NixlEndpoint("other", (REGION,)).start()
+    assert os.environ[_READS] == "auto"
 
 
 async def test_when_it_dies_readers_and_owner_hear_of_it_at_once(endpoint: NixlEndpoint) -> None:

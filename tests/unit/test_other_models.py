@@ -187,6 +187,8 @@ def test_a_survey_counts_what_recognition_needs(model: Model) -> None:
     everything = load_file(model.checkpoint.path / "model.safetensors")
     unused = model.checkpoint.layout.unused
     assert found.architecture == model.checkpoint.architecture.name
+    if model.prompt.detects_language:
+        assert found.languages == ("English", "German")
     assert found.encoder.parameters + found.decoder.parameters == sum(
         tensor.numel() for name, tensor in everything.items() if not name.startswith(unused)
     )

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from auricle.checkpoint.spoken import SpokenLanguages
 from auricle.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.recordings.decoding_pool import Decoders
@@ -80,10 +81,14 @@ class Link:
 class Sessions:
     """The frontend: notes the context of each part in the order in which they are opened."""
 
-    def __init__(self, *says: str | AuricleError, **settings: object) -> None:
+    def __init__(
+        self, *says: str | AuricleError, detects: bool = False, **settings: object
+    ) -> None:
         values = {"model": "models/demo", "recording_parts_in_flight": 3, **settings}
         self.settings = FrontendSettings.model_validate(values)
         self.contexts: list[str] = []
+        self.spoken = SpokenLanguages(detects=detects)
+        self.languages: list[str] = []  # of the text before
         self.voices: list[bytes | None] = []  # what each part knows, None if it is not diarized
         self.pool_is_down = False
         self.live: list[OpenSession] = []  # sessions that would not yield to others
@@ -97,6 +102,7 @@ class Sessions:
 
     def link(self, opened: OpenSession, resume: ResumePoint, **_: object) -> Link:
         self.contexts.append(resume.context)
+        self.languages.append(resume.language)
         self.live += [] if opened.background else [opened]
         self.opened.release()
         self.voices.append(resume.speakers if opened.diarize else None)
@@ -184,6 +190,20 @@ async def test_parts_do_not_wait_for_one_another_once_speakers_are_given_up() ->
     assert sessions.voices == [b"", b"", b"", *[None] * 7]
     assert [segment.speakers for segment in segments] == [PartSpeakers(missing="unavailable")] * 10
     assert sessions.most_in_work == 3
+
+
+async def test_where_languages_are_detected_all_parts_know_that_of_the_first() -> None:
+    sessions = Sessions("one", "two", "three", "four", detects=True, context_characters=0)
+    told = asyncio.create_task(sessions.texts())
+    async with asyncio.timeout(60):
+        await sessions.opened.acquire()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert sessions.in_work == 1
+        sessions.go.set()
+        assert await told == ["one", "two", "three", "four"]
+    assert sessions.most_in_work == 3
+    assert sessions.languages == ["", "English", "English", "English"]
 
 
 async def test_a_part_that_fails_fails_the_recording_and_nobody_waits_for_it() -> None:

@@ -219,9 +219,7 @@ def test_shared_memory_and_memory_hold_the_slabs(rendered: Path) -> None:
         ({"kv_blocks": 2048, "model": "/nowhere"}, 1024),
     ],
 )
-def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(
-    pd: dict[str, Any], mib: int
-) -> None:
+def test_the_memory_of_a_pod_without_a_gpu_holds_its_kv_cache(pd: dict[str, Any], mib: int) -> None:
     worker = PdWorkerSettings(**{"model": ROOT / "models/demo", **pd})
     settings = {"EncodeWorker": EncodeWorkerSettings(), "PdWorker": worker}
     assert Target(KubernetesSettings(), {}, settings).kv_mib("PdWorker") == mib
@@ -349,9 +347,41 @@ def test_no_secret_is_in_the_manifests(rendered: Path) -> None:
     assert not [m for m in manifests(rendered / "base") if m["kind"] == "Secret"]
 
 
+def rendered_with(tmp_path: Path, **models: str) -> Path:
+    """Manifests of a configuration with these models."""
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Common"] |= models
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    render(GRAPH, tmp_path / "mine.yaml", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_job_pulls_the_models_that_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    out = rendered_with(tmp_path, translate_model="Qwen/Qwen3-4B", align_model="/models/aligner")
+    (container,) = one(out, "Job")["spec"]["template"]["spec"]["containers"]
+    names = ["Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-4B"]
+    assert container["command"] == ["auricle", "models", "pull", *names]
+    # Where the job puts them is where the others look.
+    folder = {"name": "AURICLE_MODELS", "value": "/models"}
+    assert folder in container["env"]
+    for name, component in components(out).items():
+        (main,) = component["podTemplate"]["spec"]["containers"]
+        assert (folder in main["env"]) is (name != "Planner")
+
+
+def test_without_names_nothing_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    out = rendered_with(tmp_path, model="/models/Qwen3-ASR-0.6B")
+    assert not [one for one in manifests(out / "base") if one["kind"] == "Job"]
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [
+        ({"Common": {"speaker_model": "owner/speakers"}}, "in pods checkpoints are below /models"),
         ({"Common": {"model": "models/demo"}}, "in pods checkpoints are below /models"),
         ({"Kubernetes": {"profile": None}}, "needs Kubernetes.profile"),
         ({"EncodeWorker": {"replicas": 9}}, "EncodeWorker.replicas is 9, more than the 8"),

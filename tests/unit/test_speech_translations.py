@@ -204,7 +204,7 @@ class Workers(ScriptedWorkers):
 
     def __init__(self, tokens: tuple[int, ...], finish: str = "stop") -> None:
         super().__init__(lambda _: "")
-        self.reply = DecodeReply(tokens, finish, 9, 0, 0)  # type: ignore[arg-type]
+        self.reply = DecodeReply(tokens, finish, 9, 0, 0)
 
     async def call(self, message: object, reply: object, instance: int, seconds: float) -> object:
         if isinstance(message, DecodeRequest):
@@ -215,7 +215,7 @@ class Workers(ScriptedWorkers):
 
 async def translated(prompt: PromptFormat, workers: Workers) -> English:
     pools = EncodePool(workers, 60.0, 3), PdPool(workers, 60.0, 3)  # type: ignore[arg-type]
-    translator = SpeechTranslator(prompt, ProcessorSettings(), *pools)
+    translator = SpeechTranslator(prompt, ProcessorSettings.model_validate({}), *pools)
     heard = segment(3)
     heard.audio.push(np.frombuffer(noise(2 * SECOND), "<i2"))
     return await translator.english(OPENED, heard, 2 * SECOND, "German", 10.0)
@@ -243,7 +243,7 @@ async def test_of_a_loop_what_comes_before_it_counts(prompt: PromptFormat) -> No
 
 def beside(directions: Directions, translator: object = None) -> BesidePath:
     return BesidePath(
-        *(ProcessorSettings(), PROMPT, AskedMeter(), None, None, translator),  # type: ignore[arg-type]
+        *(ProcessorSettings.model_validate({}), PROMPT, AskedMeter(), None, None, translator),  # type: ignore[arg-type]
         speech_translator=Translator() if directions.english_by_speech else None,  # type: ignore[arg-type]
         directions=directions,
     )

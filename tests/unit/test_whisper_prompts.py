@@ -95,7 +95,7 @@ def test_a_checkpoint_of_one_language_says_so(english: Made) -> None:
 
 
 def test_languages_are_read_without_weights(several: Made, english: Made, tmp_path: Path) -> None:
-    assert read_spoken(several[0]) == SpokenLanguages(("en", "de"), translates=True)
+    assert read_spoken(several[0]) == SpokenLanguages(("en", "de"), translates=True, detects=True)
     assert read_spoken(english[0]) == SpokenLanguages(("en",), translates=False)
     (tmp_path / "config.json").write_bytes((several[0] / "config.json").read_bytes())
     with pytest.raises(CheckpointError, match="tokenizer"):
@@ -165,12 +165,18 @@ class Segments:
     """A session's state, as far as it is looked at."""
 
     def __init__(
-        self, model: Model, *languages: str, language: str | None = None, committed: Any = ()
+        self,
+        model: Model,
+        *languages: str,
+        language: str | None = None,
+        before: str = "",
     ) -> None:
-        stability = SimpleNamespace(committed=committed)
+        stability = SimpleNamespace(committed=())
         state = SimpleNamespace(segment=SimpleNamespace(stability=stability))
         self.model, self.language = model, language
-        self._among = AmongLanguages(cast(Any, state), model.prompt, language, languages, model)
+        self._among = AmongLanguages(
+            *(cast(Any, state), model.prompt, language, languages, model, before)
+        )
 
     async def said(self, segment: int = 0, seconds: float = 1.0, context: str = "") -> str:
         prompt = self.model.prompt
@@ -223,3 +229,21 @@ async def test_one_that_is_doubtful_gives_way_to_that_of_before(several: Made) -
     assert await segments.said(1) == "German"
     model.sure = 0.7
     assert await segments.said(2) == "English"
+
+
+@pytest.mark.parametrize(
+    ("before", "among", "told"),
+    [
+        ("English", (), "English"),
+        ("English", ("English", "German"), "English"),
+        ("English", ("German",), "German"),  # it is none of those that were named
+        ("", (), "German"),
+    ],
+)
+async def test_a_session_may_begin_after_text_in_a_language(
+    several: Made, before: str, among: tuple[str, ...], told: str
+) -> None:
+    model = Model(several[1], sure=0.5)
+    assert await Segments(model, *among, before=before).said() == told
+    model.sure = 0.9
+    assert await Segments(model, *among, before=before).said() == "German"

@@ -3,7 +3,8 @@
 As in openai/whisper (`find_alignment` in `whisper/timing.py`) and in transformers: some heads of
 the cross-attention follow what is being said. Their weights over the audio's positions are
 normalised over the tokens, smoothed, and averaged; the cheapest way through them gives each token
-the position at which it begins.
+the position at which it begins. Only the first token begins by its own weights: where they reach
+half of their highest.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class CrossAttentionAligner:
         ]
         if not all(bool(torch.isfinite(one).all()) for one in weights):
             raise ArithmeticError("the aligner produced values that are not finite")
-        return [first_columns(-self._evidence(one).double().cpu().numpy()) for one in weights]
+        return [self._times(one) for one in weights]
 
     @torch.inference_mode()
     def _weights(self, utterances: Sequence[Utterance]) -> list[torch.Tensor]:
@@ -122,6 +123,14 @@ class CrossAttentionAligner:
             hidden = hidden + cross.out_proj(_merged(mixed))
             hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
         return [torch.cat(one) for one in found]
+
+    def _times(self, weights: torch.Tensor) -> list[int]:
+        """Return the first position of each token, given its weights."""
+        found = first_columns(-self._evidence(weights).double().cpu().numpy())
+        # The way begins with the segment, and the text with the voice.
+        first = _median(weights[:, :1], self._smoothed).mean(0)[0, : max(found[1], 1)]
+        found[0] = int((first >= first.max() / 2).int().argmax())
+        return found
 
     def _evidence(self, weights: torch.Tensor) -> torch.Tensor:
         """Return how much speaks for each position at each token, (tokens, positions)."""

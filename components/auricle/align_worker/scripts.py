@@ -106,9 +106,7 @@ class SpokenPrompt:
         before = "" if language in UNSPACED else " "
         lead = self.of.tail(language)
         tokens, lengths = zip(*self.of.spelt(before + "".join(request.texts)), strict=True)
-        return SpokenScript(
-            (*lead, *tokens), len(lead), lengths, request.texts, len(before)
-        )
+        return SpokenScript((*lead, *tokens), len(lead), lengths, request.texts, len(before))
 
     def tokens(self, embeddings: int, script: Script) -> int:
         """See `Prompt`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.aligners import Aligner
+from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.passes import AlignerPass, Job
 from auricle.align_worker.scripts import Prompt, Script
 from auricle.alignment.monotone import monotone

@@ -42,7 +42,7 @@ _UNSPACED = (
 )
 NO_ALIGNER = (
     "this deployment has no aligner, so words have no times: ask without them, or have "
-    "graphs.e_pd_align served, with Common.align_model"
+    "graphs.e_pd_align or graphs.e_pd_words served, with Common.align_model"
 )
 _BY_DICTIONARY = ("Japanese", "Korean")
 

@@ -14,11 +14,13 @@ from auricle.checkpoint.tokenizer import control_token_names
 class SpokenLanguages:
     """`languages` are understood, as codes, or names where there is none.
 
-    `translates`: what is said in them can be written in English.
+    `translates`: what is said in them can be written in English. `detects`: that of speech is
+    detected before it is decoded.
     """
 
     languages: tuple[str, ...] = ()
     translates: bool = False
+    detects: bool = False
 
 
 def read_spoken(path: Path) -> SpokenLanguages:
@@ -31,4 +33,4 @@ def read_spoken(path: Path) -> SpokenLanguages:
     if prompt.detects:  # then each language is a token
         tokens = control_token_names(path)
         codes = tuple(code for code in codes if f"<|{code}|>" in tokens)
-    return SpokenLanguages(codes, prompt.translates)
+    return SpokenLanguages(codes, prompt.translates, prompt.detects)

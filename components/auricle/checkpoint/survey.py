@@ -105,9 +105,10 @@ class Room:
 
 def survey(checkpoint: Checkpoint) -> Survey:
     """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
-    times = _times(checkpoint)
+    times, languages = _times(checkpoint), checkpoint.languages
     if times is None:
-        PromptFormat(checkpoint)
+        prompt = PromptFormat(checkpoint)
+        languages = languages or tuple(map(prompt.language_of, prompt.language_tokens(())))
     geometry = checkpoint.geometry
     encoder, decoder = read_parts(checkpoint)
     longest = geometry.max_segment_samples
@@ -117,7 +118,7 @@ def survey(checkpoint: Checkpoint) -> Survey:
         fingerprint=checkpoint.fingerprint,
         encoder=encoder,
         decoder=decoder,
-        languages=checkpoint.languages,
+        languages=languages,
         window_seconds=geometry.window_samples / SAMPLE_RATE,
         window_embeddings=geometry.window_embeddings,
         window_bytes=geometry.window_embeddings * geometry.hidden_size * SERVED_ITEM_BYTES,

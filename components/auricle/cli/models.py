@@ -81,8 +81,6 @@ def list_models(as_json: bool) -> None:
     examples=(
         "auricle models pull whisper-base",
         "auricle models pull Qwen/Qwen3-ASR-0.6B openai/whisper-large-v3-turbo",
-        "auricle models pull whisper-tiny.en && auricle serve graphs.e_pd:Frontend "
-        "-f configs/whisper.yaml --Common.model=whisper-tiny.en",
     ),
     exits={
         0: "the models are here",

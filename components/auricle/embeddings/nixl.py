@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import os
 import queue
 import threading
 import time
@@ -169,6 +170,9 @@ class NixlEndpoint:
 
     def _open(self) -> None:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
+        # Where UCX sees no NVLink, which processes on one GPU do not need, it would read another's
+        # GPU memory by way of the host, at 0.5 GB/s. Later releases of NIXL set this themselves.
+        os.environ.setdefault("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "on")
         from nixl._api import nixl_agent, nixl_agent_config  # the build for PyTorch's CUDA
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from auricle.checkpoint.files import read_config
-from auricle.checkpoint.languages import FAMILY
-from auricle.errors import CheckpointError
+from auricle.checkpoint.languages import FAMILY, language_name
 from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.granted import check_keyless
@@ -54,13 +52,6 @@ class Ports:
     def _protocol(self, name: str, frontend: Frontend) -> TcpProtocol:
         if name == "audiosocket":
             return audiosocket_protocol(frontend, self._access)
-        return wyoming_protocol(frontend, self._access, _languages(frontend.settings))
-
-
-def _languages(settings: FrontendSettings) -> tuple[str, ...]:
-    """Return the languages of the served model, or Qwen3-ASR's if it is not here."""
-    try:
-        config = read_config(settings.model)
-    except CheckpointError:
-        return FAMILY
-    return config.languages or config.architecture.languages
+        # Those of Qwen3-ASR, if the model is not on this machine.
+        languages = tuple(map(language_name, frontend.spoken.languages)) or FAMILY
+        return wyoming_protocol(frontend, self._access, languages)

@@ -24,7 +24,8 @@ class ResumePoint(msgspec.Struct, frozen=True):
     """Where another processor can continue, given the audio from sample `segment_start`.
 
     The words of `committed_tokens` were spoken within the segment's first
-    `committed_before` samples, so a cut there or later gives none of them twice. `speakers` is
+    `committed_before` samples, so a cut there or later gives none of them twice. `language` is the
+    one, by name, of the text before; it counts where that of a segment is doubtful. `speakers` is
     what is known of the session's voices, see `DiarizeReply.state`. `translations` are known to
     frontends only: events do not have them.
     """
@@ -36,6 +37,7 @@ class ResumePoint(msgspec.Struct, frozen=True):
     committed_before: int = 0
     speakers: bytes = b""
     translations: Translating = Translating()
+    language: str = ""
 
 
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):

@@ -56,8 +56,11 @@ def fetch(name: str, folder: Path, report: Report) -> str:
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
     )
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
+    # It has a progress bar for each file, and hints that are for its own command.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    disable_progress_bars()
     try:
         info = HfApi(library_name="auricle").model_info(name, files_metadata=True)
         files = chosen(name, [_published(one) for one in info.siblings or ()])
@@ -119,7 +122,7 @@ def _part(folder: Path, file: Published) -> Path:
 def _download(name: str, revision: str, file: Published, folder: Path) -> None:
     from huggingface_hub import hf_hub_url
     from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     path, part = folder / file.name, _part(folder, file)
     if file.is_in(path):
@@ -135,7 +138,6 @@ def _download(name: str, revision: str, file: Published, folder: Path) -> None:
             resume_size=have,
             headers=build_hf_headers(library_name="auricle"),
             expected_size=file.size,
-            tqdm_class=_silent(),
         )
     if not file.is_in(part):
         part.unlink()
@@ -143,18 +145,6 @@ def _download(name: str, revision: str, file: Published, folder: Path) -> None:
             f"{file.name} of {name} did not arrive as published, and was removed: pull it again"
         )
     part.rename(path)
-
-
-def _silent() -> type:
-    from tqdm import tqdm
-
-    class Silent(tqdm):  # type: ignore[type-arg]
-        """A progress bar that shows nothing: there is one of ours."""
-
-        def __init__(self, *arguments: object, **options: object) -> None:
-            super().__init__(*arguments, **{**options, "disable": True})
-
-    return Silent
 
 
 def _why(name: str, error: Exception) -> str:

@@ -164,9 +164,7 @@ def _parts(
         model=RunningModel(fingerprint, settings.dtype),
         slab=SlabState(table.count, table.in_use, table.pinned),
         transfers=moves,
-        kv=KvRoom(
-            engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended
-        ),
+        kv=KvRoom(engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended),
         load=load.now("decodes"),
     )
 

@@ -49,14 +49,17 @@ class AmongLanguages:
         language: str | None,
         languages: tuple[str, ...],
         ask: Ask,
+        before: str = "",
     ) -> None:
-        """`language` is forced by the prompt. `languages` are names as the checkpoint has them."""
+        """`language` is forced by the prompt. `languages` are names as the checkpoint has them, as
+        `before` is, the language of the session's text so far."""
         self._session = session
         self._prompt = prompt
         self._languages = languages
         self._ask = ask
         self._detects = language is None and prompt.detects_language
-        self._last: _Detected | None = None
+        known = before and before in (languages or (before,))
+        self._last = _Detected(before, -1, 0) if known else None
 
     async def of(self, decode: Decode, scored: bool) -> DecodeReply:
         """Return the answer to a decode, with log probabilities if `scored`.

@@ -97,7 +97,9 @@ class SessionDriver:
         guard = ContextGuard(opened.context if settings.context_guard else "")
         among_named = prompt.among(opened.languages)
         named = () if language else among_named
-        among = AmongLanguages(self.session, prompt, language, named, self._traced)
+        among = AmongLanguages(
+            *(self.session, prompt, language, named, self._traced, opened.resume.language)
+        )
         self._answers = Answers(self.session, prompt, language, guard, among.of)
         self._extras = Extras(opened, prompt, language)
         self.background, self.opened_at = opened.background, clock()

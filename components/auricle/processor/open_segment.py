@@ -66,14 +66,16 @@ class OpenSegment:
         """Return when the segment's first `offset` samples had arrived, in the clock's seconds."""
         return self._arrived[min(bisect_left(self._ends, offset), len(self._ends) - 1)]
 
-    def resume_point(self, context: str) -> ResumePoint:
-        """Return where another processor can continue; `context` is the text before here."""
+    def resume_point(self, context: str, language: str) -> ResumePoint:
+        """Return where another processor can continue; `context` is the text before here, in
+        `language`."""
         return ResumePoint(
             segment=self.number,
             segment_start=self.start,
             committed_tokens=self.stability.committed,
             committed_before=self.stability.committed_before,
             context=context,
+            language=language,
         )
 
     def after(self, offset: int, *, number: int) -> OpenSegment:

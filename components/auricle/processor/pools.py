@@ -83,9 +83,9 @@ class Pool:
     ) -> int:
         """Choose an instance, if possible none of `avoid`; the caller must `release` it.
 
-        It is `preferred` if that is there. Otherwise the least loaded instance is chosen, or a nearly equal one that has more of the prompt in
-        its prefix cache; `held` maps instances to cached tokens. Raises
-        WorkerUnavailable if the pool has had no instance for its deadline.
+        It is `preferred` if that is there. Otherwise the least loaded instance is chosen, or a
+        nearly equal one that has more of the prompt in its prefix cache; `held` maps instances to
+        cached tokens. Raises WorkerUnavailable if the pool has had no instance for its deadline.
         """
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
         instance = preferred

@@ -22,6 +22,7 @@ from auricle.messages import (
     HandedOver,
     OpenSession,
     Partial,
+    ResumePoint,
     SessionEvent,
     SessionReady,
 )
@@ -71,7 +72,7 @@ class Session:
         self._rules = rules
         self._prompt = prompt
         self._language = language
-        self._previous_text = resume.context
+        self._previous_text, self._previous_language = resume.context, resume.language
         # The first tokens of the last answer with text: the draft of the next segment's answer.
         self._opening: tuple[int, ...] = ()
         self._incoming: deque[Audio] = deque()
@@ -166,7 +167,7 @@ class Session:
             return self._abandon()
         if self._handing_over and self.inbox.total is None:
             self._over = True
-            return Send(HandedOver(self.segment.resume_point(self._previous_text)))
+            return Send(HandedOver(self._resume_point))
         return self._next_work(stride)
 
     @property
@@ -283,6 +284,10 @@ class Session:
         self._receiving_from = max(self._receiving_from, self.segment.start)
         self.inbox.consumed(self.segment.start)
 
+    @property
+    def _resume_point(self) -> ResumePoint:
+        return self.segment.resume_point(self._previous_text, self._previous_language)
+
     def _partial(self, offset: int) -> Partial:
         segment = self.segment
         _, committed = self._prompt.answer(segment.stability.committed, self._language)
@@ -293,14 +298,14 @@ class Session:
             partial=text.removeprefix(committed),
             audio_ms=milliseconds(segment.start + offset),
             language=language,
-            resume=self.segment.resume_point(self._previous_text),
+            resume=self._resume_point,
         )
 
     def _end_segment(self, offset: int) -> Final:
         ended = self.segment
         language, text = self._prompt.answer(ended.stability.tokens, self._language)
         if text:
-            self._previous_text = text
+            self._previous_text, self._previous_language = text, language
             self._opening = self._prompt.opening(ended.stability.tokens)
         self._open_next(offset, number=ended.number + 1)
         return Final(
@@ -309,5 +314,5 @@ class Session:
             start_ms=milliseconds(ended.start),
             end_ms=milliseconds(ended.start + offset),
             language=language,
-            resume=self.segment.resume_point(self._previous_text),
+            resume=self._resume_point,
         )

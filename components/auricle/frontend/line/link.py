@@ -81,9 +81,12 @@ class ProcessorLink:
         self._work = asyncio.Event()  # there may be a message to send
         self._room = asyncio.Event()
 
-    def after(self, context: str) -> None:
-        """Set the text that was spoken before this session. Call this before `events`."""
-        self._line.follow(context)
+    def after(self, context: str, language: str) -> None:
+        """Set the text that was spoken before this session, and in which language, a name.
+
+        Call this before `events`.
+        """
+        self._line.follow(context, language)
 
     async def add(self, piece: Piece | FeaturePiece) -> None:
         """Queue audio for the processor; waits while 40 s or more are queued (backpressure).

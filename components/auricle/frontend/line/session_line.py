@@ -74,9 +74,10 @@ class SessionLine:
         """End the audio. The session has `total_samples` (16 kHz), silence included."""
         self._total = total_samples
 
-    def follow(self, context: str) -> None:
-        """Set the text spoken before this session. Call this before `open_message`."""
-        self._opened = replace(self._opened, resume=replace(self._opened.resume, context=context))
+    def follow(self, context: str, language: str) -> None:
+        """Set the text before this session, and its language. Call this before `open_message`."""
+        resume = replace(self._opened.resume, context=context, language=language)
+        self._opened = replace(self._opened, resume=resume)
 
     @property
     def full(self) -> bool:

@@ -77,7 +77,7 @@ class TurnRunner:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._turns: asyncio.Queue[Turn] = asyncio.Queue(_WAITING_TURNS)
-        self._previous = ""
+        self._previous = "", ""  # text and language
 
     async def put(self, turn: Turn) -> None:
         """Queue a turn that has begun; waits while eight turns are queued."""
@@ -99,7 +99,7 @@ class TurnRunner:
         if turn.link is None:
             await self._emit(events.completed(turn.item, "", 0.0, () if turn.scored else None))
             return
-        turn.link.after(self._previous)
+        turn.link.after(*self._previous)
         text = asyncio.create_task(self._text(turn, turn.link))
         try:
             await first_failure_or(text, [asyncio.create_task(turn.link.pump())])
@@ -129,7 +129,7 @@ class TurnRunner:
                     whole.append(said)
                     finals.append(event)
                     said, sent = "", 0
-                    self._previous = event.text
+                    self._previous = event.text, event.language
                     await self._emit(
                         events.segment(
                             turn.item, event.segment, event.text, event.start_ms, event.end_ms

@@ -113,14 +113,15 @@ class Whole:
 
 @dataclass(frozen=True)
 class _Transcribed:
-    """A part; the text that is context of the next one, and what is known of the voices."""
+    """A part; text and language before the next one, and what is known of the voices."""
 
     segment: Segment
     context: str
     voices: Voices
+    language: str
 
 
-_NOTHING = _Transcribed(Segment("", 0, 0, ""), "", Voices())  # before the first part
+_NOTHING = _Transcribed(Segment("", 0, 0, ""), "", Voices(), "")  # before the first part
 
 
 class RecordingTranscriber:
@@ -128,7 +129,9 @@ class RecordingTranscriber:
 
     The parts of all recordings share `recording_parts_in_flight` slots; owners take turns. A part
     whose text is context of the next one (`context_characters`), or whose voices the next one must
-    know (`diarize`, until the pool for that is given up), comes before it.
+    know (`diarize`, until the pool for that is given up), comes before it. Where the model detects
+    languages, the first part comes before all others: they are short, and where one's language is
+    doubtful that of the first counts.
     """
 
     def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
@@ -156,6 +159,7 @@ class RecordingTranscriber:
         Raises AuricleError if the file cannot be decoded or a part fails.
         """
         running: deque[asyncio.Task[_Transcribed]] = deque()
+        first: asyncio.Task[_Transcribed] | None = None
         last: asyncio.Task[_Transcribed] | None = None
         alone = _NOTHING  # what a part follows that waits for none
         decoding = self._decoders.outputs(self._job(recording), recording.path, recording.owner)
@@ -183,7 +187,8 @@ class RecordingTranscriber:
                             diarized = recording.diarize and not alone.voices.given_up
                             follows = self._settings.context_characters or diarized
                             before = last if follows and last is not None else alone
-                            last = asyncio.create_task(self._part(recording, output, before))
+                            last = asyncio.create_task(self._part(recording, output, before, first))
+                            first = first or last
                             running.append(last)
                 yield whole
             finally:
@@ -214,15 +219,28 @@ class RecordingTranscriber:
         )
 
     async def _part(
-        self, recording: Recording, part: Part, before: asyncio.Task[_Transcribed] | _Transcribed
+        self,
+        recording: Recording,
+        part: Part,
+        before: asyncio.Task[_Transcribed] | _Transcribed,
+        first: asyncio.Task[_Transcribed] | None,
     ) -> _Transcribed:
         """Transcribe one part, as a session of one segment that follows the part `before`."""
         last = before if isinstance(before, _Transcribed) else await asyncio.shield(before)
+        language = last.language
+        if first is not None and recording.language is None and self._frontend.spoken.detects:
+            language = (await asyncio.shield(first)).language
         context = last.context if self._settings.context_characters else ""
         given_up = recording.diarize and last.voices.given_up
         asked = replace(recording, diarize=False) if given_up else recording
         async with self._turns.slot(recording.owner):
-            told = await self._session(asked, part, context, last.voices.state)
+            resume = ResumePoint(
+                segment_start=part.start,
+                context=context,
+                speakers=last.voices.state,
+                language=language,
+            )
+            told = await self._session(asked, part, resume)
         segment = Segment(
             text=told.text,
             start=part.start,
@@ -234,10 +252,11 @@ class RecordingTranscriber:
             translation=told.translation,
             speakers=PartSpeakers(missing=last.voices.missing) if given_up else told.speakers,
         )
-        return _Transcribed(segment, told.text or context, told.voices(last.voices))
+        language = told.language or language
+        return _Transcribed(segment, told.text or context, told.voices(last.voices), language)
 
-    async def _session(self, recording: Recording, part: Part, context: str, voices: bytes) -> Told:
-        """Return what a processor tells of a part, given the context and voices before it."""
+    async def _session(self, recording: Recording, part: Part, resume: ResumePoint) -> Told:
+        """Return what a processor tells of a part, given what is known before it."""
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=recording.tenant,
@@ -255,7 +274,6 @@ class RecordingTranscriber:
             to_english=recording.to_english,
             diarize=recording.diarize,
         )
-        resume = ResumePoint(segment_start=part.start, context=context, speakers=voices)
         channel = "" if recording.channel is None else f"{recording.channel}."
         named = f"{channel}{part.start}"
         link = self._frontend.link(opened, resume, session=recording.id, part=named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.config import CompilationConfig, ECTransferConfig, KVEventsConfig
+from vllm.config import CompilationConfig, ECTransferConfig, KernelConfig, KVEventsConfig
 from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
 from auricle.checkpoint.architectures.base import Audio
@@ -73,6 +73,9 @@ def of_passes(options: EngineOptions) -> dict[str, Any]:
         # Not left to vLLM, which would schedule ahead under a scheduler that cannot.
         "async_scheduling": passes.async_scheduling,
         "scheduler_cls": scheduler_class(passes),
+        # On a GPU vLLM would compile all kernels of sampling before it starts, for half a minute
+        # and more where Triton's cache is empty. Greedy requests need none of them.
+        "kernel_config": KernelConfig(enable_jit_warmup=False),
     }
     if passes.attention_backend is not None:
         arguments["attention_backend"] = passes.attention_backend

@@ -1,0 +1,82 @@
+"""Whisper aligns itself: real processes and NIXL, with the embeddings that there are for text."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.align_worker.aligners import aligner_for
+from auricle.align_worker.scripts import prompt_for
+from auricle.align_worker.utterances import Utterance
+from auricle.alignment.words import pieces
+from auricle.audio.pcm import to_float, to_int16
+from auricle.checkpoint.files import open_checkpoint
+from auricle.messages import AlignRequest, EncodeReply, EncodeRequest
+from auricle.processor.aligner import Spoken, WordAligner
+from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.sent_blocks import SentBlocks
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.runtime import WORKER_PULSE, Runtime
+from auricle.settings import ProcessorSettings
+from tests import recordings
+from tests.integration.test_align_pool import START_SECONDS, starting
+from tests.whisper import random_whisper
+
+pytestmark = [pytest.mark.integration, pytest.mark.deployment]
+SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))
+TEXT = "Ten red apples, at the market: on a Monday morning!"
+
+
+async def test_words_are_aligned_with_what_was_encoded_for_text(tmp_path: Path) -> None:
+    path, discovery = tmp_path / "whisper", tmp_path / "discovery"
+    stock = random_whisper(path)
+    checkpoint = open_checkpoint(path)
+    options = (f"--Common.model={path}", "--AlignWorker.max_tokens=448")
+    with starting(path, discovery, *options) as start:
+        for name in ("EncodeWorker", "AlignWorker"):
+            start(name)
+        runtime = Runtime(ProcessorSettings(align_model=path, discovery_path=discovery))
+        try:
+            encode = runtime.client("encode_worker", "generate")
+            align = runtime.client("align_worker", "generate")
+            encode_pool = EncodePool(encode, 60.0, 1)
+            pool = AlignPool(align, 60.0, 4, runtime.pulses("align_worker", align, WORKER_PULSE))
+            await encode_pool.ready(START_SECONDS)
+            await pool.ready(START_SECONDS)
+            aligner = WordAligner(checkpoint, "float32", encode_pool, pool, encoded=True)
+            split = pieces(TEXT)
+            words, texts = tuple(p.word for p in split), tuple(p.text for p in split)
+            for samples in (4 * 16_000, 11 * 16_000 + 77):
+                audio = SegmentAudio(
+                    checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "t")
+                )
+                audio.push(SPEECH[:samples])
+                windows = audio.windows(samples)
+                instance = await encode_pool.place()
+                asked = EncodeRequest("s", "t", SentBlocks().features(instance, windows))
+                reply: EncodeReply = await encode_pool.call(instance, asked, EncodeReply)
+                assert reply.encoded == 1
+                spoken = Spoken(
+                    *("s", "t", audio, samples, samples // 16, words, False, "", texts, "English"),
+                    encoder=instance,
+                )
+                found = await asyncio.gather(*(aligner.times(spoken, 60.0) for _ in range(3)))
+                again = await encode_pool.call(instance, asked, EncodeReply)
+                assert again.encoded == 0
+                request = AlignRequest(
+                    "s", "t", (), words, samples // 16, texts=texts, language="English"
+                )
+                script = prompt_for(checkpoint).script(request)
+                heard = stock.embeddings(to_float(SPEECH[:samples]))
+                (marks,) = aligner_for(checkpoint, "float32", "cpu", 1).marks(
+                    [Utterance(heard, script.ids, script.lead, samples // 16)]
+                )
+                expected = script.times_ms(marks)
+                assert found == [found[0]] * 3
+                assert list(found[0]) == sorted(found[0]) and found[0][-1] <= samples // 16
+                assert max(abs(a - b) for a, b in zip(found[0], expected, strict=True)) <= 20
+        finally:
+            runtime.close()
