@@ -55,9 +55,10 @@ async def post(url: str, pcm: Int16, language: str | None = None) -> Heard:
     file = io.BytesIO()
     soundfile.write(file, pcm, SAMPLE_RATE, format="WAV")
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
+        models = (await client.get(f"{url}/v1/models")).json()["data"]
         answer = await client.post(
             f"{url}/v1/audio/transcriptions",
-            data={"response_format": "verbose_json"} | _forced(language),
+            data={"model": models[0]["id"], "response_format": "verbose_json"} | _forced(language),
             files={"file": ("recording.wav", file.getvalue())},
         )
     answer.raise_for_status()
