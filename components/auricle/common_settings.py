@@ -28,8 +28,9 @@ class CommonSettings(SlabSettings):
     )
     align_model: Path | None = Field(
         None,
-        description="the aligner's checkpoint, for the times of words: its folder or name; a forced "
-        "aligner, or Whisper; as that of model, it takes the embeddings that there are for text",
+        description="the aligner's checkpoint, for the times of words: its folder or name; a "
+        "forced aligner, or Whisper; as that of model, it takes the embeddings that there are for "
+        "text",
     )
     speaker_model: Path | None = Field(
         None, description="directory of the speaker model, for who said what"
