@@ -58,9 +58,12 @@ PARTS = {
         "whisper",
         (
             "whisper_decodes_per_s", "whisper_decode_p95_ms", "whisper_same_share",
-            "whisper_stock_share", "whisper_encoder_pass_ms", "whisper_encoder_error",
+            "whisper_stock_share",
         ),
         3.0,
+    ),
+    "whisper-encoder": Part(
+        "whisper", ("whisper_encoder_pass_ms", "whisper_encoder_error"), 1.0
     ),
     "encoder-1.7b": Part("passes", tuple(f"{name}_1_7b" for name in _ENCODER), 3.0),
 }  # fmt: skip

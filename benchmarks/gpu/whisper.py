@@ -21,7 +21,7 @@ from transformers.models.whisper.modeling_whisper import WhisperForConditionalGe
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.suppressed import suppressed_tokens
-from auricle.checkpoint.whole_chunks import WhisperChunks
+from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
@@ -49,13 +49,28 @@ _GPU_SHARE = 0.4
 
 
 def measure(task: Task) -> Found:
-    """Measure the encoder, then the engine; figures are of the most decodes per second."""
+    """Measure the encoder (`whisper-encoder`), or the engine: figures of the most decodes per
+    second.
+    """
     checkpoint = open_checkpoint(prepared(task.scale.whisper))
+    return (
+        _encoder(checkpoint, task) if task.part.endswith("encoder") else _engine(checkpoint, task)
+    )
+
+
+def _encoder(checkpoint: Checkpoint, task: Task) -> Found:
     found = Found()
     found.details["whisper_passes"] = passes = _passes(checkpoint, task)
     found.put("whisper_encoder_pass_ms", passes[1]["pass_ms"])
-    audio, silence, error = _embeddings(checkpoint, task)
-    found.put("whisper_encoder_error", error)
+    (here, *_), _, chunk = _embeddings(checkpoint, task)
+    exact = WhisperChunkEncoder(checkpoint, "float32", "cpu", 4).encode([chunk])[0]
+    found.put("whisper_encoder_error", float((here - exact).abs().max() / exact.abs().max()))
+    return found
+
+
+def _engine(checkpoint: Checkpoint, task: Task) -> Found:
+    found = Found()
+    audio, silence, _ = _embeddings(checkpoint, task)
     if task.on_gpu:
         torch.cuda.empty_cache()  # vLLM takes a share of all
     rows, asked = asyncio.run(_rows(checkpoint, task, audio, silence))
@@ -100,20 +115,15 @@ def _passes(checkpoint: Checkpoint, task: Task) -> list[dict[str, Any]]:
 
 def _embeddings(
     checkpoint: Checkpoint, task: Task
-) -> tuple[list[torch.Tensor], torch.Tensor, float]:
-    """Return embeddings of a chunk of each session and of silence, and how far they are off.
-
-    That is the largest difference from float32 on a CPU ÷ the largest value there.
-    """
+) -> tuple[list[torch.Tensor], torch.Tensor, MelWindow]:
+    """Return embeddings of a chunk of each session and of silence; and the first chunk."""
     rng, geometry = np.random.default_rng(1), _geometry(checkpoint)
     chunks = [_chunk(_POSITIONS / 50, rng, geometry) for _ in range(_SESSIONS)]
-    silent = np.full((geometry.window_frames, geometry.mel_bins), -10.0, np.float32)
-    whole = MelWindow(silent, _FLOOR)
+    silent = np.full((geometry.window_frames, geometry.mel_bins), SILENT, np.float32)
     encoder = WhisperChunkEncoder(checkpoint, task.dtype, task.device, 4)
-    here = [one.cpu() for chunk in [*chunks, whole] for one in encoder.encode([chunk])]
-    exact = WhisperChunkEncoder(checkpoint, "float32", "cpu", 4).encode([chunks[0]])[0]
-    error = float((here[0].float() - exact).abs().max() / exact.abs().max())
-    return here[:-1], here[-1], error
+    windows = [*chunks, MelWindow(silent, _FLOOR)]
+    *audio, silence = (encoder.encode([window])[0].cpu() for window in windows)
+    return audio, silence, chunks[0]
 
 
 class _Sessions:
