@@ -21,7 +21,7 @@ FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
 GRAPHS_OF_THEIR_OWN = {
     *("test_commands.py", "test_dynamo_frontend.py", "test_languages.py", "test_ops_page.py"),
     *("test_planner.py", "test_transformers_graph.py", "test_translation.py"),
-    "test_whisper_graph.py",
+    *("test_ordinary_speech.py", "test_whisper_graph.py"),
 }
 # Processes of this one's graphs find each other by etcd, which takes no inotify instances.
 GRAPHS_ON_ETCD = {"test_etcd_nats.py"}

@@ -70,7 +70,7 @@ SHORT = (
         "benchmarks.gpu --device cpu --quick --again --out {out}/gpu.json",
         600,
         (
-            "python -m benchmarks.gpu",
+            "python -m benchmarks.gpu --out build/gpu.json --only ceilings hop --seconds 2",
             "python -m benchmarks.gpu --gpus N --out build/gpu.json",
             "python -m benchmarks.gpu --out build/gpu.json [--device cpu --quick]",
         ),

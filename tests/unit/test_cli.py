@@ -90,7 +90,7 @@ def completed(words: str, shell: str = "bash") -> list[str]:
             "auricle serve graphs.e_pd",
             [
                 f"graphs.e_pd{name}:"
-                for name in ("", "_align", "_align_diarize", "_diarize", "_translate")
+                for name in ("", "_align", "_align_diarize", "_diarize", "_translate", "_words")
             ],
         ),
         ("auricle serve graphs.e_pd:Frontend --Plan", ["--Planner."]),
