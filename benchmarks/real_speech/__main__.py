@@ -47,6 +47,8 @@ _MINUTES = {"full": 1e6, "quick": 2.0, "smoke": 0.2}
 _AT_ONCE = 3
 # Nobody yields to anybody: a session ahead of real time would skip grid points.
 _NOT_AHEAD = "--Frontend.ahead_seconds=1000000"
+# Answers of random weights have no end, so that none would be shown.
+_RANDOM = ("--Processor.loop_guard=false",)
 _CHUNK_MS = {"live": None, "live_640": 640, "live_2560": 2560}
 _CODES = {"English": "en", "Spanish": "es", "French": "fr", "Italian": "it", "Russian": "ru"}
 
@@ -204,7 +206,7 @@ def main() -> None:
         asked = Asked(
             found.path,
             arguments.ctranslate2,
-            tuple(f"--{setting}" for setting in arguments.settings),
+            (*(f"--{setting}" for setting in arguments.settings), *(_RANDOM if smoke else ())),
             arguments.minutes or _MINUTES[arguments.scale],
             len(found.architecture.languages) > 1,
         )

@@ -16,6 +16,7 @@ from auricle.client import Client, Final, Partial
 
 _PACKETS_PER_SECOND = 10
 _SPEECH = 0.5
+_AFTER = 0.1  # s of the recording after its speech
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class _Session:
 
 
 async def timed(url: str, pcm: Int16, language: str | None) -> Timed:
-    """Say a recording in real time."""
+    """Say a recording in real time, up to where its speech ends."""
+    onset, end = speech(pcm)
+    pcm = pcm[: int((end + _AFTER) * SAMPLE_RATE)]
     session = _Session()
     events = Client([url]).stream(session.packets(pcm), partials=True, live=True, language=language)
     async for event in events:
@@ -70,12 +73,15 @@ async def timed(url: str, pcm: Int16, language: str | None) -> Timed:
     text = " ".join(session.texts)
     if session.first is None:
         return Timed(text, None, None)
-    onset = session.began + onset_seconds(pcm)
-    return Timed(text, session.first - onset, max(0.0, session.last - session.stopped))
+    first = session.first - session.began - onset
+    return Timed(text, first, max(0.0, session.last - session.stopped))
 
 
-def onset_seconds(pcm: Int16) -> float:
-    """Return where the model of voice activity first hears speech; 0 if nowhere."""
+def speech(pcm: Int16) -> tuple[float, float]:
+    """Return between which seconds the model of voice activity hears speech; all if it does not."""
     state = VoiceState()
-    (found,) = VoiceActivityModel().probabilities([(state, state.frames(pcm))])
-    return float(np.argmax(found >= _SPEECH)) * VAD_FRAME / SAMPLE_RATE
+    (found,) = VoiceActivityModel().probabilities([(state, state.frames(pcm, last=True))])
+    (heard,) = np.nonzero(found >= _SPEECH)
+    if not len(heard):
+        return 0.0, len(pcm) / SAMPLE_RATE
+    return heard[0] * VAD_FRAME / SAMPLE_RATE, (heard[-1] + 1) * VAD_FRAME / SAMPLE_RATE

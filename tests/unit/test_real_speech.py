@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from auricle.audio.pcm import to_float, to_int16
-from benchmarks.real_speech import conditions, corpus, report, scoring, texts, units
+from benchmarks.real_speech import conditions, corpus, live, report, scoring, texts, units
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.figures import compared, figures, invented, latencies
 from benchmarks.real_speech.units import PLAN, SETS, WAYS, Row, Unit
 from benchmarks.streaming.words import Errors
 from models.training import packages
+from tests import recordings
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -147,6 +148,15 @@ def test_words_where_nobody_speaks_are_counted_by_kind() -> None:
     found = invented("live", unit)
     assert (found["invented_words_live"], found["invented_words_live_music"]) == (2.0, 2.0)
     assert found["wordless_minutes_live"] == 2.0
+
+
+def test_a_session_in_real_time_knows_where_its_speech_begins_and_ends() -> None:
+    said = recordings.samples("market")
+    silence = np.zeros(2 * RATE, np.float32)
+    begin, end = live.speech(to_int16(said))
+    moved = live.speech(to_int16(np.concatenate([silence, said, silence])))
+    assert moved == pytest.approx((begin + 2, end + 2), abs=0.15)
+    assert live.speech(to_int16(silence)) == (0.0, 2.0)
 
 
 def test_sessions_without_text_have_no_latency_but_are_counted() -> None:
