@@ -66,6 +66,13 @@ class LiveSettings(BaseModel):
     min_silence_ms: int = Field(
         500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
     )
+    recording_min_silence_ms: int | None = Field(
+        None,
+        ge=MIN_SILENCE_MS,
+        le=MAX_SILENCE_MS,
+        description="silence that ends a segment where nobody waits for text: of recordings, and "
+        "of sessions without partial text; by default min_silence_ms",
+    )
     turn_model: Path | None = Field(
         None, description="Smart Turn v3 model (ONNX), which ends turns; without it, silence does"
     )

@@ -27,6 +27,12 @@ MEMBERS = ("config.json", "model.bin", "tokenizer.json")
 
 
 @pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of engines in the same process leave it so that no hub is asked."""
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of models."""
     folder = tmp_path / "models"

@@ -108,6 +108,11 @@ class PromptTemplate:
         return any("{task}" in piece for piece in self.after_forced)
 
 
+def any_config(_config: Mapping[str, Any]) -> bool:
+    """Return True: an architecture that shares its classes with none."""
+    return True
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A kind of model.
@@ -136,7 +141,7 @@ class Architecture:
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     text_names: Mapping[str, str] = field(default_factory=dict)
     audio: Audio = "prompt"
-    fits: Callable[[Mapping[str, Any]], bool] = lambda _config: True
+    fits: Callable[[Mapping[str, Any]], bool] = any_config
 
     def layout_of(self, config: Mapping[str, Any]) -> Layout | None:
         """Return the layout whose sections a config.json has; None if it has those of none."""

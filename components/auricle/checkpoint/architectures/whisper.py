@@ -37,6 +37,10 @@ def _multilingual(config: Mapping[str, Any]) -> bool:
     return isinstance(vocabulary, int) and vocabulary >= _MULTILINGUAL_VOCABULARY
 
 
+def _english(config: Mapping[str, Any]) -> bool:
+    return not _multilingual(config)
+
+
 WHISPER = Architecture(
     name="Whisper",
     classes=frozenset({"WhisperForConditionalGeneration"}),
@@ -76,5 +80,5 @@ WHISPER_ENGLISH = replace(
         detects=False,
     ),
     languages=("English",),
-    fits=lambda config: not _multilingual(config),
+    fits=_english,
 )

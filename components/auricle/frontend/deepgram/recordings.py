@@ -111,5 +111,5 @@ class ListenRecordings:
         if not settings.endpointing:
             return None
         return EndpointingOptions.over(
-            settings, threshold=None, min_silence_ms=None, pre_roll_ms=None
+            settings, threshold=None, min_silence_ms=None, pre_roll_ms=None, recorded=True
         )

@@ -67,11 +67,18 @@ class EndpointingOptions:
         min_silence_ms: int | None,
         pre_roll_ms: int | None,
         turns: TurnWait | None = None,
+        recorded: bool = False,
     ) -> EndpointingOptions:
-        """Return the session's own values, and the server's where a value is None."""
+        """Return the session's own values, and the server's where a value is None.
+
+        `recorded`: nobody waits for text, so that segments may be longer.
+        """
+        silence_ms = settings.recording_min_silence_ms if recorded else None
+        if min_silence_ms is None:
+            min_silence_ms = settings.min_silence_ms if silence_ms is None else silence_ms
         return cls(
             settings.speech_threshold if threshold is None else threshold,
-            settings.min_silence_ms if min_silence_ms is None else min_silence_ms,
+            min_silence_ms,
             settings.pre_roll_ms if pre_roll_ms is None else pre_roll_ms,
             turns,
         )

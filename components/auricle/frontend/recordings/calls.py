@@ -190,7 +190,11 @@ class RecordingCalls:
         if silence_ms is None and not self._settings.endpointing:
             return None
         return EndpointingOptions.over(
-            self._settings, threshold=None, min_silence_ms=silence_ms, pre_roll_ms=None
+            self._settings,
+            threshold=None,
+            min_silence_ms=silence_ms,
+            pre_roll_ms=None,
+            recorded=True,
         )
 
     def _check_room(self) -> None:

@@ -153,6 +153,7 @@ def endpointing_options(start: Start, settings: FrontendSettings) -> Endpointing
         min_silence_ms=wanted.min_silence_ms,
         pre_roll_ms=wanted.pre_roll_ms,
         turns=None if wanted.eagerness is None else WAITS[wanted.eagerness],
+        recorded=not start.partials,
     )
 
 
