@@ -71,4 +71,4 @@ def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> Endpoin
     """Return the request's options, the server's as defaults; None to decode all audio."""
     if wanted.type == "none" or (wanted.type == "auto" and not settings.endpointing):
         return None
-    return wanted.over(settings)
+    return wanted.over(settings, recorded=True)
