@@ -24,13 +24,11 @@ class ServerVadFields(BaseModel):
     prefix_padding_ms: int | None = Field(default=None, ge=0, le=MAX_PRE_ROLL_MS)
     silence_duration_ms: int | None = Field(default=None, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)
 
-    def over(self, settings: FrontendSettings, *, recorded: bool = False) -> EndpointingOptions:
-        """Return the options in effect: these values, and the server's where one is None; those for
-        recordings with `recorded`."""
+    def over(self, settings: FrontendSettings) -> EndpointingOptions:
+        """Return the options in effect: these values, and the server's where one is None."""
         return EndpointingOptions.over(
             settings,
             threshold=self.threshold,
             min_silence_ms=self.silence_duration_ms,
             pre_roll_ms=self.prefix_padding_ms,
-            recorded=recorded,
         )

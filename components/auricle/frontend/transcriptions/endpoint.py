@@ -71,4 +71,10 @@ def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> Endpoin
     """Return the request's options, the server's as defaults; None to decode all audio."""
     if wanted.type == "none" or (wanted.type == "auto" and not settings.endpointing):
         return None
-    return wanted.over(settings, recorded=True)
+    return EndpointingOptions.over(
+        settings,
+        threshold=wanted.threshold,
+        min_silence_ms=wanted.silence_duration_ms,
+        pre_roll_ms=wanted.prefix_padding_ms,
+        recorded=True,
+    )
