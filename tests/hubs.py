@@ -14,6 +14,7 @@ from pathlib import Path
 
 from auricle.models.packages import Wheel
 
+# pragma: allowlist nextline secret
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
