@@ -25,12 +25,13 @@ from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
-from auricle.encode_worker.encoder import TORCH_DTYPES, MelWindow, split
+from auricle.encode_worker.encoder import MelWindow, split
 from auricle.encode_worker.whisper import WhisperChunkEncoder
 from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.engine import Decoded
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.start import engine_options
+from auricle.process.torch_modules import DTYPES
 from auricle.settings import PdWorkerSettings
 from benchmarks.gpu.decodes import Drafts, closed_loop
 from benchmarks.gpu.device import Device
@@ -216,7 +217,7 @@ def _stock(
     nats, where a rounding error is small.
     """
     model: Any = WhisperForConditionalGeneration.from_pretrained(
-        checkpoint.path, dtype=TORCH_DTYPES[task.dtype]
+        checkpoint.path, dtype=DTYPES[task.dtype]
     )
     model = model.to(task.device).eval()
     vocabulary = checkpoint.geometry.vocab_size

@@ -19,12 +19,13 @@ from torch.nn import functional
 from transformers.models.whisper.configuration_whisper import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperDecoder
 
-from auricle.align_worker.utterances import DTYPES, Utterance, load
+from auricle.align_worker.utterances import Utterance
 from auricle.alignment.dtw import first_columns
 from auricle.checkpoint.alignment_heads import alignment_heads
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.text_weights import text_weights
-from auricle.checkpoint.whole_chunks import POSITION_MS
+from auricle.checkpoint.whole_chunks import POSITION_MS, positions_attended
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 
 class CrossAttentionAligner:
@@ -35,10 +36,8 @@ class CrossAttentionAligner:
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        torch.set_num_threads(threads)
         self._device, self._dtype = torch.device(device), DTYPES[dtype]
-        if self._dtype is torch.float32:
-            torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self._dtype, threads)
         config = WhisperConfig(**json.loads((checkpoint.path / "config.json").read_text()))
         config._attn_implementation = "sdpa"
         self._heads = int(config.decoder_attention_heads)
@@ -62,12 +61,7 @@ class CrossAttentionAligner:
 
     def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return what the decoder attends to: a window has the positions behind those before it."""
-        rows: list[torch.Tensor] = []
-        count = 0
-        for window in windows:
-            rows.append(window[count:])
-            count = max(count, len(window))
-        return torch.cat(rows)
+        return torch.cat(positions_attended(windows))
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
         """Run one pass; returns the position at which each token of a text begins, and last the

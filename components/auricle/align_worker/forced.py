@@ -12,9 +12,10 @@ import torch
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
 from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 
-from auricle.align_worker.utterances import DTYPES, Utterance, load
+from auricle.align_worker.utterances import Utterance
 from auricle.checkpoint.aligner import AlignerPrompt, classifier_weights
 from auricle.checkpoint.files import Checkpoint
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 
 class ForcedAligner:
@@ -25,10 +26,8 @@ class ForcedAligner:
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        torch.set_num_threads(threads)
         self._device, self._dtype = torch.device(device), DTYPES[dtype]
-        if self._dtype is torch.float32:
-            torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self._dtype, threads)
         prompt = AlignerPrompt(checkpoint)
         self._begin, self._timestamp = prompt.begin, prompt.timestamp
         self._width = checkpoint.geometry.hidden_size

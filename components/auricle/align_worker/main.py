@@ -11,7 +11,6 @@ from auricle.align_worker.aligners import Aligner, aligner_for
 from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.passes import AlignerPass
 from auricle.align_worker.scripts import prompt_for
-from auricle.align_worker.utterances import DTYPES
 from auricle.align_worker.worker import AlignWorker
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.embeddings.endpoints import endpoint_over
@@ -25,6 +24,7 @@ from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry
 from auricle.process.slab_place import slab_device
 from auricle.process.status import report_status
+from auricle.process.torch_modules import DTYPES
 from auricle.process.tracing import Tracer
 from auricle.process.transport import transfers
 from auricle.runtime import Route, Runtime, report_load

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,14 @@ _WHISPER_SILENCE_SECONDS = 2
 CACHED_SILENCE_FRAMES = 100
 _LEVELS = 8  # of cached silence, in one unit of what the encoder takes
 SILENT = -10.0  # the log-mel of digital silence
+
+
+class _Sliced(Protocol):
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Any: ...
+
+
+Rows = TypeVar("Rows", bound=_Sliced)
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,18 @@ def silence_floor(floor: float) -> float:
     """
     level = (max(floor, SILENT) + 4.0) / 4.0
     return round(level * _LEVELS) / _LEVELS * 4.0 - 4.0
+
+
+def positions_attended(windows: Iterable[Rows]) -> list[Rows]:
+    """Return which positions of each window a decoder attends to: those behind the windows before
+    it, as silence has those behind the audio.
+    """
+    rows: list[Rows] = []
+    count = 0
+    for window in windows:
+        rows.append(window[count:])
+        count = max(count, len(window))
+    return rows
 
 
 def read_whisper(audio: Mapping[str, Any], text: Mapping[str, Any], _token: Any) -> WhisperChunks:

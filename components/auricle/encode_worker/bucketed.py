@@ -15,10 +15,11 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.attention import Attention, Windows, attention_for
 from auricle.encode_worker.buckets import BlockBucket, Buckets, WindowBucket
-from auricle.encode_worker.encoder import TORCH_DTYPES, Encoder, MelBlock, fill_features
+from auricle.encode_worker.encoder import Encoder, MelBlock, fill_features
 from auricle.encode_worker.graphs import Recorder, Recording
 from auricle.errors import SettingsError
 from auricle.process.device_faults import first_sentence
+from auricle.process.torch_modules import DTYPES
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class BucketedEncoder(Encoder):
         recorder: Recorder,
         attention: Attention | None = None,
     ) -> None:
-        best = attention_for(torch.device(device), TORCH_DTYPES[dtype])
+        best = attention_for(torch.device(device), DTYPES[dtype])
         if best == "per_window":  # which splits the windows in Python and cannot be recorded
             best = "padded"
         super().__init__(checkpoint, dtype, device, threads, attention or best)

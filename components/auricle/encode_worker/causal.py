@@ -24,15 +24,9 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
 from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.causal_layer import Past, layer_over
-from auricle.encode_worker.encoder import (
-    TORCH_DTYPES,
-    MelBlock,
-    MelWindow,
-    load_audio,
-    set_up_torch,
-    split,
-)
+from auricle.encode_worker.encoder import MelBlock, MelWindow, load_audio, split
 from auricle.errors import CheckpointError
+from auricle.process.torch_modules import DTYPES, set_up_torch
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ class CausalEncoder:
         if not isinstance(checkpoint.geometry, Causal):
             raise CheckpointError(f"{checkpoint.path} has no causal encoder")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
+        self._dtype, self._device = DTYPES[dtype], torch.device(device)
         set_up_torch(self._dtype, threads)
         known = Gemma4AudioConfig().to_dict().keys() - {"architectures", "model_type"}
         config = Gemma4AudioConfig(

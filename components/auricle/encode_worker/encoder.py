@@ -25,17 +25,12 @@ from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
 from auricle.encode_worker.attention import Attention, Windows, attention_for, to_device, use
 from auricle.encode_worker.padding import padded_lengths
-from auricle.errors import CheckpointError
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 # Keys of the original config that transformers' encoder does not have.
 _DROPPED_KEYS = frozenset(
     {"model_type", "architectures", "conv_chunksize", "max_source_positions", "num_hidden_layers"}
 )
-TORCH_DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 
 
 # What an encoder makes of a block, which may be kept; nobody else looks into it.
@@ -118,7 +113,7 @@ class Encoder:
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
         config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
-        self._dtype = TORCH_DTYPES[dtype]
+        self._dtype = DTYPES[dtype]
         self._device = torch.device(device)
         self._attention = attention or attention_for(self._device, self._dtype)
         set_up_torch(self._dtype, threads)
@@ -224,14 +219,6 @@ def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
         features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
 
 
-def set_up_torch(dtype: torch.dtype, threads: int) -> None:
-    """Let torch compute on so many threads of this process, and in float32 exactly."""
-    torch.set_num_threads(threads)
-    if dtype is torch.float32:
-        # By default cuDNN's convolutions round float32 to 10 bits of mantissa on a GPU.
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-
-
 def load_audio(
     checkpoint: Checkpoint, encoder: Any, projector: Any, device: torch.device, dtype: torch.dtype
 ) -> None:
@@ -244,18 +231,3 @@ def load_audio(
     load(projector, projection, "projector")
     for module in (encoder, projector):
         module.to(device, dtype).eval()
-
-
-def load(module: Any, weights: dict[str, torch.Tensor], what: str) -> None:
-    """Load weights into a module. Raises CheckpointError if they are not all of it, and no more."""
-    try:
-        missing, unexpected = module.load_state_dict(weights, strict=False)
-    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
-        raise CheckpointError(
-            f"the weights of the {what} have other shapes than its config"
-        ) from None
-    if missing or unexpected:
-        raise CheckpointError(
-            f"the weights of the {what} do not fit its config: missing {sorted(missing)[:3]}, "
-            f"unexpected {sorted(unexpected)[:3]}"
-        )

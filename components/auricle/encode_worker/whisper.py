@@ -22,15 +22,9 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder
 from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, SILENT, WhisperChunks, silence_floor
-from auricle.encode_worker.encoder import (
-    TORCH_DTYPES,
-    MelBlock,
-    MelWindow,
-    load,
-    set_up_torch,
-    split,
-)
+from auricle.encode_worker.encoder import MelBlock, MelWindow, split
 from auricle.errors import CheckpointError
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 # Of keys and values of silence, of all levels.
 _CACHE_BYTES = 1 << 29
@@ -68,7 +62,7 @@ class WhisperChunkEncoder:
         if not isinstance(checkpoint.geometry, WhisperChunks):
             raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
+        self._dtype, self._device = DTYPES[dtype], torch.device(device)
         set_up_torch(self._dtype, threads)
         known = WhisperConfig().to_dict().keys() - {"architectures", "model_type"}
         config = WhisperConfig(**{k: v for k, v in checkpoint.audio_config.items() if k in known})

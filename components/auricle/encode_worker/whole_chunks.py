@@ -27,15 +27,9 @@ from auricle.audio.constants import BINS
 from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.encode_worker.encoder import (
-    TORCH_DTYPES,
-    MelBlock,
-    MelWindow,
-    load_audio,
-    set_up_torch,
-    split,
-)
+from auricle.encode_worker.encoder import MelBlock, MelWindow, load_audio, split
 from auricle.errors import CheckpointError
+from auricle.process.torch_modules import DTYPES, set_up_torch
 
 
 class WholeChunkEncoder:
@@ -49,7 +43,7 @@ class WholeChunkEncoder:
         if not isinstance(checkpoint.geometry, WholeChunks):
             raise CheckpointError(f"{checkpoint.path} is not encoded in whole chunks")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = TORCH_DTYPES[dtype], torch.device(device)
+        self._dtype, self._device = DTYPES[dtype], torch.device(device)
         set_up_torch(self._dtype, threads)
         known = Qwen2AudioEncoderConfig().to_dict().keys() - {"architectures", "model_type"}
         audio = {key: value for key, value in checkpoint.audio_config.items() if key in known}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from transformers.cache_utils import Cache
@@ -15,12 +14,7 @@ from auricle.errors import CheckpointError
 from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.transformers.text_models import as_modules, text_model
-
-DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 
 class TextDecoder:
@@ -31,16 +25,14 @@ class TextDecoder:
     """
 
     def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
-        torch.set_num_threads(options.threads)
         self._device, self.dtype = torch.device(options.device), DTYPES[options.dtype]
-        if self.dtype is torch.float32:
-            torch.backends.cuda.matmul.allow_tf32 = False
+        set_up_torch(self.dtype, options.threads)
         config, build = text_model(checkpoint)
         config._attn_implementation = "sdpa"
         text, head = text_weights(checkpoint)
         text = as_modules(checkpoint, text)
         self._model = build(config)
-        load_text(self._model, text)
+        load(self._model, text, "text decoder")
         # Where it is absent it is tied to the embeddings of the tokens.
         output = head.get("weight")
         self._model.to(self._device, self.dtype).eval()
@@ -116,18 +108,3 @@ class TextDecoder:
 def capped(logits: torch.Tensor, most: float) -> torch.Tensor:
     """Return logits between -`most` and `most`."""
     return torch.tanh(logits / most) * most
-
-
-def load_text(module: Any, weights: dict[str, torch.Tensor]) -> None:
-    """Load weights into a text decoder. Raises CheckpointError if they are not all of it."""
-    try:
-        missing, unexpected = module.load_state_dict(weights, strict=False)
-    except RuntimeError:  # it names every tensor of another shape, in a hundred lines
-        raise CheckpointError(
-            "the weights of the text decoder have other shapes than its config"
-        ) from None
-    if missing or unexpected:
-        raise CheckpointError(
-            f"the weights of the text decoder do not fit its config: missing "
-            f"{sorted(missing)[:3]}, unexpected {sorted(unexpected)[:3]}"
-        )

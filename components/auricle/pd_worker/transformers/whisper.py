@@ -16,9 +16,10 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.geometry import kv_shapes
 from auricle.checkpoint.suppressed import suppressed_tokens
 from auricle.checkpoint.text_weights import text_weights
-from auricle.pd_worker.transformers.decoder import DTYPES, load_text
+from auricle.checkpoint.whole_chunks import positions_attended
 from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
+from auricle.process.torch_modules import DTYPES, load, set_up_torch
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ class WhisperTextDecoder:
     """
 
     def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
-        torch.set_num_threads(options.threads)
         self._device, self._dtype = torch.device(options.device), DTYPES[options.dtype]
+        set_up_torch(self._dtype, options.threads)
         values = json.loads((checkpoint.path / "config.json").read_text())
         config = WhisperConfig(**values)
         config._attn_implementation = "sdpa"
         self._model: Any = WhisperDecoder(config)
-        load_text(self._model, text_weights(checkpoint)[0])
+        load(self._model, text_weights(checkpoint)[0], "text decoder")
         self._model.to(self._device, self._dtype).eval()
         self._width = checkpoint.geometry.hidden_size
         known = suppressed_tokens(checkpoint.path, checkpoint.architecture, config.vocab_size)
@@ -58,20 +59,16 @@ class WhisperTextDecoder:
         )
 
     def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> Feed:
-        """Return what `step` takes of a prompt. A window is the bytes of its positions, and has
-        those behind the windows before it.
-        """
+        """Return what `step` takes of a prompt. A window is the bytes of its positions."""
         ids: list[int] = []
-        rows: list[torch.Tensor] = []
-        count = 0
+        windows: list[torch.Tensor] = []
         for piece in pieces:
             if isinstance(piece, torch.Tensor):
-                window = piece.to(self._device).view(self._dtype).view(-1, self._width)
-                rows.append(window[count:])
-                count = max(count, len(window))
+                windows.append(piece.to(self._device).view(self._dtype).view(-1, self._width))
             else:
                 ids += piece
-        return Feed(torch.tensor([ids], device=self._device), torch.cat(rows) if rows else None)
+        heard = torch.cat(positions_attended(windows)) if windows else None
+        return Feed(torch.tensor([ids], device=self._device), heard)
 
     @torch.inference_mode()
     def step(self, rows: Feed, slot: Cache) -> torch.Tensor:

@@ -26,6 +26,7 @@ from vllm.multimodal.processing import (
 
 from auricle.checkpoint.files import read_config
 from auricle.checkpoint.suppressed import suppressed_tokens
+from auricle.checkpoint.whole_chunks import positions_attended
 from auricle.embeddings.slabs import attach
 from auricle.pd_worker.vllm.cross_attention import PLACES
 
@@ -101,17 +102,15 @@ class AuricleWhisperDecoder(WhisperForConditionalGeneration):
         return tuple(found)
 
     def _positions(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the positions of windows, given as (slot, length): each has those behind the ones
-        before it, as silence has those behind the audio.
-        """
+        """Return the positions of windows, given as (slot, length)."""
         named = [(int(slot), int(length)) for slot, length in places.view(-1, 2)]
-        rows: list[torch.Tensor] = []
-        count = 0
-        for window in self._slab.gather(named):
-            values = torch.as_tensor(window).view(self.dtype).view(-1, self.config.d_model)
-            rows.append(values[count:])
-            count = max(count, len(values))
-        return torch.cat(rows).to(self.proj_out.weight.device, non_blocking=True)
+        windows = [
+            torch.as_tensor(window).view(self.dtype).view(-1, self.config.d_model)
+            for window in self._slab.gather(named)
+        ]
+        return torch.cat(positions_attended(windows)).to(
+            self.proj_out.weight.device, non_blocking=True
+        )
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Return logits in which suppressed tokens are impossible.
