@@ -9,7 +9,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,16 @@ class Baseline:
                 raise RuntimeError(f"the baseline ended with {self._process.returncode}")
         raise RuntimeError(f"the baseline said nothing for {seconds:g} s")
 
+    def ask(self, job: Mapping[str, object], seconds: float) -> dict[str, object]:
+        """Return the reply to a job. Raises as `read`."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return self.read(seconds)
+
     def decode(self, job: DecodeJob) -> DecodeResult:
         """Run one job and return its result."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
-        self._process.stdin.flush()
-        return DecodeResult(**self.read(_JOB_SECONDS))  # type: ignore[arg-type]
+        return DecodeResult(**self.ask(asdict(job), _JOB_SECONDS))  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
@@ -58,11 +62,25 @@ def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Ba
     if not PYTHON.exists():
         raise SystemExit("the baselines' environment is missing; run `make bench-env`")
     command = [str(PYTHON), "-m", f"benchmarks.baselines.{MODULES[name]}"]
+    options = [f"--model={model}", f"--threads={threads}"]
+    environment = {"PYTHONPATH": f"{SITE}:{ROOT}"}
+    with answering([*command, *options], environment, log, _READY_SECONDS) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def answering(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, ready_seconds: float
+) -> Iterator[Baseline]:
+    """Start a process that answers lines of JSON, and end it and its descendants afterwards.
+
+    It is yielded once its first line has come. Raises as `Baseline.read`.
+    """
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [*command, f"--model={model}", f"--threads={threads}"],
+            command,
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": f"{SITE}:{ROOT}"},
+            env={**os.environ, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -72,7 +90,7 @@ def baseline(name: str, model: Path, log: Path, threads: int = 1) -> Iterator[Ba
         threading.Thread(target=_read, args=(process, lines), daemon=True).start()
         subject = Baseline(process, lines)
         try:
-            subject.read(_READY_SECONDS)
+            subject.read(ready_seconds)
             yield subject
         finally:
             end(process)

@@ -12,18 +12,15 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-from scipy.stats import bootstrap
 from transformers.models.whisper.english_normalizer import (
     BasicTextNormalizer,
     EnglishTextNormalizer,
 )
 
-from benchmarks.streaming.words import Errors, errors
+from benchmarks.streaming.words import Errors, errors, rate_interval
 from models.training.packages import from_pypi
 
 _SPELLINGS = "whisper-normalizer==0.1.15"
-_RESAMPLES = 2_000
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)(?=\d)")
 Normaliser = Callable[[str], str]
 Interval = tuple[float, float] | None
@@ -54,33 +51,15 @@ def points(rows: Sequence[Errors]) -> float:
 
 def interval(rows: Sequence[Errors]) -> Interval:
     """Return the 95% interval of `points`; None of one recording."""
-    return _interval(np.array([[row.wrong, row.words] for row in rows], float))
+    if len(rows) < 2:
+        return None
+    if not any(row.wrong for row in rows):
+        return 0.0, 0.0
+    low, high = rate_interval(rows)
+    return 100 * low, 100 * high
 
 
 def difference(ours: Sequence[Errors], theirs: Sequence[Errors]) -> Interval:
     """Return the 95% interval of the difference of two rates, in points, of the same recordings."""
     pairs = zip(ours, theirs, strict=True)
-    return _interval(np.array([[a.wrong - b.wrong, a.words] for a, b in pairs], float))
-
-
-def _interval(table: np.ndarray) -> Interval:
-    """`table` has errors and words by recording."""
-    if len(table) < 2:
-        return None
-    if not table[:, 0].any():
-        return 0.0, 0.0
-
-    def statistic(chosen: np.ndarray, axis: int) -> np.ndarray:
-        sums = table[chosen.astype(int)].sum(axis=axis if axis >= 0 else -2)
-        rates: np.ndarray = 100 * sums[..., 0] / np.maximum(sums[..., 1], 1)
-        return rates
-
-    found = bootstrap(
-        (np.arange(len(table)),),
-        statistic,
-        n_resamples=_RESAMPLES,
-        vectorized=True,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return float(found.low), float(found.high)
+    return interval([Errors(a.wrong - b.wrong, a.words) for a, b in pairs])

@@ -38,17 +38,24 @@ def difference_interval(
     ours: Sequence[Errors], theirs: Sequence[Errors], resamples: int = 2_000
 ) -> tuple[float, float]:
     """95% interval of the difference of two error rates, resampling segments in pairs."""
-    table = np.array([[a.wrong, b.wrong, a.words] for a, b in zip(ours, theirs, strict=True)])
+    pairs = zip(ours, theirs, strict=True)
+    return rate_interval([Errors(a.wrong - b.wrong, a.words) for a, b in pairs], resamples)
 
-    def statistic(rows: np.ndarray) -> float:
-        wrong_a, wrong_b, words = table[rows.astype(int)].sum(axis=0)
-        return float((wrong_a - wrong_b) / max(words, 1))
+
+def rate_interval(rows: Sequence[Errors], resamples: int = 2_000) -> tuple[float, float]:
+    """95% interval of `rate`, resampling rows; there must be two at least."""
+    table = np.array([[row.wrong, row.words] for row in rows])
+
+    def statistic(chosen: np.ndarray, axis: int) -> np.ndarray:
+        wrong, words = np.moveaxis(table[chosen].sum(axis=axis if axis >= 0 else -2), -1, 0)
+        rates: np.ndarray = wrong / np.maximum(words, 1)
+        return rates
 
     interval = bootstrap(
         (np.arange(len(table)),),
         statistic,
         n_resamples=resamples,
-        vectorized=False,
+        vectorized=True,
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
