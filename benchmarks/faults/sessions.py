@@ -29,8 +29,8 @@ class Session:
 
     `audio` is the name of a bundled recording, or a file. `error` says why it failed, `broken`
     which promise of the protocol was broken; both are empty if all was well. `hits` are the faults
-    that came while it was live: (kind, when). `losses` are lines about connections that it lost,
-    after each of which it was resumed at the next of `urls`.
+    that came while it was live: (kind, when). `losses` has a line for each connection that it lost;
+    the session then resumed at the next of `urls`.
     """
 
     urls: Sequence[str]

@@ -1,4 +1,4 @@
-"""Concurrent clients of an engine, each of which asks again when it is answered."""
+"""A closed loop of concurrent clients: each sends its next request once it has its answer."""
 
 from __future__ import annotations
 

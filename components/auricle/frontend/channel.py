@@ -122,11 +122,7 @@ class Channel:
         silence_ms = None if isinstance(silence, TurnWait) else silence
         # Silence is dropped whatever the settings: the model would hallucinate words there.
         endpointing = EndpointingOptions.over(
-            frontend.settings,
-            threshold=None,
-            min_silence_ms=silence_ms,
-            pre_roll_ms=None,
-            turns=turns,
+            frontend.settings, min_silence_ms=silence_ms, turns=turns
         )
         return Ingest(
             *(self._sample_rate, self._encoding, frontend.detector, endpointing),

@@ -110,6 +110,4 @@ class ListenRecordings:
         settings = self._frontend.settings
         if not settings.endpointing:
             return None
-        return EndpointingOptions.over(
-            settings, threshold=None, min_silence_ms=None, pre_roll_ms=None, recorded=True
-        )
+        return EndpointingOptions.over(settings, recorded=True)

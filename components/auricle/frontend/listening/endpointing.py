@@ -63,9 +63,9 @@ class EndpointingOptions:
         cls,
         settings: FrontendSettings,
         *,
-        threshold: float | None,
-        min_silence_ms: int | None,
-        pre_roll_ms: int | None,
+        threshold: float | None = None,
+        min_silence_ms: int | None = None,
+        pre_roll_ms: int | None = None,
         turns: TurnWait | None = None,
         recorded: bool = False,
     ) -> EndpointingOptions:

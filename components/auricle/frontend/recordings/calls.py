@@ -189,13 +189,7 @@ class RecordingCalls:
         """Return the call's options, the server's as defaults; None to decode all audio."""
         if silence_ms is None and not self._settings.endpointing:
             return None
-        return EndpointingOptions.over(
-            self._settings,
-            threshold=None,
-            min_silence_ms=silence_ms,
-            pre_roll_ms=None,
-            recorded=True,
-        )
+        return EndpointingOptions.over(self._settings, min_silence_ms=silence_ms, recorded=True)
 
     def _check_room(self) -> None:
         if self._in_work >= self._settings.max_recordings:
