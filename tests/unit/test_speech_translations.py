@@ -59,7 +59,7 @@ class Translator:
         self.whole = True
 
     async def english(
-        self, opened: OpenSession, segment: OpenSegment, samples: int, language: str, seconds: float
+        self, opened: OpenSession, segment: OpenSegment, samples: int, language: str
     ) -> English:
         self.asked.append((segment.number, samples, language))
         if (gate := self.gates.get(segment.number)) is not None:
@@ -218,7 +218,7 @@ async def translated(prompt: PromptFormat, workers: Workers) -> English:
     translator = SpeechTranslator(prompt, ProcessorSettings.model_validate({}), *pools)
     heard = segment(3)
     heard.audio.push(np.frombuffer(noise(2 * SECOND), "<i2"))
-    return await translator.english(OPENED, heard, 2 * SECOND, "German", 10.0)
+    return await translator.english(OPENED, heard, 2 * SECOND, "German")
 
 
 async def test_a_segment_is_decoded_once_more_with_the_other_task(prompt: PromptFormat) -> None:

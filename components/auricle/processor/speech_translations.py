@@ -91,7 +91,7 @@ class SpeechTranslations:
         try:
             async with asyncio.timeout(self._rules.deadline_seconds), self._turn:
                 told = await self._translator.english(
-                    self._opened, segment, samples, final.language, self._rules.deadline_seconds
+                    self._opened, segment, samples, final.language
                 )
         except AuricleError as error:
             log.warning("segment %d is not translated: %s", final.segment, error)

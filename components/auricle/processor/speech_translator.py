@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import DeadlineExceeded
 from auricle.messages import OpenSession
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import DecodeTask
@@ -53,12 +51,10 @@ class SpeechTranslator:
         segment: OpenSegment,
         samples: int,
         language: str,
-        seconds: float,
     ) -> English:
         """Translate the first `samples` samples of a segment in `language`, a name.
 
-        It yields to live sessions, as text does not wait for it. Raises AuricleError, after
-        `seconds` DeadlineExceeded.
+        It yields to live sessions, as text does not wait for it. Raises AuricleError.
         """
         limit = int(self._settings.max_tokens_per_second * samples / SAMPLE_RATE)
         task = DecodeTask(
@@ -77,10 +73,7 @@ class SpeechTranslator:
             tracer=self._tracer,
         )
         try:
-            async with asyncio.timeout(seconds):
-                reply = await recognizer.decode(segment.audio, samples, task, UsageMeter())
-        except TimeoutError:
-            raise DeadlineExceeded(f"translating took longer than {seconds:g} s") from None
+            reply = await recognizer.decode(segment.audio, samples, task, UsageMeter())
         finally:
             recognizer.close()
         repeats = loop_start(reply.tokens)
