@@ -67,9 +67,12 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
 def test_memory_of_one_gpu_is_read_directly_unless_the_user_says_otherwise(
     endpoint: NixlEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert _READS not in os.environ  # which UCX would say on every machine without a GPU
+    on_gpu = (Region(4096, 64, 0, "VRAM"),)
+    NixlEndpoint("another", on_gpu).start()
     assert os.environ[_READS] == "on"
     monkeypatch.setenv(_READS, "auto")
-    NixlEndpoint("other", (REGION,)).start()
+    NixlEndpoint("other", on_gpu).start()
     assert os.environ[_READS] == "auto"
 
 

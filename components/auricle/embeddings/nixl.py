@@ -170,14 +170,16 @@ class NixlEndpoint:
 
     def _open(self) -> None:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
-        # Where UCX sees no NVLink, which processes on one GPU do not need, it would read another's
-        # GPU memory by way of the host, at 0.5 GB/s. Later releases of NIXL set this themselves.
-        os.environ.setdefault("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "on")
+        kinds = sorted({region.memory for region in self._regions})
+        if "VRAM" in kinds:
+            # Where UCX sees no NVLink, which processes on one GPU do not need, it would read
+            # another's GPU memory by way of the host, at 0.5 GB/s. Later releases of NIXL set this
+            # themselves. Without a GPU, UCX warns that nothing uses it.
+            os.environ.setdefault("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "on")
         from nixl._api import nixl_agent, nixl_agent_config  # the build for PyTorch's CUDA
 
         self._agent = nixl_agent(self.name, nixl_agent_config(enable_prog_thread=False))
         self._reader.agent = self._agent
-        kinds = sorted({region.memory for region in self._regions})
         self._registrations = [self._registered(memory) for memory in kinds]
         self.backends = tuple(self._agent.backends)
         self._started.set_result(self._agent.get_agent_metadata())
