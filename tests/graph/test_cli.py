@@ -149,7 +149,7 @@ def test_a_microphone_is_heard_until_ctrl_c(server: Server, tmp_path: Path) -> N
         ),
         (
             ["serve", "graphs.e_pd:Frontend", "-f", "configs/demo.yaml", "--Frontend.prot=1"],
-            "the command line: unknown key Frontend.prot; did you mean port",
+            "the command line: Frontend.prot: unknown key; did you mean port",
         ),
         (
             ["component", "Planner", "--Common.discovery_path=README.md/discovery"],

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from circus.arbiter import Arbiter
 from rich.console import Console
 
 from auricle.launcher.status_board import StatusBoard
@@ -191,8 +190,8 @@ async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As vLLM's EngineCore may while it starts. The launcher ends after it, and says so."""
-    monkeypatch.setattr("auricle.launcher.leftovers._END_SECONDS", 0.5)
-    monkeypatch.setattr("auricle.launcher.leftovers._KILLED_SECONDS", 60.0)
+    monkeypatch.setattr("auricle.launcher.child._END_SECONDS", 0.5)
+    monkeypatch.setattr("auricle.launcher.child._KILLED_SECONDS", 60.0)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')"
     script = f"""
         import subprocess, sys, time
@@ -217,23 +216,6 @@ async def test_a_process_that_cannot_start_is_an_error_with_its_log() -> None:
     with pytest.raises(StartFailed, match="broken ended with exit code 1 before it was ready"):
         await run.supervisor.run([["broken"]], lambda: None, [["broken"]])
     assert "no such checkpoint" in run.output.getvalue()
-
-
-async def test_how_a_process_ended_is_known_though_it_ended_just_after_somebody_looked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = Run(process("broken", "time.sleep(600)"))
-    reap = Arbiter.reap_processes
-
-    def reap_too_early(arbiter: Arbiter) -> None:
-        reap(arbiter)
-        for child in run.children():
-            child.kill()
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not reaped
-
-    monkeypatch.setattr(Arbiter, "reap_processes", reap_too_early)
-    with pytest.raises(StartFailed, match=r"broken ended by signal 9 \(SIGKILL\) before"):
-        await run.supervisor.run([["broken"]], lambda: None, [["broken"]])
 
 
 async def test_what_a_process_said_before_it_ended_is_heard_to_the_last_word() -> None:
@@ -261,7 +243,7 @@ async def test_a_process_that_ignores_its_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Time enough to say that it has heard of it, however busy the machine is.
-    monkeypatch.setattr("auricle.launcher.stopping._STOP_SECONDS", 5.0)
+    monkeypatch.setattr("auricle.launcher.supervisor._STOP_SECONDS", 5.0)
     deaf = """
         def ignore(*_):
             print("AURICLE_STATUS ignoring")
@@ -291,11 +273,11 @@ async def test_a_component_is_scaled_up_and_down_while_it_runs() -> None:
     run = Run(process("worker", DRAINS), scripts={"worker": DRAINS})
     supervisor = run.supervisor
     async with run.ready():
-        await supervisor.scale("worker", 3)
+        supervisor.scale("worker", 3)
         assert supervisor.counts()["worker"]["replicas"] == 3
         await run.until(lambda: supervisor.counts()["worker"]["ready"] == 3)
         assert {name for name, _ in run.statuses} == {"worker", "worker-2", "worker-3"}
-        await supervisor.scale("worker", 1)
+        supervisor.scale("worker", 1)
         assert supervisor.counts()["worker"] == {"replicas": 1, "ready": 1}
         # Those that leave are told to drain; the one that stays is not.
         await run.until(lambda: [s for _, s in run.statuses].count("draining") == 2)
@@ -307,11 +289,11 @@ async def test_a_component_is_scaled_up_and_down_while_it_runs() -> None:
 async def test_a_drained_process_is_not_started_again_and_its_number_is_free() -> None:
     run = Run(process("worker", DRAINS), scripts={"worker": DRAINS})
     async with run.ready():
-        await run.supervisor.scale("worker", 0)
+        run.supervisor.scale("worker", 0)
         # Its number is taken until it is gone for good.
         await eventually(lambda: "gone" in run.output.getvalue(), seconds=60)
         assert not run.children()
-        await run.supervisor.scale("worker", 1)
+        run.supervisor.scale("worker", 1)
         await run.until(lambda: run.statuses.count(("worker", "ready")) == 2)
         assert "starting again" not in run.output.getvalue()
 
@@ -384,7 +366,7 @@ async def test_ctrl_c_alone_drains_nothing() -> None:
 async def test_a_drain_has_its_own_time_and_then_the_time_to_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("auricle.launcher.stopping._STOP_SECONDS", 0.5)
+    monkeypatch.setattr("auricle.launcher.supervisor._STOP_SECONDS", 0.5)
     holds = process("front", HOLDS)
     holds.drain_seconds = 1.0
     drains = process("worker", SERVES)  # its drain alone takes as long as it has to stop
@@ -401,14 +383,14 @@ async def test_a_process_that_drains_already_is_waited_for_or_hurried_with_the_o
     scripts = {"worker": HOLDS}
     run = Run(process("worker", HOLDS), scripts=scripts)
     async with run.ready():
-        await run.supervisor.scale("worker", 2)
+        run.supervisor.scale("worker", 2)
         await run.until(lambda: run.supervisor.counts()["worker"]["ready"] == 2)
-        await run.supervisor.scale("worker", 1)
+        run.supervisor.scale("worker", 1)
         await run.until(lambda: ("worker-2", "draining") in run.statuses)
         children = run.children()
         os.kill(os.getpid(), signal.SIGTERM)
         await run.until(lambda: ("worker", "draining") in run.statuses)
-        await run.supervisor.scale("worker", 3)  # a planner that has not heard of it
+        run.supervisor.scale("worker", 3)  # a planner that has not heard of it
         assert len(run.children()) == 2
         os.kill(os.getpid(), signal.SIGINT)
         await eventually(lambda: all(ended(child) for child in children), seconds=60)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.launcher.back_off import BackOff
-from auricle.launcher.processes import Process
+from auricle.launcher.processes import BackOff, Process
 
 pytestmark = pytest.mark.unit
 

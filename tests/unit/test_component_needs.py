@@ -183,7 +183,7 @@ def test_all_that_is_wrong_is_said(
     ("name", "override", "says"),
     [
         ("Procesor", "--Common.dtype=bfloat16", "unknown component 'Procesor'; known: Frontend"),
-        ("Processor", "--Common.dtyp=bfloat16", "unknown key Common.dtyp; did you mean dtype?"),
+        ("Processor", "--Common.dtyp=bfloat16", "Common.dtyp: unknown key; did you mean dtype?"),
         ("Processor", "--Common.discovery=etcd", "Common.secret_file is not set"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import SettingsError
-from auricle.launcher.config import load_config, settings_for
+from auricle.launcher.config import all_settings, load_config, settings_for
 from auricle.launcher.graph import component, load_graph
 from auricle.settings import SECTIONS, PdWorkerSettings
 
@@ -29,17 +29,21 @@ def test_a_section_wins_over_common_and_the_command_line_over_both(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "override", "said"),
     [
-        ("Frontend: {prot: 1}", None, r"my\.yaml: unknown key Frontend\.prot; did you mean port"),
-        ("Common: {modle: x}", None, r"my\.yaml: unknown key Common\.modle; did you mean model"),
-        ("Common: {port: 1}", None, r"unknown key Common\.port"),
-        ("Frontent: {}", None, r"my\.yaml: unknown section 'Frontent'; did you mean Frontend"),
+        ("Frontend: {prot: 1}", None, r"my\.yaml: Frontend\.prot: unknown key; did you mean port"),
+        ("Common: {modle: x}", None, r"my\.yaml: Common\.modle: unknown key; did you mean model"),
+        (
+            "Common: {port: 1}",
+            None,
+            r"Common\.port: unknown key; it is not for all components: set Frontend",
+        ),
+        ("Frontent: {}", None, r"my\.yaml: Frontent: unknown section; did you mean Frontend"),
         ("Frontend: {port: many}", None, r"my\.yaml: Frontend\.port is 'many'"),
         ("Frontend: {port: 70000}", None, r"Frontend\.port is 70000.*65535"),
         ("Frontend: {}", "--Frontend.port=-1", r"Frontend\.port is -1"),
         (
             "Frontend: {block_size: 64}",
             None,
-            r"must be the same everywhere; set Common\.block_size",
+            r"must be the same in all components; set Common\.block_size",
         ),
         ("- a list", None, r"my\.yaml must hold sections"),
         ("a: [", None, r"my\.yaml is not valid YAML"),
@@ -55,11 +59,14 @@ def test_mistakes_are_named(tmp_path: Path, text: str, override: str | None, sai
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("--Frontend.prot=1", r"^the command line: unknown key Frontend\.prot; did you mean port"),
-        ("--Common.modle=1", r"^the command line: unknown key Common\.modle; did you mean model"),
-        ("--Frontent.port=1", r"^the command line: unknown section 'Frontent'"),
+        ("--Frontend.prot=1", r"^the command line: Frontend\.prot: unknown key; did you mean port"),
+        ("--Common.modle=1", r"^the command line: Common\.modle: unknown key; did you mean model"),
+        ("--Frontent.port=1", r"^the command line: Frontent: unknown section"),
         ("--Frontend.port=many", r"^the command line: Frontend\.port is 'many'"),
-        ("--Frontend.block_size=64", r"^the command line: Frontend\.block_size must be the same"),
+        (
+            "--Frontend.block_size=64",
+            r"^the command line: Frontend\.block_size is 64: must be the same",
+        ),
     ],
 )
 def test_a_mistake_of_the_command_line_is_not_blamed_on_the_file(
@@ -76,6 +83,17 @@ def test_mistakes_of_both_are_each_named_where_they_are(tmp_path: Path) -> None:
         settings_for("Frontend", load_config(path, ["--Frontend.port=-1"]), str(path))
     assert f"{path}: Frontend.max_sessions is 0" in str(error.value)
     assert "the command line: Frontend.port is -1" in str(error.value)
+
+
+def test_mistakes_of_all_components_are_named_at_once(tmp_path: Path) -> None:
+    text = "Frontent: {}\nFrontend: {prot: 1}\nPdWorker: {replicas: 2, gpus: [0]}\n"
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError) as error:
+        all_settings(["PdWorker", "Frontend"], load_config(path, ["--Common.threads=0"]), str(path))
+    assert f"{path}: Frontent: unknown section; did you mean Frontend?" in str(error.value)
+    assert f"{path}: Frontend.prot: unknown key; did you mean port?" in str(error.value)
+    assert f"{path}: PdWorker: processes_per_device is 1" in str(error.value)
+    assert str(error.value).count("the command line: Common.threads is 0: out of bounds") == 1
 
 
 def test_a_malformed_override_is_named() -> None:

@@ -387,7 +387,7 @@ def test_without_names_nothing_is_pulled(tmp_path: Path, monkeypatch: pytest.Mon
         ({"EncodeWorker": {"replicas": 9}}, "EncodeWorker.replicas is 9, more than the 8"),
         ({"PdWorker": {"replicas": 10**9}}, "PdWorker.replicas is 1000000000: .* 64"),
         ({"Planner": {"pd": {"maximum": 10**9}}}, "Planner.pd.maximum is 1000000000: .* 10000"),
-        ({"Kubernetes": {"nam": "x"}}, "unknown key Kubernetes.nam; did you mean name"),
+        ({"Kubernetes": {"nam": "x"}}, "Kubernetes.nam: unknown key; did you mean name"),
     ],
 )
 def test_what_a_cluster_could_not_run_is_refused(

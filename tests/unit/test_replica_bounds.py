@@ -30,7 +30,7 @@ class Pools:
     def counts(self) -> dict[str, dict[str, int]]:
         return {name: {"replicas": count, "ready": 1} for name, count in self.wanted.items()}
 
-    async def scale(self, component: str, replicas: int) -> None:
+    def scale(self, component: str, replicas: int) -> None:
         self.wanted[component] = replicas
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from auricle.checking.config import findings
 from auricle.cli.page import commands
-from auricle.launcher.config import read_sections
+from auricle.launcher.config import load_config
 from auricle.settings import CommonSettings
 from tests.server import READY_SECONDS, ROOT
 
@@ -86,7 +86,7 @@ def compose() -> dict[str, Any]:
 def test_a_container_runs_a_graph_with_settings_that_are_right(name: str) -> None:
     given = parsed(compose()["services"][name]["command"])
     config = ROOT / given["config"]
-    sections = read_sections(config, given["overrides"])
+    sections = load_config(config, given["overrides"])
     assert findings(config, sections, files=False) == []
     assert sections["Frontend"]["host"] == "0.0.0.0"
 

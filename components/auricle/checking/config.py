@@ -10,31 +10,17 @@ import msgspec
 
 from auricle.checking.named_files import check_files
 from auricle.checking.together import check_together
-from auricle.launcher.config import COMMON, KUBERNETES, Sections, read_sections
-from auricle.launcher.config_check import NO_VALUE, Mistake, check_sections
+from auricle.launcher.config import (
+    COMMON,
+    KUBERNETES,
+    Mistake,
+    Sections,
+    check_sections,
+    load_config,
+    located,
+)
 from auricle.launcher.config_places import Places, places
-from auricle.quoting import one_line
 from auricle.settings import CommonSettings
-
-
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A mistake and where it was made: the file or the command line, and the line in the file."""
-
-    source: str
-    key: str
-    wrong: str
-    right: str = ""
-    value: object = msgspec.UNSET
-    line: int | None = None
-
-    def __str__(self) -> str:
-        """One line, as compilers and linters write them."""
-        where = self.source if self.line is None else f"{self.source}:{self.line}"
-        value = "" if self.value is msgspec.UNSET else f" is {self.value!r}"
-        # Errors of a start begin with the key themselves.
-        subject = "" if self.wrong.startswith(f"{self.key} ") else f"{self.key}{value}: "
-        right = f"; {self.right}" if self.right else ""
-        return one_line(f"{where}: {subject}{self.wrong}{right}")
 
 
 def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: bool) -> bool:
@@ -43,7 +29,7 @@ def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: 
     Without `files` those that it names are not looked at. Raises SettingsError if `path` cannot be
     read, is not YAML or has no sections, and for an override of another form.
     """
-    sections = read_sections(path, overrides)
+    sections = load_config(path, overrides)
     found = findings(path, sections, files=files)
     if as_json:
         told = {"file": str(path), "right": not found, "mistakes": found}
@@ -53,14 +39,22 @@ def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: 
     return not found
 
 
-def findings(path: Path, sections: Sections, *, files: bool) -> list[Finding]:
-    """Return the findings in the order of the file, then those of the command line."""
+def findings(path: Path, sections: Sections, *, files: bool) -> list[Mistake]:
+    """Return the mistakes in the order of the file, then those of the command line."""
     checked = check_sections(sections)
     where = places(path.read_text())
     checked.add(*_twice(where))
-    running = {name: own for name, own in checked.settings.items() if _runs(name, own, sections)}
+    running = {
+        name: own
+        for name, own in checked.settings.items()
+        if name != KUBERNETES and _runs(name, own, sections)
+    }
     checked.add(*_of_valid(running, sections, files=files))
-    found = [_finding(mistake, path, sections, where) for mistake in checked.mistakes]
+    found = [located(mistake, sections, str(path)) for mistake in checked.mistakes]
+    found = [
+        msgspec.structs.replace(one, line=where.line(one.key)) if one.source == str(path) else one
+        for one in found
+    ]
     return sorted(found, key=lambda one: (one.source != str(path), one.line or 0))
 
 
@@ -90,16 +84,3 @@ def _home(sections: Sections, section: str, key: str) -> str:
     """Return the key with the section that sets it; unset ones are those of `Common` if it can."""
     own = key in sections.get(section, {}) or key not in CommonSettings.model_fields
     return f"{section if own else COMMON}.{key}"
-
-
-def _finding(mistake: Mistake, path: Path, sections: Sections, where: Places) -> Finding:
-    section, _, key = mistake.key.partition(".")
-    first = key.partition(".")[0]
-    source = (
-        sections.source(section, first, str(path))
-        if key
-        else sections.source_of_section(section, str(path))
-    )
-    value = msgspec.UNSET if mistake.value is NO_VALUE else mistake.value
-    line = where.line(mistake.key) if source == str(path) else None
-    return Finding(source, mistake.key, mistake.wrong, mistake.right, value, line)

@@ -11,7 +11,7 @@ from auricle.checkpoint.files import read_config
 from auricle.checkpoint.text_model import check_positions, read_text_config
 from auricle.errors import AuricleError, SettingsError
 from auricle.frontend.doors.access.granted import access_of
-from auricle.launcher.config_check import Mistake
+from auricle.launcher.config import Mistake
 from auricle.launcher.model_folders import READERS
 from auricle.load.capacity_profile import read_profile
 from auricle.models.ctranslate2 import is_ctranslate2

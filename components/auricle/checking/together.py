@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from auricle.errors import SettingsError
 from auricle.frontend.doors.access.granted import access_of, check_keyless
 from auricle.launcher.checks import fixed_ports
-from auricle.launcher.config_check import Mistake
+from auricle.launcher.config import Mistake
 from auricle.launcher.lengths import check_lengths
 from auricle.load.capacity_profile import read_profile
 from auricle.runtime.secrets import secrets_of

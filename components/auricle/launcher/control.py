@@ -11,7 +11,6 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from auricle.errors import BadRequest
+from auricle.launcher.supervisor import Supervisor
 from auricle.process.http_server import EmbeddedServer
 from auricle.replicas import MAX_REPLICAS
 
@@ -27,22 +27,10 @@ from auricle.replicas import MAX_REPLICAS
 SOCKET_VARIABLE = "AURICLE_LAUNCHER"
 
 
-class Scalable(Protocol):
-    """The interface of the supervisor that the control API uses, on the event loop."""
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return by component the numbers of `replicas` wanted and of those `ready`."""
-        ...
-
-    async def scale(self, component: str, replicas: int) -> None:
-        """Start or drain processes; return before they are ready or have ended."""
-        ...
-
-
 class ControlServer:
     """Serves the control API of `supervisor` at the Unix socket `path`."""
 
-    def __init__(self, supervisor: Scalable, path: Path) -> None:
+    def __init__(self, supervisor: Supervisor, path: Path) -> None:
         self._supervisor = supervisor
         routes = [
             Route("/components", self._counts),
@@ -85,7 +73,7 @@ class ControlServer:
             replicas = _bounded(body["replicas"])
         except (ValueError, KeyError, TypeError, BadRequest, ClientDisconnect) as error:
             return _refused(400, f'the body must be {{"replicas": number}}: {error}')
-        await self._supervisor.scale(name, replicas)
+        self._supervisor.scale(name, replicas)
         return JSONResponse(self._supervisor.counts()[name])
 
 

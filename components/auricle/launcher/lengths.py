@@ -13,7 +13,7 @@ from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.checkpoint.files import read_config
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import CheckpointError, SettingsError
-from auricle.launcher.config import settings_for
+from auricle.launcher.config import all_settings
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 
 _TEMPLATE_TOKENS = 64  # of the prompt around context and audio, with a forced language
@@ -61,7 +61,7 @@ def check_own_lengths(component: str, sections: Mapping[str, dict[str, Any]], so
     The other half of the question is in the section of another component.
     """
     if component in PAIR:
-        check_lengths({name: settings_for(name, sections, source) for name in PAIR})
+        check_lengths(all_settings(PAIR, sections, source))
 
 
 def longest(settings: ProcessorSettings, geometry: Geometry) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.launcher.config import Sections, settings_for
+from auricle.launcher.config import Sections, all_settings
 from auricle.models.resolve import servable
 
 # Settings that name a model, and the components that read it.
@@ -28,8 +28,7 @@ def place_models(
     """
     found = []
     folders: dict[Path, Path] = {}
-    for component in components:
-        settings = settings_for(component, sections, source)
+    for component, settings in all_settings(components, sections, source).items():
         for key, readers in READERS.items():
             named: Path | None = getattr(settings, key)
             if named is None:

@@ -1,4 +1,4 @@
-"""The processes of a graph on this machine: names, commands, environments, states."""
+"""The processes of a graph on this machine: names, commands, environments, states, restarts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,39 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from auricle.launcher.back_off import BackOff
+from auricle.launcher.child import Child
 from auricle.settings import CommonSettings
 
 # A process that hangs but is not frozen ends itself, and says where it hung.
 _OWN_END_SECONDS = 2.0
+
+# Before the first, second, … restart in a row. The first is at once, as in Kubernetes: most deaths
+# are single ones, and sessions wait. The last is short, because who mends the cause waits for it.
+_PAUSES_SECONDS = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
+# As long as the window in which systemd counts starts. What dies of its settings, its port or its
+# checkpoint does so sooner; Kubernetes' 10 minutes would punish deaths that have nothing in common.
+_HEALTHY_SECONDS = 10.0
+
+
+@dataclass
+class BackOff:
+    """The deaths of one process in a row, none of which came after a time of health."""
+
+    deaths: int = 0
+
+    def pause(self, healthy_seconds: float, start_seconds: float) -> float:
+        """The process has died; return for how many seconds it stays down.
+
+        Before, it was ready and answered for `healthy_seconds`, and took `start_seconds` to get
+        there. Earlier deaths are forgotten after 10 s of health, or after as long as the start
+        took: so a process that keeps dying spends at most half of its time on starts.
+        """
+        if healthy_seconds >= max(_HEALTHY_SECONDS, start_seconds):
+            self.deaths = 0
+        pause = _PAUSES_SECONDS[min(self.deaths, len(_PAUSES_SECONDS) - 1)]
+        self.deaths += 1
+        return pause
 
 
 @dataclass
@@ -21,8 +47,8 @@ class Process:
     """One process and its state; it is number `number` (from 1) of its component.
 
     `name` is shown in logs. Draining may take up to `drain_seconds`. It is killed if
-    it has answered before and does not for `liveness_seconds`. `leaving` is set once it is
-    asked to drain. `started_at` and `start_again_at` are in seconds of the monotonic clock.
+    it has answered before and does not for `liveness_seconds`. Times that end in `_at` are in
+    seconds of the monotonic clock.
     """
 
     name: str
@@ -32,17 +58,22 @@ class Process:
     number: int = 1
     drain_seconds: float = 0.0
     liveness_seconds: float = 15.0
-    statuses: list[str] = field(default_factory=list)
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
-    leaving: bool = False
     back_off: BackOff = field(default_factory=BackOff)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    child: Child | None = None  # its present run
+    runner: asyncio.Task[None] | None = None  # runs it, again and again; None: not yet
+    stopping: asyncio.Task[None] | None = None  # stops it for good, once somebody has asked
     started_at: float = 0.0
     start_seconds: float = 0.0  # from the last start until it was ready
     ready_at: float | None = None  # since its last start; None: not yet
     hung_at: float | None = None  # its last answer, if it is ended because it hangs
-    start_again_at: float | None = None
     alive_at: float | None = None  # when it last said that it answers; None: never yet
-    exit_code: int | None = None  # of the last exit; a signal's number negated
+    end: str = ""  # how it last ended, as text for a log line
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being stopped for good, or has been."""
+        return self.stopping is not None
 
     def hangs(self, now: float) -> bool:
         """Whether it has not answered for `liveness_seconds`, and has not ended itself since."""
@@ -56,32 +87,13 @@ class Process:
             return 0.0
         return max(0.0, (now if self.hung_at is None else self.hung_at) - self.ready_at)
 
-    @property
-    def end(self) -> str:
-        """How the process last ended, as text for a log line."""
-        if self.exit_code is None:
-            return "ended"
-        if self.exit_code < 0:
-            return f"ended by signal {-self.exit_code} ({_signal_name(-self.exit_code)})"
-        return f"ended with exit code {self.exit_code}"
 
-
-def _signal_name(number: int) -> str:
-    known = {s.value: s.name for s in signal.Signals}
-    return known.get(number, "unknown")
-
-
-class MakesProcesses(Protocol):
-    """The interface with which a supervisor makes additional processes."""
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        """The names of all components of the graph, including those with 0 replicas."""
-        ...
-
-    def make(self, component: str, number: int) -> Process:
-        """Return process number `number` (from 1) of a component."""
-        ...
+def how_ended(exit_code: int) -> str:
+    """Return as text for a log line how a process ended; a signal's number is negated."""
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    names = {s.value: s.name for s in signal.Signals}
+    return f"ended by signal {-exit_code} ({names.get(-exit_code, 'unknown')})"
 
 
 class ProcessFactory:

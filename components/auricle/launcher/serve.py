@@ -16,7 +16,7 @@ from rich.console import Console
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.launcher.checks import check_checkpoints, check_discovery, check_inotify, check_ports
-from auricle.launcher.config import COMMAND_LINE, COMMON, load_config, settings_for
+from auricle.launcher.config import COMMAND_LINE, COMMON, all_settings, load_config
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
 from auricle.launcher.lengths import check_lengths
@@ -57,7 +57,7 @@ async def serve(
     names = root.in_start_order()
     source = str(config or COMMAND_LINE)
     sections = load_config(config, overrides)
-    settings = {name: settings_for(name, sections, source) for name in names}
+    settings = all_settings(names, sections, source)
     as_json = settings[names[-1]].log_format == "json"
     if as_json:
         configure_logging(_LAUNCHER, settings[names[-1]])
@@ -67,7 +67,7 @@ async def serve(
         check_ports(settings)
         check_checkpoints(settings)
         overrides = [*overrides, *place_models(names, sections, source, output.line)]
-        settings = {name: settings_for(name, sections, source) for name in names}
+        settings = all_settings(names, sections, source)
         check_inotify(settings)
         check_lengths(settings)
         with _work_directory() as work:

@@ -12,8 +12,8 @@ def check_files(name: str, folder: Path) -> None:
     """Raise DamagedModel if a model that was pulled differs from its record; reads all of it."""
     if store.find(name) != folder:
         return
-    if differing := store.differing(folder):
+    if damage := store.differing(folder):
         raise DamagedModel(
-            f"{name} is damaged: {'; '.join(differing)}; "
+            f"{name} is damaged: {'; '.join(damage)}; "
             f"`auricle models remove {name}` and pull it again"
         )

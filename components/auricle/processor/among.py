@@ -11,11 +11,10 @@ often detected wrong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import replace as with_changes
+from dataclasses import dataclass, replace
 from math import exp, fsum, inf
 
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_struct
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
@@ -83,14 +82,14 @@ class AmongLanguages:
         if last is not None and last.segment == decode.segment and last.samples >= _ENOUGH:
             return last.language
         # Without context, which is in a language that need not be this one.
-        task = with_changes(
+        task = replace(
             decode.task,
             head=(),
             draft=(),
             max_tokens=1,
             allowed=self._prompt.language_tokens(self._languages),
         )
-        reply = await self._ask(with_changes(decode, task=task), True)
+        reply = await self._ask(replace(decode, task=task), True)
         language = self._prompt.language_of(reply.tokens[0])
         if last is not None and exp(reply.logprobs[0]) < _PROBABLE:
             language = last.language
@@ -116,10 +115,10 @@ class AmongLanguages:
         rest, task = self._rest(opening), decode.task
         follows = task.draft[: len(rest)] == rest
         draft = task.draft[len(rest) :] if follows else ()
-        given = with_changes(task, tail=(*task.tail, *rest), draft=draft)
-        reply = await self._ask(with_changes(decode, task=given), scored)
+        given = replace(task, tail=(*task.tail, *rest), draft=draft)
+        reply = await self._ask(replace(decode, task=given), scored)
         logprobs = (*(0.0 for _ in rest), *reply.logprobs) if scored else ()
-        return replace(reply, tokens=(*rest, *reply.tokens), logprobs=logprobs)
+        return replace_struct(reply, tokens=(*rest, *reply.tokens), logprobs=logprobs)
 
     def _goes_on(self, opening: tuple[int, ...]) -> bool:
         """Whether an answer may begin so after what is committed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_struct
 
 from auricle.alignment.words import pieces
 from auricle.confidence import of_words
@@ -59,12 +59,12 @@ class Extras:
             if not self._partials:
                 return event
             text = event.committed + event.partial
-            return replace(event, words=self._words(text, event.language, segment, samples))
+            return replace_struct(event, words=self._words(text, event.language, segment, samples))
         tokens = self._scores.tokens() if self._tokens else ()
         if not self._finals:
-            return replace(event, tokens=tokens, words=())
+            return replace_struct(event, tokens=tokens, words=())
         words = self._words(event.text, event.language, segment, samples)
-        return replace(event, tokens=tokens, words=words)
+        return replace_struct(event, tokens=tokens, words=words)
 
     def _words(
         self, text: str, language: str, segment: OpenSegment, samples: int

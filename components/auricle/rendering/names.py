@@ -20,8 +20,8 @@ SECRET_PATH = "/etc/auricle-secret"
 SCRATCH_PATH = "/tmp"
 MODELS_PATH = "/models"
 # Each reads from the one before it; an aligner that is the model from `EncodeWorker`.
-POOLS = (("EncodeWorker", "PdWorker"), ("AlignEncodeWorker", "AlignWorker"))
-WORKERS = tuple(worker for pool in POOLS for worker in pool)  # those with a slab
+SLAB_POOLS = (("EncodeWorker", "PdWorker"), ("AlignEncodeWorker", "AlignWorker"))
+WORKERS = tuple(worker for pool in SLAB_POOLS for worker in pool)  # those with a slab
 ENGINES = ("PdWorker", "TranslateWorker")  # those with a KV cache
 SCALED = (*WORKERS, "DiarizeWorker", "TranslateWorker")
 

@@ -9,9 +9,9 @@ from auricle.rendering.names import (
     DNS_PORT,
     HTTP_PORT,
     NATS_PORT,
-    POOLS,
     REQUEST_PORT,
     RESPONSE_PORT,
+    SLAB_POOLS,
     SYSTEM_PORT,
     UCX_PORTS,
     Manifest,
@@ -72,7 +72,7 @@ def network_policies(target: Target) -> list[Manifest]:
 
 def _exchanging(target: Target) -> list[list[str]]:
     """Return the workers that read embeddings of each other, in groups."""
-    groups = [[worker for worker in pool if worker in target.components] for pool in POOLS]
+    groups = [[worker for worker in pool if worker in target.components] for pool in SLAB_POOLS]
     if "AlignEncodeWorker" in target.components:
         return groups
     return [[worker for group in groups for worker in group]]

@@ -21,9 +21,9 @@ Written by `make interfaces` from the settings' own declarations; not to be edit
 A config file is YAML: sections, and in each the keys below. `{COMMON}` is for all components; what
 a component's own section says goes before it, and the command line before both, as in
 `--Frontend.port=9000`. Every component takes the keys of `{COMMON}` in its own section too, but
-for `placement` and `block_size`, which must be the same everywhere. An unknown key or a value out
-of bounds is refused at the start, with its name; `auricle check-config FILE` says all that is wrong
-with a file, without starting anything.
+for `placement` and `block_size`, which must be the same everywhere. A start fails with an
+error that names every unknown key and every value out of bounds; `auricle check-config FILE` also
+checks the files that the settings name, without starting anything.
 
 Names end in their units. `null` stands for a value that is not set.
 

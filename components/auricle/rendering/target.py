@@ -13,7 +13,7 @@ from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.errors import CheckpointError, SettingsError
 from auricle.kubernetes_settings import KubernetesSettings
-from auricle.launcher.config import COMMON, kubernetes_settings, load_config, settings_for
+from auricle.launcher.config import COMMON, KUBERNETES, all_settings, load_config, settings_for
 from auricle.launcher.graph import load_graph
 from auricle.launcher.model_folders import READERS
 from auricle.load.pools import POOLS
@@ -100,8 +100,8 @@ def read_target(graph: str, config: Path) -> Target:
     Raises SettingsError for invalid settings, and for those that do not work in pods.
     """
     sections = load_config(config)
-    cluster = kubernetes_settings(sections, str(config))
-    adapted = {name: dict(own) for name, own in sections.items() if name != "Kubernetes"}
+    cluster: KubernetesSettings = settings_for(KUBERNETES, sections, str(config))
+    adapted = {name: dict(own) for name, own in sections.items() if name != KUBERNETES}
     names = load_graph(graph).in_start_order()
     for name, values in _for_pods(cluster).items():
         if name in (COMMON, *names):
@@ -109,7 +109,7 @@ def read_target(graph: str, config: Path) -> Target:
     # A pod has a GPU of its own.
     for engine in ENGINES:
         adapted.get(engine, {}).pop("processes_per_device", None)
-    settings = {name: settings_for(name, adapted, str(config)) for name in names}
+    settings = all_settings(names, adapted, str(config))
     _check(settings["Frontend"], str(config))
     if cluster.autoscaling == "none":
         settings.pop("Planner", None)

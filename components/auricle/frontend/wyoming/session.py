@@ -30,11 +30,11 @@ _MOST_HELD = 1 << 16  # of what follows an utterance that has not got its text y
 
 def wyoming_protocol(frontend: Frontend, access: Access, languages: tuple[str, ...]) -> TcpProtocol:
     """Return Wyoming, for a port of the frontend; `languages` are the names of the model's."""
-    info = events.info(frontend.model, languages)
+    server_info = events.info(frontend.model, languages)
 
     async def serve(connection: TcpConnection) -> None:
         client = access.keyless(frontend.settings.keyless_tenant, "live")
-        await _Conversation(frontend, connection, client, info).run()
+        await _Conversation(frontend, connection, client, server_info).run()
 
     return TcpProtocol(NAME, serve, events.error)
 

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 
 import pytest
 
-from auricle.launcher.floods import Floods
+from auricle.launcher.log_lines import RepeatedLines
 
 pytestmark = pytest.mark.unit
 ACCEPT = (
@@ -21,23 +21,25 @@ class Board:
     def __init__(self) -> None:
         self.now = 0.0
         self.said: list[tuple[str, str]] = []
-        self.floods = Floods(lambda process, line: self.said.append((process, line)), self.clock)
+        self.repeated = RepeatedLines(
+            lambda process, line: self.said.append((process, line)), self.clock
+        )
 
     def clock(self) -> float:
         return self.now
 
     def shown(self, process: str, lines: list[str]) -> int:
-        return sum(self.floods.passes(process, line) for line in lines)
+        return sum(self.repeated.passes(process, line) for line in lines)
 
 
 def test_a_warning_that_repeats_is_shown_some_times_and_then_summed_up() -> None:
     board = Board()
     lines = [ACCEPT.format(number, number) for number in range(1_000)]
     assert board.shown("EncodeWorker-1", lines) == 20
-    board.floods.sum_up()
+    board.repeated.sum_up()
     assert board.said == []
     board.now = 60.0
-    board.floods.sum_up()
+    board.repeated.sum_up()
     ((process, said),) = board.said
     assert process == "EncodeWorker-1"
     assert said.startswith("980 more lines within 60 s of: ERROR dynamo_runtime::pipeline: Failed")
@@ -72,5 +74,5 @@ def test_however_many_kinds_there_are_their_number_is_bounded() -> None:
     lines = [f"2026-11-23T00:11:20.98Z  WARN tcp: {kind}" for kind in kinds]
     assert board.shown("Frontend", lines) == 520
     board.now = 60.0
-    board.floods.sum_up()
+    board.repeated.sum_up()
     assert board.said[-1][1].endswith("of: lines of other kinds")
