@@ -26,6 +26,7 @@ from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
 from tests.server import ROOT
@@ -84,8 +85,10 @@ class Bench:
         self._requests += 1
         began = time.perf_counter()
         decoded = await self._engine.generate(
-            f"r{self._requests}", head, windows, tail, self._prompt.stop_tokens,
-            _ROLLBACK + 2, priority=1, tenant=_TENANT, reusable_windows=finished,
+            GenerateRequest(
+                f"r{self._requests}", head, windows, tail, self._prompt.stop_tokens,
+                _ROLLBACK + 2, priority=1, tenant=_TENANT, reusable_windows=finished,
+            )
         )  # fmt: skip
         total.seconds.append(time.perf_counter() - began)
         total.prompt += decoded.prompt_tokens

@@ -19,6 +19,7 @@ from auricle import errors
 from auricle.cli import main
 from auricle.frontend.stream import protocol
 from auricle.kubernetes_settings import KubernetesSettings
+from auricle.messages import stream
 from auricle.settings import SECTIONS, CommonSettings
 from tests.server import ROOT
 from tests.unit.test_dashboard import exported
@@ -215,7 +216,7 @@ def _importable(module: str) -> bool:
 
 def tags() -> set[str]:
     """The types of the live protocol's messages."""
-    kinds: list[Any] = [protocol.Start, protocol.End, *get_args(protocol.Reply)]
+    kinds: list[Any] = [protocol.Start, protocol.End, *get_args(stream.Reply)]
     return {str(kind.__struct_config__.tag) for kind in kinds}
 
 

@@ -16,7 +16,7 @@ from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.slab import Slab
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded, Engine
+from auricle.pd_worker.engine import Decoded, Engine, GenerateRequest
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests import recordings
 from tests.server import ROOT
@@ -52,18 +52,20 @@ class Bench(Generic[E]):
     ) -> Decoded:
         self.requests += 1
         return await self.engine.generate(
-            f"request-{self.requests}",
-            self.prompt.head(context),
-            self.windows[name],
-            (*self.prompt.tail(None), *prefix),
-            self.prompt.stop_tokens,
-            max_tokens,
-            priority=priority,
-            tenant=tenant,
-            draft=draft,
-            reusable_windows=reusable_windows,
-            logprobs=logprobs,
-            allowed=allowed,
+            GenerateRequest(
+                f"request-{self.requests}",
+                self.prompt.head(context),
+                self.windows[name],
+                (*self.prompt.tail(None), *prefix),
+                self.prompt.stop_tokens,
+                max_tokens,
+                priority=priority,
+                tenant=tenant,
+                draft=draft,
+                reusable_windows=reusable_windows,
+                logprobs=logprobs,
+                allowed=allowed,
+            )
         )
 
 

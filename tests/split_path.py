@@ -25,7 +25,7 @@ from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
 from auricle.errors import FeaturesMissing
-from auricle.messages import EncodeReply, EncodeRequest, WindowRef
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
 from auricle.pd_worker.transformers.decoders import Decoder
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window

@@ -26,7 +26,7 @@ from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.landing.placed import PlacedWindow
 from auricle.launcher.config import load_config, settings_for
-from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.engine import Decoded, GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.start import engine_options
 from auricle.settings import PdWorkerSettings
@@ -107,9 +107,11 @@ class Sessions:
         speaker = self._speakers[session]
         growing = self._place(self._first_free + client, speaker.growing)
         return await self._engine.generate(
-            growing.key, self._head, [*speaker.finished, growing], [*self._tail, *speaker.text],
-            self._stop_tokens, _NEW_TOKENS, priority=1, tenant=_TENANT, draft=draft,
-            reusable_windows=_FINISHED,
+            GenerateRequest(
+                growing.key, self._head, [*speaker.finished, growing],
+                [*self._tail, *speaker.text], self._stop_tokens, _NEW_TOKENS, priority=1,
+                tenant=_TENANT, draft=draft, reusable_windows=_FINISHED,
+            )
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.errors import AuricleError
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import Boundary, Failed, Final, OpenSession, Partial
+from auricle.messages.sessions import Boundary, Failed, Final, OpenSession, Partial
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer

@@ -25,10 +25,10 @@ from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks
 from auricle.embeddings.keys import tenant_mark
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
-from auricle.encode_worker.encoder import MelWindow, split
+from auricle.encode_worker.encoder import MelWindow
 from auricle.encode_worker.whisper import WhisperChunkEncoder
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.engine import Decoded, GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.start import engine_options
 from auricle.process.torch_modules import DTYPES
@@ -103,7 +103,7 @@ def _passes(checkpoint: Checkpoint, task: Task) -> list[dict[str, Any]]:
     for count in _CHUNKS:
         ages = np.linspace(2, 29, count + 2)[1:-1]  # with the second of silence
         chunks = [_chunk(age, rng, geometry) for age in ages]
-        blocks = [encoder.convolve(split(one, geometry.block_frames)) for one in chunks]
+        blocks = [encoder.convolve(encoder.blocks(one)) for one in chunks]
 
         def run(blocks: list[Any] = blocks) -> None:
             encoder.attend(blocks)
@@ -167,8 +167,10 @@ class _Sessions:
     async def _decode(self, session: int, client: int, draft: tuple[int, ...]) -> Decoded:
         audio = self._place(1 + client, self._audio[session])
         return await self._engine.generate(
-            audio.key, (), [audio, self._silence], self.prompt, self._prompt.stop_tokens,
-            _NEW_TOKENS, priority=1, tenant=_TENANT, draft=draft,
+            GenerateRequest(
+                audio.key, (), [audio, self._silence], self.prompt, self._prompt.stop_tokens,
+                _NEW_TOKENS, priority=1, tenant=_TENANT, draft=draft,
+            )
         )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from auricle.encode_worker.encoder import Encoder
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.store import EmbeddingStore, Identity
 from auricle.encode_worker.worker import EncodeWorker
-from auricle.messages import BlockFeatures, EncodeRequest, WindowFeatures
+from auricle.messages.encoding import BlockFeatures, EncodeRequest, WindowFeatures
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
 from benchmarks.gpu.found import Found, Task

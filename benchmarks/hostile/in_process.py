@@ -45,19 +45,19 @@ from auricle.frontend.stream.refusals import ResumeMissing
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.transcriptions.form import parse_form
 from auricle.frontend.transcriptions.upload import read_form, take_upload
-from auricle.messages import (
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.diagnosis import AskDescription
+from auricle.messages.encoding import EncodeRequest
+from auricle.messages.liveness import AskAlive
+from auricle.messages.sessions import (
     AdmitSession,
-    AskAlive,
-    AskDescription,
-    DecodeRequest,
-    EncodeRequest,
     EndAudio,
     OpenSession,
     PushAudio,
     ResumePoint,
-    TranslateRequest,
     WithdrawAdmission,
 )
+from auricle.messages.translating import TranslateRequest
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.hostile import in_process_calls

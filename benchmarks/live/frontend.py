@@ -25,7 +25,6 @@ from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.seats import Seat, Seats
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
@@ -36,7 +35,7 @@ from auricle.frontend.observers.transcript_bus import NoBus
 from auricle.frontend.realtime.socket import RealtimeProtocol
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
-from auricle.messages import (
+from auricle.messages.sessions import (
     Accepted,
     Done,
     EndAudio,
@@ -47,8 +46,8 @@ from auricle.messages import (
     ResumePoint,
     SessionEvent,
     SessionReady,
-    Usage,
 )
+from auricle.messages.stream import Usage
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
 from benchmarks.live import wire
@@ -295,7 +294,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
 
     config = DoorConfig(
         owned,
-        connections=Connections(ConnectionLimits(), RefusalLog()),
+        connections=Connections(ConnectionLimits()),
         ws=WebSocketProtocol,
         lifespan="off",
         log_config=None,

@@ -10,7 +10,7 @@ import numpy as np
 from auricle.audio.constants import BINS, HOP
 from auricle.audio.features import FeaturePacket
 from auricle.checkpoint.geometry import Geometry
-from auricle.messages import Boundary, OpenSession, PushAudio
+from auricle.messages.sessions import Boundary, OpenSession, PushAudio
 from auricle.processor.actions import Decode, EncodeAhead
 from auricle.processor.session import Session
 from auricle.processor.session_rules import SessionRules

@@ -25,6 +25,7 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.suppressed import suppressed_tokens
 from auricle.encode_worker.encoders import encoder_for
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.pd_worker.vllm.start import chunk_positions
@@ -109,9 +110,11 @@ class Split:
         """Return the greedy answer after `forced`, the token that ends it included."""
         self._generation += 1
         answer = await self._engine.generate(
-            f"request-{self._generation}", self.prompt.head(""), windows, (*self.tail, *forced),
-            self.prompt.stop_tokens, most, priority=1, tenant="benchmark", draft=draft,
-            reusable_windows=0, logprobs=False,
+            GenerateRequest(
+                f"request-{self._generation}", self.prompt.head(""), windows,
+                (*self.tail, *forced), self.prompt.stop_tokens, most, priority=1,
+                tenant="benchmark", draft=draft,
+            )
         )  # fmt: skip
         return list(answer.tokens)
 

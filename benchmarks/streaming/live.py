@@ -23,7 +23,8 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.listening.pieces import Piece
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import DecodeReply, Final, OpenSession, Partial
+from auricle.messages.decoding import DecodeReply
+from auricle.messages.sessions import Final, OpenSession, Partial
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer

@@ -14,8 +14,6 @@ from auricle.replicas import MAX_REPLICAS
 from auricle.slab_settings import SlabSettings
 from auricle.translation.targets import PATTERN
 
-Seconds = float
-
 
 class CommonSettings(SlabSettings):
     """Section `Common`: settings of all components."""
@@ -108,13 +106,13 @@ class CommonSettings(SlabSettings):
         "http://localhost:4318/v1/traces; empty: none",
     )
     replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
-    load_report_seconds: Seconds = Field(
+    load_report_seconds: float = Field(
         2.0, ge=0.1, le=60, description="interval of the load reports of a process"
     )
-    liveness_seconds: Seconds = Field(
+    liveness_seconds: float = Field(
         15.0, ge=5, le=600, description="a process that does not answer for so long is restarted"
     )
-    drain_seconds: Seconds = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
+    drain_seconds: float = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
     )
@@ -125,13 +123,13 @@ class CommonSettings(SlabSettings):
         "loaded ones to the one whose prefix cache has most of the prompt",
     )
     block_size: int = Field(32, ge=16, description="tokens per KV block; on a CPU a multiple of 32")
-    pause_after_seconds: Seconds = Field(
+    pause_after_seconds: float = Field(
         15.0, gt=1, description="length from which a segment ends at a short pause"
     )
-    max_segment_seconds: Seconds = Field(
+    max_segment_seconds: float = Field(
         30.0, gt=1, le=300, description="length at which a segment is cut"
     )
-    cut_search_seconds: Seconds = Field(
+    cut_search_seconds: float = Field(
         3.0, gt=0, description="how far before max_segment_seconds the cut may lie"
     )
     context_characters: int = Field(

@@ -10,7 +10,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-Seconds = float
 # Whose clients' names of models there are.
 ModelPreset = Literal["openai", "assemblyai"]
 
@@ -48,7 +47,7 @@ class DoorSettings(BaseModel):
     max_handshakes_per_key: float = Field(
         100.0, ge=0, description="sessions and recordings of a tenant per second; 0 for no limit"
     )
-    header_timeout_seconds: Seconds = Field(
+    header_timeout_seconds: float = Field(
         10.0, gt=0, description="deadline of a TLS handshake, and of a request's line and headers"
     )
     grpc_port: int | None = Field(
@@ -57,10 +56,10 @@ class DoorSettings(BaseModel):
     grpc_max_message_bytes: int = Field(
         16 << 20, ge=1 << 16, le=1 << 28, description="size limit of a gRPC message"
     )
-    keep_alive_seconds: Seconds = Field(
+    keep_alive_seconds: float = Field(
         15.0, gt=0, description="deadline of the next request of an HTTP connection"
     )
-    listen_idle_seconds: Seconds = Field(
+    listen_idle_seconds: float = Field(
         10.0, gt=0, description="deadline of the next audio or KeepAlive of Deepgram's clients"
     )
     max_channels: int = Field(
@@ -93,10 +92,10 @@ class DoorSettings(BaseModel):
     min_upload_bytes_per_second: float = Field(
         1000.0, ge=0, description="mean over upload_window_seconds; slower uploads are ended"
     )
-    upload_window_seconds: Seconds = Field(
+    upload_window_seconds: float = Field(
         15.0, gt=0, description="time over which the rate of an upload is measured"
     )
-    upload_deadline_seconds: Seconds = Field(
+    upload_deadline_seconds: float = Field(
         3600.0, gt=0, description="deadline of one upload in all"
     )
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
 from pydantic import BaseModel, Field
 
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
+from auricle.messages.sessions import MAX_CHUNK_MS, MIN_CHUNK_MS
 
-Seconds = float
 # Bounds of what a client may request and of an operator's defaults.
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
+SpeechThreshold = Annotated[float, Meta(ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD)]
+SilenceMs = Annotated[int, Meta(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)]
+PreRollMs = Annotated[int, Meta(ge=0, le=MAX_PRE_ROLL_MS)]
 
 
 class LiveSettings(BaseModel):
@@ -33,27 +37,23 @@ class LiveSettings(BaseModel):
         le=MAX_CHUNK_MS,
         description="audio between two decodes, if the client does not say",
     )
-    start_timeout_seconds: Seconds = Field(10.0, gt=0, description="deadline of the start message")
-    idle_timeout_seconds: Seconds = Field(
-        60.0, gt=0, description="deadline of a client's next audio"
-    )
+    start_timeout_seconds: float = Field(10.0, gt=0, description="deadline of the start message")
+    idle_timeout_seconds: float = Field(60.0, gt=0, description="deadline of a client's next audio")
     dynamo_model: bool = Field(
         False, description="register a model that Dynamo's own frontend serves at /v1/realtime"
     )
-    realtime_idle_seconds: Seconds = Field(
+    realtime_idle_seconds: float = Field(
         900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
     )
-    resume_seconds: Seconds = Field(
+    resume_seconds: float = Field(
         120.0, ge=0, le=3600, description="a client may resume a session for so long; 0: never"
     )
-    slow_reader_seconds: Seconds = Field(
+    slow_reader_seconds: float = Field(
         20.0, gt=0, description="a client's session ends if an event stays unread this long"
     )
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="size limit of a WebSocket message")
-    request_deadline_seconds: Seconds = Field(
-        60.0, gt=0, description="deadline of a processor push"
-    )
-    ahead_seconds: Seconds = Field(
+    request_deadline_seconds: float = Field(60.0, gt=0, description="deadline of a processor push")
+    ahead_seconds: float = Field(
         10.0, ge=0, description="speech ahead of real time; beyond, a session yields to the others"
     )
     endpointing: bool = Field(True, description="find speech; if not, silence is decoded too")
@@ -88,7 +88,7 @@ class LiveSettings(BaseModel):
     max_queued_transcripts: int = Field(
         10_000, ge=1, description="messages queued for NATS; beyond, the oldest are dropped"
     )
-    processor_deadline_seconds: Seconds = Field(
+    processor_deadline_seconds: float = Field(
         30.0, gt=0, description="a session fails if no processor takes it for so long"
     )
     api_keys_file: Path | None = Field(

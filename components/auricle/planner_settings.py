@@ -9,8 +9,6 @@ from pydantic import BaseModel, Field, model_validator
 
 from auricle.replicas import MAX_PLANNERS, BesideLimits, PoolLimits, within_one_launcher
 
-Seconds = float
-
 
 class PlannerOptions(BaseModel):
     """What it may decide, how often, and who carries it out."""
@@ -41,7 +39,7 @@ class PlannerOptions(BaseModel):
     gpu_budget: float | None = Field(
         None, gt=0, description="GPUs for all pools together; those of text come first"
     )
-    step_seconds: Seconds = Field(30.0, ge=1, le=300, description="interval of decisions")
+    step_seconds: float = Field(30.0, ge=1, le=300, description="interval of decisions")
     target: float = Field(
         1.0, gt=0.1, le=1, description="target utilisation, as a share of a worker's capacity"
     )
@@ -51,11 +49,11 @@ class PlannerOptions(BaseModel):
         lt=1,
         description="share of sessions that must find a worker; the forecast's margin learns it",
     )
-    ebb_seconds: Seconds = Field(
+    ebb_seconds: float = Field(
         30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"
     )
-    settle_seconds: Seconds = Field(120.0, ge=0, description="no decision is reversed within it")
-    idle_seconds: Seconds = Field(
+    settle_seconds: float = Field(120.0, ge=0, description="no decision is reversed within it")
+    idle_seconds: float = Field(
         600.0,
         ge=0,
         description="a pool beside the path is emptied when nobody has asked for it for so long",

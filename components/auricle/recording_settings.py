@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Seconds = float
-
 
 class RecordingSettings(BaseModel):
     """Uploads, what a recording may have, and what decoding it may take."""
@@ -14,10 +12,10 @@ class RecordingSettings(BaseModel):
 
     max_recordings: int = Field(256, ge=1, description="complete uploads in work or queued")
     max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
-    upload_timeout_seconds: Seconds = Field(
+    upload_timeout_seconds: float = Field(
         30.0, gt=0, description="deadline of an upload's next bytes"
     )
-    max_recording_seconds: Seconds = Field(
+    max_recording_seconds: float = Field(
         4 * 3600.0, gt=0, description="length limit of one recording"
     )
     max_recording_tracks: int = Field(
@@ -47,7 +45,7 @@ class RecordingSettings(BaseModel):
     max_decoding_cpu_seconds: int = Field(
         600, ge=1, description="CPU time limit of decoding one recording"
     )
-    max_decoding_seconds: Seconds = Field(
+    max_decoding_seconds: float = Field(
         1800.0, gt=0, description="time that decoding may keep one recording's parts waiting"
     )
     max_decoding_memory_gib: int = Field(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from auricle.common_settings import CommonSettings, Seconds
+from auricle.common_settings import CommonSettings
 from auricle.door_settings import DoorSettings
 from auricle.errors import SettingsError
 from auricle.live_settings import LiveSettings
@@ -65,7 +65,7 @@ class ProcessorSettings(CommonSettings):
         description="how many live sessions there may be; learnt: as many as keep the target, "
         "fixed: max_sessions",
     )
-    max_buffered_seconds: Seconds = Field(
+    max_buffered_seconds: float = Field(
         60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"
     )
     ahead_decodes: int = Field(
@@ -77,7 +77,7 @@ class ProcessorSettings(CommonSettings):
     open_tokens: int = Field(
         2, ge=0, description="the last of these, which stay partial even after settled_seconds"
     )
-    settled_seconds: Seconds = Field(
+    settled_seconds: float = Field(
         1.2,
         gt=0,
         description="audio after which the others of rollback_tokens are committed if unchanged",
@@ -99,22 +99,22 @@ class ProcessorSettings(CommonSettings):
         description="how Whisper's 30 s are filled behind the audio; cached: with silence that was "
         "encoded before, full: with silence that is encoded each time, as published",
     )
-    encode_deadline_seconds: Seconds = Field(
+    encode_deadline_seconds: float = Field(
         20.0, gt=0, description="deadline of an encode request, per attempt"
     )
-    decode_deadline_seconds: Seconds = Field(
+    decode_deadline_seconds: float = Field(
         60.0, gt=0, description="deadline of a decode request, per attempt"
     )
     attempts: int = Field(
         4, ge=1, description="attempts of an encode or decode, on different workers if possible"
     )
-    words_deadline_seconds: Seconds = Field(
+    words_deadline_seconds: float = Field(
         10.0, gt=0, le=120, description="words that are not there so long after a final are missing"
     )
     words_at_a_time: int = Field(
         8, ge=1, description="segments of one session that wait for their words; the next has none"
     )
-    speakers_deadline_seconds: Seconds = Field(
+    speakers_deadline_seconds: float = Field(
         10.0, gt=0, le=120, description="speakers not told so long after a final are missing"
     )
     speakers_at_a_time: int = Field(
@@ -123,7 +123,7 @@ class ProcessorSettings(CommonSettings):
     max_speakers: int = Field(
         8, ge=1, le=16, description="voices told apart in one session; others are the nearest"
     )
-    translation_deadline_seconds: Seconds = Field(
+    translation_deadline_seconds: float = Field(
         10.0, gt=0, le=120, description="translations not told so long after a final are missing"
     )
     translations_at_a_time: int = Field(

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auricle.common_settings import CommonSettings, Seconds
+from auricle.common_settings import CommonSettings
 from auricle.device_settings import (
     DeviceSettings,
     EngineName,
@@ -29,7 +29,7 @@ class EncoderOptions(EncoderDeviceSettings):
     max_queued_windows: int = Field(
         256, ge=1, description="windows that wait; beyond, requests are refused"
     )
-    lease_seconds: Seconds = Field(
+    lease_seconds: float = Field(
         30.0, gt=0, description="time in which a reply's embeddings must be read"
     )
     cuda_graphs: bool = Field(
@@ -41,7 +41,7 @@ class LandingOptions(BaseModel):
     """Of sections `PdWorker` and `AlignWorker`: where embeddings land."""
 
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
-    read_deadline_seconds: Seconds = Field(5.0, gt=0, description="deadline of a NIXL read")
+    read_deadline_seconds: float = Field(5.0, gt=0, description="deadline of a NIXL read")
 
 
 class AlignerOptions(LandingOptions, EncoderDeviceSettings):
@@ -161,7 +161,7 @@ class TranslateWorkerSettings(DecoderSettings):
 
     component: ClassVar[str] = "TranslateWorker"
 
-    deadline_seconds: Seconds = Field(
+    deadline_seconds: float = Field(
         20.0, gt=0, description="deadline of a request; the session asks again"
     )
 

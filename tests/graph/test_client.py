@@ -112,10 +112,10 @@ async def test_text_comes_while_the_source_is_still_speaking(server: Server) -> 
 
 
 async def test_a_wrong_option_is_refused_by_its_name(server: Server) -> None:
-    with pytest.raises(BadRequest, match="chunk_ms 5 is outside 80 to 10000") as refused:
+    with pytest.raises(BadRequest, match=r"chunk_ms 5 .* from 80 to 10000") as refused:
         await streamed(server, HELLO, chunk_ms=5)
     assert refused.value.param == "chunk_ms"
-    with pytest.raises(BadRequest, match="threshold 2 is outside") as refused:
+    with pytest.raises(BadRequest, match="threshold 2 cannot be used") as refused:
         await streamed(server, HELLO, endpointing={"threshold": 2})
     assert refused.value.param == "endpointing.threshold"
 

@@ -17,18 +17,12 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import (
-    EncodeRequest,
-    Final,
-    OpenSession,
-    Partial,
-    SessionReady,
-    WindowRef,
-)
+from auricle.messages.encoding import WindowRef
+from auricle.messages.sessions import Final, OpenSession, Partial, SessionReady
 from auricle.processor.driver import CheckpointView, SessionDriver
-from auricle.processor.pools import EncodePool, PdPool, Placement
+from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
-from auricle.processor.sent_blocks import SentBlocks
+from auricle.processor.segment_encoder import SegmentEncoder
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import Runtime
@@ -310,12 +304,9 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
     audio.push(pcm)
     name = "auricle_encode_worker_slots_spoiled_total"
     before = server.metric("EncodeWorker", name)
-    windows = SentBlocks().features(0, audio.windows(len(pcm)))
-    encoded = await processor.encode_pool.encode(
-        Placement(processor.encode_pool),
-        lambda _instance: EncodeRequest("spoil", tenant, windows),
-        lambda _instance: None,
-        wait_for_room=True,
+    encoder = SegmentEncoder(processor.encode_pool, "spoil", tenant)
+    encoded = await encoder.encode(
+        audio.windows(len(pcm)), background=False, trace="", wait_for_room=True
     )
     for ref in encoded.windows:
         address = ref.header if what == "header" else ref.address

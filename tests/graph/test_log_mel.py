@@ -46,7 +46,10 @@ async def test_partial_text_comes_for_features_too(server: Server) -> None:
     ("start", "message"),
     [
         ({"sample_rate": 8_000}, "log_mel is of 16000 Hz audio, sample_rate is 8000"),
-        ({"feature_dtype": "int8"}, "unknown feature_dtype 'int8'; supported: float32, float16"),
+        (
+            {"feature_dtype": "int8"},
+            "feature_dtype 'int8' cannot be used: it must be float32 or float16",
+        ),
         ({"endpointing": {"enabled": True}}, "endpointing has no effect with log_mel"),
     ],
 )

@@ -18,7 +18,8 @@ from auricle.client.stream import stream_file
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import Spoken
 from auricle.frontend.observers.transcript_stream import STREAM
-from auricle.messages import Done, Final, Partial, ResumePoint, SessionReady, Usage
+from auricle.messages.sessions import Done, Final, Partial, ResumePoint, SessionReady
+from auricle.messages.stream import Usage
 from auricle.tasks import cancelled
 from tests import recordings
 from tests.server import ANSWER_SECONDS, Server, eventually, free_port, frontend_beside

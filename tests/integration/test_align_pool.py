@@ -18,7 +18,7 @@ from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import DeadlineExceeded, WorkerUnavailable
 from auricle.processor.aligner import Spoken, WordAligner
-from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Runtime
 from auricle.settings import ProcessorSettings
@@ -101,7 +101,7 @@ async def connected(runtime: Runtime, path: Path, patience: float = 60.0) -> Wor
     align = runtime.client("align_worker", "generate")
     pulses = runtime.pulses("align_worker", align, WORKER_PULSE)
     encode_pool = EncodePool(encode, patience, 1)
-    pool = AlignPool(align, patience, 4, pulses)
+    pool = Pool(align, patience, 4, pulses)
     await encode_pool.ready(START_SECONDS)
     await pool.ready(START_SECONDS)
     return WordAligner(open_checkpoint(path), "float32", encode_pool, pool)

@@ -14,9 +14,10 @@ from auricle.align_worker.utterances import Utterance
 from auricle.alignment.words import pieces
 from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
-from auricle.messages import AlignRequest, EncodeReply, EncodeRequest
+from auricle.messages.aligning import AlignRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest
 from auricle.processor.aligner import Spoken, WordAligner
-from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Runtime
@@ -43,7 +44,7 @@ async def test_words_are_aligned_with_what_was_encoded_for_text(tmp_path: Path) 
             encode = runtime.client("encode_worker", "generate")
             align = runtime.client("align_worker", "generate")
             encode_pool = EncodePool(encode, 60.0, 1)
-            pool = AlignPool(align, 60.0, 4, runtime.pulses("align_worker", align, WORKER_PULSE))
+            pool = Pool(align, 60.0, 4, runtime.pulses("align_worker", align, WORKER_PULSE))
             await encode_pool.ready(START_SECONDS)
             await pool.ready(START_SECONDS)
             aligner = WordAligner(checkpoint, "float32", encode_pool, pool, encoded=True)

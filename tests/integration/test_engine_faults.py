@@ -19,7 +19,7 @@ from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.errors import ProcessFailed, WorkerUnavailable
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.engine import Decoded, GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions, Passes
 from tests.server import ROOT
@@ -85,8 +85,10 @@ async def decode(engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, name:
     key, length = uuid.uuid4().hex + tenant_mark(TENANT), slab.layout.max_length
     slab.write(0, key, 1, np.zeros(slab.layout.payload_bytes(length), np.uint8))
     return await engine.generate(
-        name, prompt.head(""), [PlacedWindow(key, 0, 1, length)], prompt.tail(None),
-        prompt.stop_tokens, 8, priority=1, tenant=TENANT, draft=(5, 6, 7), logprobs=True,
+        GenerateRequest(
+            name, prompt.head(""), [PlacedWindow(key, 0, 1, length)], prompt.tail(None),
+            prompt.stop_tokens, 8, priority=1, tenant=TENANT, draft=(5, 6, 7), logprobs=True,
+        )
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 # A process that serves two endpoints, as `settings` says, until it is killed.
 SERVES = """
     import asyncio, sys
-    from auricle.messages import AskDecisions, Decisions
+    from auricle.messages.planning import AskDecisions, Decisions
     from auricle.runtime import Route, Runtime
     from auricle.settings import CommonSettings
 

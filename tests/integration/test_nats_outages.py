@@ -22,7 +22,7 @@ from auricle.frontend.observers import nats_bus, transcript_stream
 from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.frontend.observers.transcript_bus import Spoken
 from auricle.frontend.observers.transcript_stream import STREAM
-from auricle.messages import Final, ResumePoint
+from auricle.messages.sessions import Final, ResumePoint
 from auricle.tasks import cancelled
 from tests.server import ANSWER_SECONDS, eventually
 from tests.services import Nats

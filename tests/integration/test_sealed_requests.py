@@ -14,7 +14,8 @@ from msgspec import to_builtins
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import UntrustedCaller
-from auricle.messages import AskDecisions, Decisions, Refusal
+from auricle.messages.planning import AskDecisions, Decisions
+from auricle.messages.refusal import Refusal
 from auricle.runtime import Route, Runtime
 from auricle.runtime.events import EventPublisher
 from auricle.runtime.remote import RemoteEndpoint

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from auricle.checkpoint.text_model import open_text_model
 from auricle.errors import UnsupportedValue
-from auricle.messages import TranslateReply, TranslateRequest
+from auricle.messages.translating import TranslateReply, TranslateRequest
 from auricle.pd_worker.translate.prompt import TranslatorPrompt
 from auricle.pd_worker.translate.worker import _longest
 from auricle.runtime import RemoteEndpoint, Runtime

@@ -8,7 +8,7 @@ from auricle.frontend.observers.transcript_bus import (
     TranscriptListener,
     TranscriptMessage,
 )
-from auricle.messages import BusState
+from auricle.messages.diagnosis import BusState
 
 
 class KeptBus:

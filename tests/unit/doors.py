@@ -16,7 +16,6 @@ from starlette.types import ASGIApp
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.server import DoorServer
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 
 
@@ -60,7 +59,7 @@ class Door:
     port: int = 0
 
     def __post_init__(self) -> None:
-        self.connections = Connections(self.limits, RefusalLog(), self.clock)
+        self.connections = Connections(self.limits, self.clock)
 
     def after(self, seconds: float) -> None:
         """So much time passes, and the server looks at its connections."""

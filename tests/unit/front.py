@@ -22,7 +22,6 @@ from auricle.frontend.doors.app import create_app
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.main import _services
@@ -79,9 +78,7 @@ class Front:
             unused,
             NoBus(),
             FrontendMetrics(registry, made),
-            refusals=RefusalLog(self._later),
         )
-        self._timers: list[asyncio.TimerHandle] = []
         self.decoders = SimpleNamespace(outputs=unused)
         self.diagnostician = SimpleNamespace(diagnose=unused)
         self.tokens = Tokens(None, PURPOSE)
@@ -106,7 +103,7 @@ class Front:
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             config = DoorConfig(
                 app,
-                connections=Connections(ConnectionLimits(), self.frontend.refusals),
+                connections=Connections(ConnectionLimits()),
                 log_config=None,
                 log_level="warning",
                 lifespan="off",
@@ -118,13 +115,8 @@ class Front:
             try:
                 yield
             finally:
-                for timer in self._timers:
-                    timer.cancel()
                 server.stop()
                 await serving
-
-    def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
 
     def connect(self, path: str, secret: str | None = None, **options: Any) -> websockets.connect:
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}

@@ -18,7 +18,7 @@ from auricle.checkpoint.geometry import Geometry
 from auricle.errors import UnknownSession
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.listening.pieces import Piece
-from auricle.messages import (
+from auricle.messages.sessions import (
     Accepted,
     Boundary,
     Done,
@@ -29,8 +29,8 @@ from auricle.messages import (
     PushAudio,
     SessionEvent,
     SessionReady,
-    Usage,
 )
+from auricle.messages.stream import Usage
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
 from auricle.processor.segments import SegmentPolicy
 from auricle.processor.session import Session

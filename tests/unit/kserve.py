@@ -112,7 +112,6 @@ class Service:
         )
         services = SimpleNamespace(
             rpc_methods=kserve_methods(self.frontend, self.access, recordings, processors),
-            refusals=self.frontend.refusals,
             processors=processors,
         )
         settings = self.frontend.settings.model_copy(update={"grpc_port": 0})

@@ -47,8 +47,6 @@ async def calling(
             yield channel
     finally:
         await server.close()
-        for timer in front._timers:
-            timer.cancel()
 
 
 def bearer(secret: str | None) -> tuple[tuple[str, str], ...]:

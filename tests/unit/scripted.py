@@ -11,16 +11,9 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
-    EncodeReply,
-    EncodeRequest,
-    OpenSession,
-    ResumePoint,
-    WholeAudio,
-    WindowRef,
-)
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
+from auricle.messages.sessions import OpenSession, ResumePoint, WholeAudio
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer

@@ -16,7 +16,6 @@ from auricle.frontend.doors.access.keys import ApiKey, KeyRing
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.tcp import TcpProtocol, TcpServer
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -50,7 +49,6 @@ def frontend(bus: TranscriptBus | None = None, **settings: Any) -> Frontend:
         InstantDetector(),
         bus or NoBus(),
         FrontendMetrics(CollectorRegistry(), made),
-        refusals=RefusalLog(lambda _seconds, _call: None),
     )
 
 
@@ -67,7 +65,7 @@ class Port:
     ) -> None:
         self.frontend = frontend(bus, **settings)
         self.access = Access(KeyRing(keys))
-        self.connections = Connections(limits or ConnectionLimits(), self.frontend.refusals)
+        self.connections = Connections(limits or ConnectionLimits())
         rates = Rates(self.frontend.settings.max_handshakes_per_address, "requests")
         protocol = speaks(self.frontend, self.access)
         self._server = TcpServer(protocol, self.connections, rates, self.frontend.front_door)

@@ -12,7 +12,7 @@ from auricle.errors import Forbidden, RateLimited, SettingsError, TooLarge, Unau
 from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.keys import ANYONE, ApiKey, KeyRing, new_key
 from auricle.frontend.doors.access.keys_file import load_keys
-from auricle.frontend.doors.access.limits import AudioBudget, Client
+from auricle.frontend.doors.access.limits import Client
 
 pytestmark = pytest.mark.unit
 DIGEST = hashlib.sha256(b"secret").hexdigest()
@@ -160,16 +160,18 @@ async def test_a_client_has_so_many_sessions_and_no_more() -> None:
         pass
 
 
-def test_audio_may_be_heard_ahead_for_a_minute_and_then_at_the_rate() -> None:
+async def test_audio_may_be_heard_ahead_for_a_minute_and_then_at_the_rate() -> None:
     clock = Clock()
-    budget = AudioBudget(2.0, clock)
-    assert budget.spend(120.0) == 0.0
-    assert budget.spend(10.0) == 5.0  # overdrawn by 10 s, refilled at 2 s per second
+    client = Client(key(audio_minutes_per_minute=2.0), clock)
+    assert client.spend(120.0) == 0.0
+    assert client.spend(10.0) == 5.0  # overdrawn by 10 s, refilled at 2 s per second
     with pytest.raises(RateLimited, match="2 minutes of audio per minute") as refused:
-        budget.check()
+        async with client.session():
+            pass
     assert refused.value.retry_after_seconds == 5.0
     clock.now += 5.0
-    budget.check()
+    async with client.session():
+        pass
 
 
 async def test_who_has_used_up_its_audio_gets_no_new_session_and_is_held_back() -> None:

@@ -28,7 +28,8 @@ from auricle.embeddings.memory import HostSlab
 from auricle.errors import BadRequest, Overloaded, ProcessFailed, WorkerUnavailable
 from auricle.landing.fetch import Fetched
 from auricle.landing.placed import PlacedWindow
-from auricle.messages import AlignRequest, DecodeWindow
+from auricle.messages.aligning import AlignRequest
+from auricle.messages.decoding import DecodeWindow
 from auricle.settings import AlignWorkerSettings
 from tests.aligners import STEP_MS, random_aligner
 from tests.whisper import random_whisper

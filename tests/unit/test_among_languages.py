@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from auricle.errors import BadRequest, Overloaded
-from auricle.messages import DecodeReply, DecodeRequest, Final, Partial
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.sessions import Final, Partial
 from auricle.processor.actions import Decode, DecodeTask
 from auricle.processor.among import AmongLanguages
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, feed, session

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from auricle.errors import BadRequest
-from auricle.frontend.assemblyai.options import StreamingOptions, parse_options
-from auricle.frontend.assemblyai.silences import TurnSilences
+from auricle.frontend.assemblyai.options import StreamingOptions, TurnSettings, parse_options
 from auricle.frontend.model_presets import served_names
 from auricle.settings import FrontendSettings
 
@@ -60,17 +59,20 @@ def test_what_frameworks_send_is_taken(given: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"encoding": "opus"}, "encoding 'opus' cannot be used: it must be 'pcm_s16le' or"),
-        ({"sample_rate": "100"}, "sample_rate '100' cannot be used: it must be at least 4000"),
-        ({"end_of_turn_confidence_threshold": "2"}, "it must be at most 1"),
-        ({"end_of_turn_confidence_threshold": "nan"}, "it must be a number"),
-        ({"max_turn_silence": "10001"}, "max_turn_silence '10001' .* must be at most 10000"),
-        ({"min_turn_silence": "-1"}, "min_turn_silence '-1' .* must be at least 0"),
+        ({"encoding": "opus"}, "encoding 'opus' cannot be used: it must be pcm_mulaw or pcm_s16le"),
+        (
+            {"sample_rate": "100"},
+            "sample_rate '100' cannot be used: it must be a whole number from 4000",
+        ),
+        ({"end_of_turn_confidence_threshold": "2"}, "it must be a number from 0 to 1"),
+        ({"end_of_turn_confidence_threshold": "nan"}, "'nan' cannot be used: it must be a number"),
+        ({"max_turn_silence": "10001"}, "max_turn_silence '10001' .* from 0 to 10000"),
+        ({"min_turn_silence": "-1"}, "min_turn_silence '-1' .* from 0 to 10000"),
         ({"min_turn_silence": "9", "max_turn_silence": "8"}, r"min_turn_silence \(9\) is above"),
         ({"format_turns": "perhaps"}, "format_turns 'perhaps' .* must be true or false"),
-        ({"inactivity_timeout": "1"}, "inactivity_timeout '1' .* must be at least 5"),
+        ({"inactivity_timeout": "1"}, "inactivity_timeout '1' .* from 5 to 3600"),
         ({"keyterms_prompt": "Ada"}, "keyterms_prompt 'Ada' cannot be used: it must be a JSON"),
-        ({"keyterms_prompt": "[1]"}, "it must be a JSON list"),
+        ({"keyterms_prompt": "[1]"}, "keyterms_prompt 1 cannot be used: it must be text"),
         ({"keyterms_prompt": "[" * 600}, "it must be a JSON list"),
         ({"language_code": "x" * 33}, "language_code has 33 characters, at most 32"),
         ({"filter_profanity": "true"}, "filter_profanity is not supported: the model writes"),
@@ -148,18 +150,19 @@ def test_a_turn_ends_after_a_silence(
     given: dict[str, object], end_ms: int, speech_ends_ms: int
 ) -> None:
     options = parsed(**given)
-    assert (options.ends.end_ms, options.silence) == (end_ms, speech_ends_ms)
+    assert (options.policy.end_ms, options.silence) == (end_ms, speech_ends_ms)
 
 
 def test_one_may_be_as_sure_as_is_asked_for_after_that_silence() -> None:
-    ends = TurnSilences(500, threshold=0.5)
-    assert (ends.confidence(ends.end_ms), ends.confidence(500)) == (0.5, 0.4)
+    policy = TurnSettings(end_of_turn_confidence_threshold=0.5).policy(500, judged=False)
+    assert (policy.confidence(policy.end_ms), policy.confidence(500)) == (0.5, 0.4)
 
 
 def test_an_update_changes_what_it_names_only() -> None:
     options = parsed(min_turn_silence="800", format_turns="true")
     changed = options.updated({"max_turn_silence": 900, "agent_context": "Hello", "prompt": None})
-    assert changed.ends == TurnSilences(500, least_ms=800, most_ms=900)
+    assert (changed.policy.least_ms, changed.policy.longest_ms) == (800, 900)
+    assert changed.policy.threshold == options.policy.threshold
     assert changed.turns.format_turns is True
     assert changed.warnings == ("agent_context has no effect",)
 

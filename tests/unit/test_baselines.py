@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from auricle.frontend.listening.pieces import Piece
-from auricle.messages import Boundary
+from auricle.messages.sessions import Boundary
 from benchmarks.baselines.live import Options, Session
 from benchmarks.baselines.live_segments import Cutter, as_delivered, limits_of
 

@@ -16,17 +16,10 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import AuricleError
 from auricle.load.pools import BESIDE
 from auricle.load.reports import PoolKind, WorkerLoad
-from auricle.messages import (
-    AlignReply,
-    AlignRequest,
-    DiarizeReply,
-    DiarizeRequest,
-    EncodeReply,
-    EncodeRequest,
-    TranslateReply,
-    TranslateRequest,
-    WindowRef,
-)
+from auricle.messages.aligning import AlignReply, AlignRequest
+from auricle.messages.diarizing import DiarizeReply, DiarizeRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
+from auricle.messages.translating import TranslateReply, TranslateRequest
 from auricle.profiling import beside_pools
 from auricle.profiling.align_pool import AlignAsking
 from auricle.profiling.beside import Asking, BesideRamp, Told

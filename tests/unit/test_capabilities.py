@@ -21,7 +21,7 @@ from auricle.frontend.deepgram.flux_options import FluxOptions, parse_flux_optio
 from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.deepgram.recording_options import parse_recording_options
-from auricle.frontend.dialects.turns import Spoken, Turn
+from auricle.frontend.dialects.turns import Spoken, Turn, TurnEvent
 from auricle.frontend.doors.capabilities import Capabilities
 from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.kserve.asking import SpeechOptions, asked_by
@@ -38,7 +38,9 @@ from auricle.frontend.twilio import messages as twilio
 from auricle.frontend.vapi import messages as vapi
 from auricle.frontend.wyoming.events import Event, Transcribe
 from auricle.frontend.wyoming.transcript import Transcript
-from auricle.messages import Final, Partial, ResumePoint, Word
+from auricle.messages import stream
+from auricle.messages.sessions import Final, Partial, ResumePoint
+from auricle.messages.stream import Word
 from auricle.rendering.ways import WAYS
 from tests.server import ROOT
 from tests.unit.kserve import request
@@ -88,7 +90,7 @@ def flux(**options: str) -> FluxOptions:
     return parse_flux_options(urlencode(asked), 500)
 
 
-def told_of_a_turn(event: Any) -> object:
+def told_of_a_turn(event: TurnEvent) -> object:
     return FluxReplies("sess_1").turn(event, Turn(0, (SPOKEN,), 0.0, 1.0))[0]["event"]
 
 
@@ -99,7 +101,7 @@ def alternative() -> Any:
 
 
 def flux_words() -> Any:
-    return FluxReplies("sess_1").turn("Update", Turn(0, (SPOKEN,), 0.0, 1.0))[0]["words"]
+    return FluxReplies("sess_1").turn("updated", Turn(0, (SPOKEN,), 0.0, 1.0))[0]["words"]
 
 
 def riva_final() -> Any:
@@ -130,7 +132,7 @@ def streamed(**options: str) -> StreamingOptions:
 def turn() -> dict[str, Any]:
     """A turn in which the first of two words will not change."""
     replies = assemblyai.Replies("sess_1", "demo", streamed())
-    return replies.turn("Update", Turn(0, (SPOKEN,), 0.0, 1.0))[0]
+    return replies.turn("updated", Turn(0, (SPOKEN,), 0.0, 1.0))[0]
 
 
 def inferred(name: str, value: object) -> SpeechOptions:
@@ -167,15 +169,15 @@ def session_words() -> set[str]:
 Proof = Callable[[str], object]
 PROOFS: dict[str, dict[str, Proof]] = {
     "WS /v1/audio/stream": {
-        "partials": lambda word: word in fields_of(protocol.PartialReply),
-        "committed": lambda word: word in fields_of(protocol.PartialReply),
-        "turns": lambda word: protocol.SpeechStoppedReply.__struct_config__.tag == word,
+        "partials": lambda word: word in fields_of(stream.Partial),
+        "committed": lambda word: word in fields_of(stream.Partial),
+        "turns": lambda word: stream.SpeechStopped.__struct_config__.tag == word,
         "language": lambda word: start(**{word: "en"}).language == "en",
         "keywords": lambda word: start(**{word: "Ada"}).context == "Ada",
         "words": lambda word: start(**{word: True}).words,
         "speakers": lambda word: start(**{word: True}).diarize,
         "translations": lambda word: start(**{word: ["es"]}).translate == ("es",),
-        "confidence": lambda word: word in fields_of(protocol.TimedWord),
+        "confidence": lambda word: word in fields_of(stream.Word),
         "resume": lambda word: start(**{word: TOKEN}).resume is not None,
         "features": lambda word: start(encoding=word).encoding == word,
     },
@@ -218,8 +220,8 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "channels": lambda word: not listened(channels="2", **{word: "true"}).warnings,
     },
     "WS /v2/listen": {
-        "partials": lambda word: told_of_a_turn(word) == word,
-        "turns": lambda word: told_of_a_turn(word) == word,
+        "partials": lambda word: told_of_a_turn("updated") == word,
+        "turns": lambda word: told_of_a_turn("ended") == word,
         "keywords": lambda word: flux(**{word: "Ada"}).context == "Ada",
         "confidence": lambda word: flux_words()[0][word] == 0.9,
     },

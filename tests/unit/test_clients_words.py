@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry
 from auricle.errors import AuricleError, WindowsMissing, WorkerUnavailable, _classes, from_code
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.transcriber import Segment, Whole
-from auricle.messages import AdmitSession, Admitted, Failed, Refusal
+from auricle.messages.refusal import Refusal
+from auricle.messages.sessions import AdmitSession, Admitted, Failed
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.refusals import Refusals
 from auricle.runtime.remote import RemoteEndpoint

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from auricle.confidence import of_text, of_words
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages.sessions import Final, Partial, ResumePoint
 from tests.unit.scripted import GRID, ScriptedWorkers, counting, feed, ids, noise, session
 
 pytestmark = pytest.mark.unit

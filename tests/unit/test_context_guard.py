@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.messages import DecodeRequest, Final, Partial
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.sessions import Final, Partial
 from auricle.processor.context_guard import ContextGuard, SpokenWord, names, spoken_words
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, feed, session
 

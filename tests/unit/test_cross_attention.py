@@ -24,7 +24,7 @@ from auricle.alignment.words import pieces
 from auricle.checkpoint.alignment_heads import alignment_heads
 from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import BadRequest, CheckpointError
-from auricle.messages import AlignRequest
+from auricle.messages.aligning import AlignRequest
 from tests import recordings
 from tests.whisper import Stock, random_english_whisper, random_whisper
 

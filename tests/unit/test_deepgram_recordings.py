@@ -16,7 +16,7 @@ from auricle.frontend.deepgram.recording_options import RecordingOptions, parse_
 from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, Whole
-from auricle.messages import Word
+from auricle.messages.stream import Word
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,7 @@ from auricle.frontend.deepgram.messages import Replies
 from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.deepgram.utterances import Utterances
 from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Boundary, Final, Partial, ResumePoint
+from auricle.messages.sessions import Boundary, Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit
 S = 16_000  # samples of a second

@@ -22,9 +22,7 @@ from auricle.frontend.diagnosis.diagnostician import Diagnostician
 from auricle.frontend.diagnosis.discovery import discovery_state
 from auricle.frontend.diagnosis.probing import Route, probes, routes
 from auricle.frontend.doors.access.keys import new_key
-from auricle.messages import (
-    Alive,
-    AskAlive,
+from auricle.messages.diagnosis import (
     AskDescription,
     AskProbe,
     Description,
@@ -34,6 +32,7 @@ from auricle.messages import (
     Probed,
     ProcessAnswer,
 )
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
 from auricle.process.transport import possible

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
 from auricle.diarize_worker.worker import DiarizeWorker
 from auricle.errors import BadRequest, Overloaded, ProcessFailed, WorkerUnavailable
-from auricle.messages import DiarizeRequest, SpeakerTurn
+from auricle.messages.diarizing import DiarizeRequest, SpeakerTurn
 from auricle.settings import DiarizeWorkerSettings
 from auricle.speakers.model import Diarized, Heard, Turn
 

@@ -16,7 +16,7 @@ from auricle.client.doctor import ask
 from auricle.client.doctor.report import report
 from auricle.findings.finding import Finding
 from auricle.findings.rules import findings
-from auricle.messages import (
+from auricle.messages.diagnosis import (
     BusState,
     Description,
     Diagnosis,

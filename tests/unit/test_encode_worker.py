@@ -30,7 +30,13 @@ from auricle.errors import (
     ProcessFailed,
     WorkerUnavailable,
 )
-from auricle.messages import BlockFeatures, EncodeRequest, SpoiledSlot, WindowFeatures, WindowRef
+from auricle.messages.encoding import (
+    BlockFeatures,
+    EncodeRequest,
+    SpoiledSlot,
+    WindowFeatures,
+    WindowRef,
+)
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
 from tests.server import ROOT
@@ -272,9 +278,9 @@ async def test_only_leases_keep_a_slot_once_all_who_waited_have_theirs(running: 
     asked = request("11", block(FIRST, 60, final=False))
     replies = await asyncio.gather(*(running.worker.encode(asked) for _ in range(2)))
     leases = {reply.windows[0].lease for reply in replies}
-    assert len(leases) == 2 and running.store.slots_in_use() == running.store.slots_leased() == 1
+    assert len(leases) == 2 and running.store.slots_in_use() == running.store.state().leased == 1
     running.store.release(b",".join(str(lease).encode() for lease in leases))
-    assert running.store.slots_leased() == 0
+    assert running.store.state().leased == 0
 
 
 async def test_a_window_whose_caller_has_left_is_kept_by_nobody(running: Running) -> None:
@@ -285,7 +291,7 @@ async def test_a_window_whose_caller_has_left_is_kept_by_nobody(running: Running
     await cancelled([leaving])
     reply = await running.worker.encode(request("22", block(SECOND, 60, final=False)))
     running.store.release(str(reply.windows[0].lease).encode())
-    assert (running.store.slots_in_use(), running.store.slots_leased()) == (2, 0)
+    assert (running.store.slots_in_use(), running.store.state().leased) == (2, 0)
 
 
 async def test_leases_are_given_back_if_the_caller_leaves(running: Running) -> None:

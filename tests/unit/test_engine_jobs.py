@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from auricle.errors import Overloaded, WorkerUnavailable
+from auricle.pd_worker.engine import GenerateRequest
 from auricle.pd_worker.transformers.jobs import Job, Jobs
 
 pytestmark = pytest.mark.unit
@@ -15,10 +16,8 @@ WAIT_SECONDS = 60.0
 
 
 def job(priority: int = 1) -> Job:
-    return Job(
-        head=(1,), windows=(), tail=(2,), stop_tokens=frozenset({3}), max_tokens=4,
-        prompt_tokens=2, priority=priority, tenant="t", reusable_windows=0, logprobs=False,
-    )  # fmt: skip
+    request = GenerateRequest("r", (1,), (), (2,), (3,), 4, priority=priority, tenant="t")
+    return Job(request, stop_tokens=frozenset({3}), reusable_windows=0, prompt_tokens=2)
 
 
 def test_the_lowest_priority_runs_first_and_equal_ones_in_turn() -> None:

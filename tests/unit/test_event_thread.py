@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import ProcessFailed
-from auricle.messages import Decisions
+from auricle.messages.planning import Decisions
 from auricle.runtime.events import EventSubscriber
 from auricle.runtime.refusals import Refusals
 

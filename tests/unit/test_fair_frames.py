@@ -11,7 +11,6 @@ from uvicorn.server import ServerState
 
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from benchmarks.live import wire
 from tests.server import eventually
@@ -57,7 +56,7 @@ class Connection:
         self.accept = asyncio.Event()
         config = DoorConfig(
             self._app,
-            connections=Connections(ConnectionLimits(), RefusalLog()),
+            connections=Connections(ConnectionLimits()),
             interface="asgi3",
             ws=WebSocketProtocol,
             lifespan="off",

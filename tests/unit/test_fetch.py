@@ -15,7 +15,9 @@ from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
 from auricle.embeddings.nixl import PendingRead, ReadRequest
 from auricle.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.landing.fetch import WindowFetcher
-from auricle.messages import DecodeWindow, WindowRef
+from auricle.messages.decoding import DecodeWindow
+from auricle.messages.diagnosis import RunningModel
+from auricle.messages.encoding import WindowRef
 from auricle.process import device_faults
 from tests.slabs import KINDS, content, slab_in
 
@@ -75,8 +77,7 @@ class Bench:
         self.fetcher = WindowFetcher(
             self.local,
             self.endpoint,  # type: ignore[arg-type]
-            fingerprint="f",
-            dtype="float32",
+            RunningModel("f", "float32"),
             deadline_seconds=1.0,
         )
 

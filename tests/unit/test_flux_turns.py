@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from auricle.frontend.deepgram.flux_messages import FluxReplies
-from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
+from auricle.frontend.deepgram.flux_options import Thresholds
+from auricle.frontend.dialects.silences import EndpointingPolicy
 from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages.sessions import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit
 S = 16_000  # samples of a second
@@ -19,7 +20,11 @@ EAGER = Thresholds(eager=0.5, eot=0.9)  # 214 ms, 1.93 s
 
 
 def turns(thresholds: Thresholds | None = None) -> Turns:
-    return Turns(TurnEnds(thresholds or Thresholds(), 500), FluxReplies("sess_1"))
+    return Turns(policy(thresholds or Thresholds()), FluxReplies("sess_1"))
+
+
+def policy(thresholds: Thresholds, min_silence_ms: int = 500) -> EndpointingPolicy:
+    return thresholds.policy(min_silence_ms, judged=False)
 
 
 def speech(begin: float, end: float) -> list[Any]:
@@ -151,30 +156,30 @@ def test_messages_are_numbered_in_their_order() -> None:
 
 
 def test_the_default_threshold_is_the_servers_silence() -> None:
-    ends = TurnEnds(Thresholds(), 500)
-    assert (ends.end_ms, ends.eager_ms, ends.trigger, ends.speech_ends_ms) == (
+    pause = policy(Thresholds()).pause(0.0)
+    assert (pause.end_ms, pause.eager_ms, pause.timed_out, pause.speech_ms) == (
         500,
         None,
-        "model",
+        False,
         500,
     )
 
 
 def test_surer_is_later() -> None:
-    silences = [TurnEnds(Thresholds(eot=eot), 500).end_ms for eot in (0.5, 0.6, 0.7, 0.8, 0.9)]
+    silences = [policy(Thresholds(eot=eot)).end_ms for eot in (0.5, 0.6, 0.7, 0.8, 0.9)]
     assert silences == [214, 321, 500, 857, 1929]
-    assert [TurnEnds(Thresholds(), 500).confidence(ms) for ms in silences] == [
+    assert [policy(Thresholds()).confidence(ms) for ms in silences] == [
         pytest.approx(eot, abs=0.001) for eot in (0.5, 0.6, 0.7, 0.8, 0.9)
     ]
 
 
 def test_speech_ends_soon_enough_for_the_first_that_is_told() -> None:
-    assert TurnEnds(Thresholds(eager=0.5), 500).speech_ends_ms == 214
-    assert TurnEnds(Thresholds(eager=0.3), 500).speech_ends_ms == 100  # no less can be heard
-    assert TurnEnds(Thresholds(eot=0.9), 500).speech_ends_ms == 500
-    assert TurnEnds(Thresholds(eot=1.0, timeout_ms=60_000), 500).speech_ends_ms == 500
+    assert policy(Thresholds(eager=0.5)).speech_ms == 214
+    assert policy(Thresholds(eager=0.3)).speech_ms == 100  # no less can be heard
+    assert policy(Thresholds(eot=0.9)).speech_ms == 500
+    assert policy(Thresholds(eot=1.0, timeout_ms=60_000)).speech_ms == 500
 
 
 def test_a_short_timeout_comes_first() -> None:
-    ends = TurnEnds(Thresholds(eot=0.9, timeout_ms=500), 800)
-    assert (ends.end_ms, ends.trigger) == (500, "timeout")
+    pause = policy(Thresholds(eot=0.9, timeout_ms=500), 800).pause(0.0)
+    assert (pause.end_ms, pause.timed_out) == (500, True)

@@ -8,7 +8,7 @@ from auricle.errors import Overloaded, WorkerUnavailable
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.seats import Seat, Seats
 from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.messages import ADMISSION_SECONDS, AdmitSession, Admitted, WithdrawAdmission
+from auricle.messages.sessions import ADMISSION_SECONDS, AdmitSession, Admitted, WithdrawAdmission
 
 pytestmark = pytest.mark.unit
 

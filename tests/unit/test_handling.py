@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import BadRequest, UntrustedCaller
-from auricle.messages import Alive, EncodeReply, EncodeRequest, Refusal
+from auricle.messages.encoding import EncodeReply, EncodeRequest
+from auricle.messages.liveness import Alive
+from auricle.messages.refusal import Refusal
+from auricle.process.repeats import Repeats
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.refusals import Refusals
 from auricle.runtime.seals import Opener, Sealer
@@ -40,10 +44,9 @@ class Endpoint:
         self.secrets = Secrets(path, "Common.secret_file")
         self.sealer = Sealer(self.secrets)
         self.registry = CollectorRegistry()
-        self.now = 0.0
         self.handled: list[EncodeRequest] = []
         route = Route("generate", EncodeRequest, unary=self.encode)
-        refusals = Refusals(self.registry, lambda: self.now)
+        refusals = Refusals(self.registry)
         self._handle = handler(route, Opener(self.secrets, RECEIVER), refusals)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
@@ -113,14 +116,15 @@ async def test_a_malformed_request_of_the_deployment_says_so(
 async def test_a_flood_of_refused_requests_is_summed_up_in_the_log(
     endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
+    due: list[Callable[[], None]] = []
     caplog.set_level(logging.WARNING, logger="auricle.runtime")
-    for _ in range(1_000):
-        await endpoint.call({})
-    endpoint.now += 11.0
-    await endpoint.call({})
-    assert len(caplog.records) == 2
-    assert "and 999 before" in caplog.text
-    assert endpoint.refused("malformed") == 1_001
+    with caplog.filtering(Repeats(lambda _seconds, call: due.append(call))):
+        for _ in range(1_000):
+            await endpoint.call({})
+        assert len(caplog.records) == 20
+        due.pop()()
+    assert "980 more lines" in caplog.text
+    assert endpoint.refused("malformed") == 1_000
 
 
 @pytest.mark.parametrize(

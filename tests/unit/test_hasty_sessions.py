@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.messages import OpenSession
+from auricle.messages.sessions import OpenSession
 from auricle.processor.session_rules import SessionRules
 from auricle.processor.stability import Stability
 from auricle.settings import ProcessorSettings

@@ -18,7 +18,6 @@ from fastapi import FastAPI, Request
 from auricle.frontend.doors.connections import ConnectionLimits
 from auricle.frontend.doors.handshakes import HandshakeLimit
 from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.session_log import RefusalLog
 from tests.unit.doors import Clock, Door, event_loop_policy, until
 
 pytestmark = pytest.mark.unit
@@ -308,7 +307,7 @@ async def test_connections_of_a_trusted_proxy_are_not_counted_by_address() -> No
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str, ...]) -> None:
     clock, app, door = Clock(), App(), Door(LIMITS)
-    limited = HandshakeLimit(app.app, Rates(1.0, "requests", clock), RefusalLog())
+    limited = HandshakeLimit(app.app, Rates(1.0, "requests", clock))
     options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
     async with door.serving(limited, **options), httpx.AsyncClient(timeout=60) as client:
 

@@ -14,7 +14,7 @@ import pytest
 
 from auricle.errors import ProtocolError
 from auricle.frontend.stream import parsing, protocol
-from auricle.messages import Usage
+from auricle.messages import stream
 from auricle.rendering.interfaces import interfaces
 from auricle.rendering.typescript import declarations
 from tests import browser
@@ -24,28 +24,28 @@ from tests.unit.stream_server import Connection, final, serving
 pytestmark = pytest.mark.unit
 DOCUMENT = json.loads((ROOT / "docs/asyncapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
-RESUME = protocol.Resume("token", 0)
-REPLIES: list[protocol.Reply] = [
-    protocol.ReadyReply("s", "demo", 640, RESUME),
-    protocol.ReadyReply("s", "demo", 640),
-    protocol.SpeechStartedReply(1, RESUME),
-    protocol.SpeechStoppedReply(1, RESUME),
-    protocol.TurnPausedReply(1, 0.25, RESUME),
-    protocol.TurnResumedReply(1, RESUME),
-    protocol.CheckpointReply(RESUME),
-    protocol.PartialReply(0, "a", "b", 1, "English", RESUME),
-    protocol.FinalReply(0, "a", 0, 1, "English", RESUME),
-    protocol.WordsReply(0, (protocol.TimedWord("a", "a ", 0, 1),), "aligned", resume=RESUME),
-    protocol.WordsReply(0, (protocol.TimedWord("a", "a ", 0, 1, 0.9),), "aligned", None, 0.9),
-    protocol.WordsReply(0, (), None, "unavailable"),
-    protocol.SpeakersReply(0, (protocol.SpeakerPart(1, 0, 1, "a"),), "aligned", None, RESUME),
-    protocol.SpeakersReply(0, (), None, "unavailable"),
-    protocol.TranslationReply(0, "es", "una", " casa", False, resume=RESUME),
-    protocol.TranslationReply(0, "es", "una", "", True, "unavailable"),
-    protocol.DoneReply("a", Usage()),
-    protocol.GoingAwayReply(1, "a", RESUME),
-    protocol.ErrorReply("protocol", "no", 0.0, "chunk_ms"),
-    protocol.ErrorReply("overloaded", "no", 5.0),
+RESUME = stream.Resume("token", 0)
+REPLIES: list[stream.Reply] = [
+    stream.Ready("s", "demo", 640, resume=RESUME),
+    stream.Ready("s", "demo", 640),
+    stream.SpeechStarted(1, resume=RESUME),
+    stream.SpeechStopped(1, resume=RESUME),
+    stream.TurnPaused(1, 0.25, resume=RESUME),
+    stream.TurnResumed(1, resume=RESUME),
+    stream.Checkpoint(resume=RESUME),
+    stream.Partial(0, "a", "b", 1, "English", resume=RESUME),
+    stream.Final(0, "a", 0, 1, "English", resume=RESUME),
+    stream.Words(0, (stream.Word("a", "a ", 0, 1),), "aligned", resume=RESUME),
+    stream.Words(0, (stream.Word("a", "a ", 0, 1, 0.9),), "aligned", None, 0.9),
+    stream.Words(0, (), None, "unavailable"),
+    stream.Speakers(0, (stream.SpeakerPart(1, 0, 1, "a"),), "aligned", None, resume=RESUME),
+    stream.Speakers(0, (), None, "unavailable"),
+    stream.Translation(0, "es", "una", " casa", False, resume=RESUME),
+    stream.Translation(0, "es", "una", "", True, "unavailable"),
+    stream.Done("a", stream.Usage()),
+    stream.GoingAway(1, "a", resume=RESUME),
+    stream.Error("protocol", "no", 0.0, "chunk_ms"),
+    stream.Error("overloaded", "no", 5.0),
 ]
 
 
@@ -75,9 +75,9 @@ def test_every_reference_in_the_document_leads_somewhere() -> None:
 
 
 def test_every_message_of_the_server_is_as_described() -> None:
-    assert {type(reply) for reply in REPLIES} == set(get_args(protocol.Reply))
+    assert {type(reply) for reply in REPLIES} == set(get_args(stream.Reply))
     for reply in REPLIES:
-        name = type(reply).__name__.replace("Reply", "Event")
+        name = f"{type(reply).__name__}Event"
         message = json.loads(protocol.encode(reply))
         assert fits(message, name), name
         assert (

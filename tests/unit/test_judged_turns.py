@@ -19,7 +19,7 @@ from auricle.frontend.assemblyai.options import parse_options
 from auricle.frontend.assemblyai.streaming import StreamingProtocol
 from auricle.frontend.deepgram.flux import FluxProtocol
 from auricle.frontend.deepgram.flux_messages import FluxReplies
-from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
+from auricle.frontend.deepgram.flux_options import Thresholds
 from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.listening.pieces import TurnPaused, TurnResumed
 from auricle.frontend.listening.turn_wait import TurnWait
@@ -151,7 +151,7 @@ async def test_thresholds_may_change_between_two_turns() -> None:
 
 
 def test_a_pause_in_speech_says_nothing_of_the_next_one() -> None:
-    subject = Turns(TurnEnds(Thresholds(), 500, judged=True), FluxReplies("sess_1"))
+    subject = Turns(Thresholds().policy(500, judged=True), FluxReplies("sess_1"))
     started, piece, stopped = speech(0.0, 3.0)
     subject.heard([started, TurnPaused(S, 0.65), TurnResumed(until(1.3))], until(1.5))
     subject.heard([piece, stopped], until(6.0))
@@ -231,8 +231,8 @@ async def test_a_turn_of_assemblyais_that_ends_before_a_question_needs_none() ->
 
 def test_thresholds_become_the_models_wait_where_there_is_one() -> None:
     thresholds = Thresholds(eot=0.8, eager=0.4, timeout_ms=3_000)
-    assert TurnEnds(thresholds, 500).turns is None
-    wait = TurnEnds(thresholds, 500, judged=True).turns
+    assert thresholds.policy(500, judged=False).turns is None
+    wait = thresholds.policy(500, judged=True).turns
     assert wait == TurnWait(0.8, 3_000, eager=0.4, speech_ms=500)
     query = "sample_rate=16000&min_turn_silence=300&max_turn_silence=900"
     assert parse_options(query, 500).silence == 500

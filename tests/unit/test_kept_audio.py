@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from auricle.frontend.line.kept_audio import KeptAudio
 from auricle.frontend.listening.pieces import Piece
-from auricle.messages import Boundary
+from auricle.messages.sessions import Boundary
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000

@@ -140,7 +140,7 @@ def test_without_parameters_there_is_no_sequence() -> None:
         ({"sequence_id": True}, "sequence_id True cannot be used: it must be a whole number or"),
         ({"sequence_start": 1}, "sequence_start 1 cannot be used: it must be true or false"),
         ({"sequence_id": 7, "language": "en"}, "language can be sent with sequence_start only"),
-        ({"beam": 4}, "the parameter beam is not supported; supported: sequence_id, .*language"),
+        ({"beam": 4}, "beam is not supported; supported: context, language, .*sequence_id"),
         ({"outputs": ["TRANSCRIPTS"]}, "the output 'TRANSCRIPTS' is not supported; supported: TEX"),
         ({"fields": {"model_version": "2"}}, "model_version '2' does not exist; there is '1'"),
         ({"fields": {"id": "x" * 513}}, "id has 513 characters, at most 512"),

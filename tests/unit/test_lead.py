@@ -9,7 +9,9 @@ import pytest
 from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.session_line import SessionLine
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import DecodeRequest, EncodeRequest, OpenSession, PushAudio, SessionReady
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.encoding import EncodeRequest
+from auricle.messages.sessions import OpenSession, PushAudio, SessionReady
 from tests.server import eventually
 from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
 from tests.unit.test_link import piece

@@ -13,10 +13,9 @@ from auricle.errors import DeadlineExceeded, ProtocolError, WorkerUnavailable
 from auricle.frontend.line.link import ProcessorLink
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.listening.pieces import Piece
-from auricle.messages import (
+from auricle.messages.liveness import Alive, AskAlive
+from auricle.messages.sessions import (
     Accepted,
-    Alive,
-    AskAlive,
     Done,
     EndAudio,
     Final,
@@ -27,9 +26,9 @@ from auricle.messages import (
     ResumePoint,
     SessionEvent,
     SessionReady,
-    Usage,
     WholeAudio,
 )
+from auricle.messages.stream import Usage
 from auricle.runtime import Pulses, PulseTimes
 from auricle.tasks import cancelled, within
 from tests.server import eventually

@@ -21,7 +21,9 @@ from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.line.word_times import HeldWords
 from auricle.frontend.riva.options import RecognitionOptions, parse_config
 from auricle.frontend.riva.results import Results
-from auricle.messages import Final, Partial, ResumePoint, Word, Words, WordSource
+from auricle.messages.sessions import Final, Partial, ResumePoint, Words
+from auricle.messages.stream import Word
+from auricle.messages.word_source import WordSource
 from tests.unit.front import Front
 from tests.unit.test_deepgram_session import AUDIO, CLOSE, LOUD, QUIET, refusal, served
 
@@ -102,7 +104,9 @@ def test_times_of_the_aligner_are_asked_for() -> None:
 
 
 def test_other_times_are_refused() -> None:
-    with pytest.raises(UnsupportedValue, match=r"must be grid, .* or aligned"):
+    with pytest.raises(
+        UnsupportedValue, match="word_times 'exact' cannot be used: it must be aligned or grid"
+    ):
         parse_options(f"{AUDIO}&word_times=exact")
     with pytest.raises(BadRequest, match="word_times 'exact'"):
         riva(word_times="exact")
@@ -149,7 +153,7 @@ def test_who_asked_for_the_aligners_times_hears_whose_they_are(
         (result,) = Utterances(options, Replies("request", "demo")).final(final)
         assert result.get("word_times") == expected
         streaming = parse_streaming(f"sample_rate=16000&word_times={asked}", 500)
-        turns = Turns(streaming.ends, StreamingReplies("sess_1", "demo", streaming))
+        turns = Turns(streaming.policy, StreamingReplies("sess_1", "demo", streaming))
         assert turns.final(final)[-1].get("word_times") == expected
 
 

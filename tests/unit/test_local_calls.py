@@ -22,7 +22,8 @@ from auricle.errors import (
     UntrustedCaller,
     WorkerUnavailable,
 )
-from auricle.messages import Accepted, EndAudio, Refusal
+from auricle.messages.refusal import Refusal
+from auricle.messages.sessions import Accepted, EndAudio
 from auricle.runtime.handling import Route, handler
 from auricle.runtime.local.connection import _WRITE_AHEAD_BYTES, LocalCalls
 from auricle.runtime.local.frames import AHEAD, BadFrame, FrameReader, Kind, packed

@@ -21,12 +21,11 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol, SocketSessions
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import AdmitSession, Admitted, WithdrawAdmission, Withdrawn
+from auricle.messages.sessions import AdmitSession, Admitted, WithdrawAdmission, Withdrawn
 from auricle.process.tracing import OFF
 from auricle.processor.adaptive_limit import FIRST, AdaptiveLimit
 from auricle.processor.admission import Admission
@@ -72,7 +71,6 @@ class Sessions:
             FrontDoor(endpoints, max_sessions),
             FrontendMetrics(self.registry, FrontendSettings()),
             OFF,
-            RefusalLog(),
             KeyLimits(**limits),
             20.0,
         )

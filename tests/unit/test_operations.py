@@ -27,21 +27,22 @@ from auricle.frontend.operations.gathering import Gatherer
 from auricle.frontend.operations.merging import Gathered, document
 from auricle.frontend.operations.observatory import EVERY_SECONDS, MAX_VIEWERS, Observatory
 from auricle.frontend.operations.routes import OperationsRoutes, schemas
-from auricle.messages import (
-    STEPS_KEPT_SECONDS,
-    AskView,
-    Decisions,
+from auricle.messages.diagnosis import (
     Description,
     Diagnosis,
     DiscoveryState,
     KvRoom,
     Parts,
-    PastDecision,
     ProcessAnswer,
+    SlabState,
+)
+from auricle.messages.planning import Decisions, PastDecision
+from auricle.messages.views import (
+    STEPS_KEPT_SECONDS,
+    AskView,
     SeenWorker,
     SessionState,
     SessionSteps,
-    SlabState,
     View,
 )
 from tests.unit.doors import Clock, until

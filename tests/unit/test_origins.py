@@ -11,7 +11,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.origins import SocketOrigins
-from auricle.frontend.doors.session_log import RefusalLog
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
@@ -87,7 +86,7 @@ async def test_a_page_of_the_host_that_was_asked_may_call(
     headers = [(b"origin", origin.encode()), (b"host", host.encode())]
     scope = {"type": "websocket", "headers": headers, "client": ("10.0.0.1", 1)}
     scope |= {"extensions": {"websocket.http.response": {}}}
-    await SocketOrigins(app, (), RefusalLog(lambda *_: None))(scope, receive, send)
+    await SocketOrigins(app, ())(scope, receive, send)
     assert bool(served) == may_call
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle.messages import DecodeRequest, Done, Final, Partial
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.sessions import Done, Final, Partial
 from tests.unit.scripted import GRID, ScriptedWorkers, session
 
 pytestmark = pytest.mark.unit

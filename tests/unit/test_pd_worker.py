@@ -14,8 +14,8 @@ from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.keys import tenant_mark
 from auricle.errors import BadRequest, Overloaded, UnsupportedValue, from_code
 from auricle.landing.fetch import Fetched
-from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.pd_worker.engine import Capabilities, Decoded, Timings
+from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.pd_worker.engine import Capabilities, Decoded, GenerateRequest, Timings
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.worker import PdWorker
 from auricle.settings import PdWorkerSettings
@@ -44,22 +44,14 @@ class Parts:
     async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncIterator[Fetched]:
         yield Fetched((), 0)
 
-    async def generate(
-        self,
-        *arguments: object,
-        reusable_windows: int | None,
-        priority: int,
-        draft: Sequence[int],
-        logprobs: bool,
-        **_: object,
-    ) -> Decoded:
-        self.reusable.append(reusable_windows)
-        self.priorities.append(priority)
+    async def generate(self, request: GenerateRequest) -> Decoded:
+        self.reusable.append(request.reusable_windows)
+        self.priorities.append(request.priority)
         await self.answer.wait()
-        self.drafts.append(tuple(draft))
+        self.drafts.append(tuple(request.draft))
         noted = Timings(0.0, 0.0, 0.0, 0.0)
         # The last token ends the turn.
-        tokens, scores = (1, PROMPT.stop_tokens[0]), (-0.5, -0.25) if logprobs else ()
+        tokens, scores = (1, PROMPT.stop_tokens[0]), (-0.5, -0.25) if request.logprobs else ()
         return Decoded(tokens, "stop", 10, 0, 1, 0, 0, noted, scores)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from auricle.messages import DecodeRequest
+from auricle.messages.decoding import DecodeRequest
 from auricle.processor.pools import PdPool, Placement
 from tests.unit.scripted import ScriptedWorkers
 
@@ -31,7 +31,7 @@ def request(tenant: str) -> DecodeRequest:
 
 async def test_a_segment_goes_to_the_worker_that_holds_its_context_and_stays() -> None:
     workers, router = ScriptedWorkers(lambda _: ""), Held()
-    pool = PdPool(workers, 1.0, 3, router)  # type: ignore[arg-type]
+    pool = PdPool(workers, 1.0, 3, kv_index=router)  # type: ignore[arg-type]
     placement = Placement(pool)
     for _ in range(3):
         await pool.decode(placement, request("acme"))
@@ -41,6 +41,6 @@ async def test_a_segment_goes_to_the_worker_that_holds_its_context_and_stays() -
 
 async def test_another_tenants_segment_is_placed_by_load() -> None:
     workers = ScriptedWorkers(lambda _: "")
-    pool = PdPool(workers, 1.0, 3, Held())  # type: ignore[arg-type]
+    pool = PdPool(workers, 1.0, 3, kv_index=Held())  # type: ignore[arg-type]
     await pool.decode(Placement(pool), request("other"))
     assert workers.used == [1]

@@ -9,7 +9,7 @@ import pytest
 
 from auricle.errors import WorkerUnavailable
 from auricle.load.observations import PoolObservation, ServiceObservation
-from auricle.messages import AskDecisions
+from auricle.messages.planning import AskDecisions
 from auricle.planner.decision import Decision, Why
 from auricle.planner.history import DecisionHistory
 from auricle.planner.service import PlannerService

@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from auricle.errors import WindowsMissing, WorkerUnavailable
-from auricle.messages import AskProbe, DecodeRequest, EncodeRequest
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.diagnosis import AskProbe
+from auricle.messages.encoding import EncodeRequest
 from auricle.processor import probe
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.probe import Prober, segment_need

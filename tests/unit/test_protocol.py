@@ -8,6 +8,7 @@ from auricle.errors import ProtocolError
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.turn_wait import WAITS, Eagerness
 from auricle.frontend.stream import parsing, protocol
+from auricle.messages import stream
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -30,20 +31,28 @@ def test_a_start_with_defaults() -> None:
         ('{"type": "end"}', "first message must be a JSON start", "type"),
         ('{"type": "start"}', "sample_rate", "sample_rate"),
         (start(sample_rate="fast"), "sample_rate", "sample_rate"),
-        (start(sample_rate=1), "sample_rate 1 is outside 4000 to 192000 Hz", "sample_rate"),
-        (start(sample_rate=10**9), "outside 4000 to 192000 Hz", "sample_rate"),
+        (
+            start(sample_rate=1),
+            "sample_rate 1 cannot be used: it must be a whole number from 4000 to 192000",
+            "sample_rate",
+        ),
+        (start(sample_rate=10**9), "whole number from 4000 to 192000", "sample_rate"),
         (
             start(encoding="opus"),
-            "unknown encoding 'opus'; supported: pcm_s16le, pcm_mulaw, pcm_alaw",
+            "encoding 'opus' cannot be used: it must be one of pcm_s16le, pcm_mulaw, pcm_alaw",
             "encoding",
         ),
-        (start(chunk_ms=5), "chunk_ms 5 is outside 80 to 10000", "chunk_ms"),
+        (
+            start(chunk_ms=5),
+            "chunk_ms 5 cannot be used: it must be a whole number from 80 to 10000",
+            "chunk_ms",
+        ),
         (start(sampel_rate=8000), "sampel_rate", "sampel_rate"),
         (start(context="x" * 2001), "at most 2000", "context"),
         (start(languages="de"), "languages", "languages"),
         (
             start(languages=["de", "es", "fr", "it", "nl"]),
-            "languages has 5 languages, at most 4 are allowed",
+            "languages has 5 entries, at most 4 are allowed",
             "languages",
         ),
         (
@@ -53,23 +62,23 @@ def test_a_start_with_defaults() -> None:
         ),
         (
             start(endpointing={"threshold": 2}),
-            "endpointing.threshold 2 is outside 0.05 to 0.95",
+            "endpointing.threshold 2 cannot be used: it must be a number from 0.05 to 0.95",
             "endpointing.threshold",
         ),
         (
             start(endpointing={"min_silence_ms": 1}),
-            "min_silence_ms 1 is outside 100 to 10000",
+            "min_silence_ms 1 cannot be used: it must be a whole number from 100 to",
             "endpointing.min_silence_ms",
         ),
         (
             start(endpointing={"pre_roll_ms": -1}),
-            "pre_roll_ms -1 is outside 0 to 2000",
+            "pre_roll_ms -1 cannot be used: it must be a whole number from 0 to 2000",
             "endpointing.pre_roll_ms",
         ),
         (start(endpointing={"silence": 1}), "silence", "endpointing.silence"),
         (
             start(endpointing={"eagerness": "very"}),
-            "unknown endpointing.eagerness 'very'; supported: low, medium",
+            "endpointing.eagerness 'very' cannot be used: it must be one of low, medium, auto",
             "endpointing.eagerness",
         ),
         (
@@ -127,5 +136,5 @@ def test_only_end_may_follow_as_text() -> None:
 
 
 def test_replies_carry_their_type() -> None:
-    reply = json.loads(protocol.encode(protocol.ErrorReply("overloaded", "full")))
+    reply = json.loads(protocol.encode(stream.Error("overloaded", "full")))
     assert reply == {"type": "error", "code": "overloaded", "message": "full"}

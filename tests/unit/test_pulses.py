@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from auricle.errors import AuricleError, DeadlineExceeded, ProcessFailed, WorkerUnavailable
-from auricle.messages import Alive, AskAlive
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.process.liveness import Liveness, beat
 from auricle.process.watchdog import Watchdog
 from auricle.runtime import Pulses, PulseTimes

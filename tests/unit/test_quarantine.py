@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auricle.errors import AuricleError, WorkerUnavailable
-from auricle.messages import Alive, AskAlive
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.runtime.quarantine import QUARANTINE_SECONDS, Quarantine
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.seals import Sealer

@@ -105,21 +105,21 @@ def test_what_is_honoured_is_not_warned_of(session: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("session", "message"),
     [
-        ({"type": "realtime"}, "session.type 'realtime' cannot be used: it must be 'transcripti"),
+        ({"type": "realtime"}, "session.type 'realtime' cannot be used: it must be transcripti"),
         ({"voice": "x"}, "session.voice is not supported"),
         ({"audio": {"output": {}}}, "session.audio.output is not supported"),
-        ({"include": ["item.words"]}, "session.include.0 'item.words' cannot be used"),
+        ({"include": ["item.words"]}, "session.include 'item.words' cannot be used"),
         (
             {"audio": {"input": {"noise_reduction": {"type": "none"}}}},
-            "session.audio.input.noise_reduction.type 'none' cannot be used: it must be 'near_f",
+            "noise_reduction.type 'none' cannot be used: it must be far_field or near_field",
         ),
         (
             {"audio": {"input": {"turn_detection": {"type": "magic"}}}},
-            "it must have a type of 'server_vad', 'semantic_vad'",
+            "turn_detection.type 'magic' cannot be used: it must be server_vad or",
         ),
         (
             {"audio": {"input": {"turn_detection": {"threshold": 2}}}},
-            "session.audio.input.turn_detection.threshold 2 cannot be used: it must be at most 1",
+            "input.turn_detection.threshold 2 cannot be used: it must be a number from",
         ),
         (
             {"audio": {"input": {"turn_detection": {"type": "semantic_vad", "threshold": 0.5}}}},
@@ -127,11 +127,11 @@ def test_what_is_honoured_is_not_warned_of(session: dict[str, Any]) -> None:
         ),
         (
             {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 8_000}}}},
-            "session.audio.input.format.rate 8000 cannot be used: it must be 24000 or 16000",
+            "session.audio.input.format.rate 8000 cannot be used: it must be 16000 or 24000",
         ),
         (
             {"audio": {"input": {"transcription": {"chunk_ms": 10}}}},
-            "session.audio.input.transcription.chunk_ms 10 cannot be used: it must be at least 80",
+            "input.transcription.chunk_ms 10 cannot be used: it must be a whole number",
         ),
         (
             {"audio": {"input": {"transcription": {"language": "en", "languages": ["de"]}}}},
@@ -147,7 +147,7 @@ def test_what_is_honoured_is_not_warned_of(session: dict[str, Any]) -> None:
         ),
         (
             {"audio": {"input": {"transcription": {"keywords": "Ada"}}}},
-            "session.audio.input.transcription.keywords 'Ada' cannot be used: it must be a list",
+            "input.transcription.keywords 'Ada' cannot be used: it must be a JSON list",
         ),
     ],
 )

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from auricle.errors import AuricleError, WindowsMissing, WindowsSpoiled
-from auricle.messages import DecodeRequest, Done, EncodeRequest, Failed, SpoiledSlot
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.encoding import EncodeRequest, SpoiledSlot
+from auricle.messages.sessions import Done, Failed
 from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer

@@ -28,17 +28,9 @@ from auricle.frontend.recordings.part_speakers import (
 from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.told import Told
 from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
-from auricle.messages import (
-    Done,
-    Failed,
-    Final,
-    ResumePoint,
-    Speakers,
-    SpokenPart,
-    Usage,
-    Word,
-    Words,
-)
+from auricle.messages.sessions import Done, Failed, Final, ResumePoint, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.stream import SpeakerPart, Usage, Word
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
@@ -50,7 +42,7 @@ DID, YOU, NO = (
     Word("you", "you? ", 1_200, 1_500, 0.7),
     Word("No", "No.", 1_600, 1_900, 0.5),
 )
-ASKED, ANSWERED = SpokenPart(1, 1_000, 1_520, "Did you? "), SpokenPart(2, 1_580, 1_900, "No.")
+ASKED, ANSWERED = SpeakerPart(1, 1_000, 1_520, "Did you? "), SpeakerPart(2, 1_580, 1_900, "No.")
 BOTH = Segment(
     *("Did you? No.", 16_000, 32_000, "English"),
     words=PartWords((DID, YOU, NO)),
@@ -93,9 +85,9 @@ async def listened(query: str, **settings: Any) -> dict[str, Any]:
 
 
 def test_speakers_of_a_part_that_was_cut_make_its_text() -> None:
-    nothing = SpokenPart(1, 1_900, 2_100, "")  # a turn to which the text has nothing
+    nothing = SpeakerPart(1, 1_900, 2_100, "")  # a turn to which the text has nothing
     first = Speakers(0, (ASKED, ANSWERED, nothing), "aligned", state=b"++")
-    second = Speakers(1, (nothing, SpokenPart(1, 2_200, 2_900, "Well.")), "aligned")
+    second = Speakers(1, (nothing, SpeakerPart(1, 2_200, 2_900, "Well.")), "aligned")
     part = speakers_of([first, second])
     assert "".join(turn.text for turn in part.turns) == "Did you? No. Well."
     assert [turn.speaker for turn in part.turns] == [1, 2, 1]
@@ -119,7 +111,7 @@ def test_a_part_of_which_not_all_is_known_has_no_speakers() -> None:
     ],
 )
 def test_text_that_is_divided_by_guesses_is_said_to_be(
-    parts: tuple[SpokenPart, ...], source: Any, rough: bool
+    parts: tuple[SpeakerPart, ...], source: Any, rough: bool
 ) -> None:
     part = speakers_of([Speakers(0, parts, source)])
     assert part.rough == rough

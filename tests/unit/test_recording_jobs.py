@@ -17,16 +17,9 @@ from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecor
 from auricle.frontend.recordings.part_speakers import NO_SPEAKERS, PartSpeakers
 from auricle.frontend.recordings.parts import Part
 from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment
-from auricle.messages import (
-    Done,
-    Final,
-    OpenSession,
-    ResumePoint,
-    SessionEvent,
-    Speakers,
-    SpokenPart,
-    Usage,
-)
+from auricle.messages.sessions import Done, Final, OpenSession, ResumePoint, SessionEvent
+from auricle.messages.speakers import Speakers
+from auricle.messages.stream import SpeakerPart, Usage
 from auricle.settings import FrontendSettings
 
 pytestmark = pytest.mark.unit
@@ -115,7 +108,7 @@ class Sessions:
         if self.pool_is_down:
             return Speakers(0, missing="unavailable", state=voices)
         known = voices + b"+"
-        return Speakers(0, (SpokenPart(len(known), 0, 1000, text),), "aligned", state=known)
+        return Speakers(0, (SpeakerPart(len(known), 0, 1000, text),), "aligned", state=known)
 
     async def segments(self, *, diarize: bool = False) -> list[Segment]:
         recording = Recording(

@@ -14,18 +14,11 @@ import soundfile
 from click.testing import CliRunner
 
 from auricle.cli import main
-from auricle.client.events import (
-    Final,
-    SpeakerPart,
-    Speakers,
-    StreamEvent,
-    Translation,
-    Word,
-    Words,
-)
+from auricle.client.events import StreamEvent
 from auricle.client.report import check_report, write_report
 from auricle.client.report_text import ToldSegments
 from auricle.errors import BadRequest
+from auricle.messages.stream import Final, SpeakerPart, Speakers, Translation, Word, Words
 
 pytestmark = pytest.mark.unit
 SAMPLES = (np.sin(np.arange(32_000) / 2) * np.linspace(0, 20_000, 32_000)).astype(np.int16)
@@ -123,10 +116,10 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         [
             DIALOGUE[0],
             Words(0, WORDS, "commit_grid", "language"),
-            Speakers(0, missing="nobody_heard"),
+            Speakers(0, (), missing="nobody_heard"),
             Translation(0, "es", "El", "", final=True, missing="something_new"),
             Final(1, "on", 1_500, 2_000, "English"),
-            Words(1, missing="deadline"),
+            Words(1, (), missing="deadline"),
         ],
     )
     assert re.findall(r'<p class="note">(.*?)</p>', page) == [

@@ -14,8 +14,9 @@ import websockets
 from auricle.frontend.doors.access.keys import ApiKey, new_key
 from auricle.frontend.doors.seats import Seat
 from auricle.frontend.stream.ledger import NOTHING
-from auricle.frontend.stream.protocol import Resume, Start
+from auricle.frontend.stream.protocol import Start
 from auricle.frontend.stream.resume_token import ResumeTokens
+from auricle.messages.stream import Resume
 from tests.unit.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit

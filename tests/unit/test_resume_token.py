@@ -18,7 +18,7 @@ from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.point import GateMemory, ListeningPoint, VoiceMemory
 from auricle.frontend.stream.ledger import NOTHING, Told
 from auricle.frontend.stream.parsing import parse_start
-from auricle.frontend.stream.protocol import Resume, Start
+from auricle.frontend.stream.protocol import Start
 from auricle.frontend.stream.refusals import (
     ResumeExpired,
     ResumeForged,
@@ -28,7 +28,8 @@ from auricle.frontend.stream.refusals import (
     ResumePosition,
 )
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeState, ResumeTokens
-from auricle.messages import ResumePoint
+from auricle.messages.sessions import ResumePoint
+from auricle.messages.stream import Resume
 from auricle.runtime import Tokens
 from auricle.runtime.secrets import Secrets
 from auricle.text_bounds import RESUME_TOKEN

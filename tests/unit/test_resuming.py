@@ -24,7 +24,7 @@ from auricle.frontend.listening.point import ListeningPoint
 from auricle.frontend.stream import ledger as ledgers
 from auricle.frontend.stream.beginning import Beginning
 from auricle.frontend.stream.ledger import NOTHING, Ledger, Told
-from auricle.messages import Done, Final, OpenSession, Partial, ResumePoint, SessionReady
+from auricle.messages.sessions import Done, Final, OpenSession, Partial, ResumePoint, SessionReady
 from auricle.processor.segments import SegmentPolicy
 from auricle.processor.session import Session
 from tests.unit.histories import (

@@ -11,7 +11,7 @@ from auricle.errors import BadRequest, ProtocolError
 from auricle.frontend.doors.rpc.schema import message, parsed
 from auricle.frontend.riva.options import RecognitionOptions, audio_format, parse_config
 from auricle.frontend.riva.results import Results
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages.sessions import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM, FLAC, MULAW, OGGOPUS, ALAW = 1, 2, 3, 4, 20
@@ -41,7 +41,7 @@ def test_a_recording_may_be_compressed(encoding: int) -> None:
     [
         ({"encoding": FLAC}, "encoding FLAC cannot be used: it must be LINEAR_PCM, MULAW or ALAW"),
         ({"encoding": 7}, "encoding 7 cannot be used"),
-        ({"sample_rate_hertz": 100}, "sample_rate_hertz 100 .* must be from 4000 to 192000"),
+        ({"sample_rate_hertz": 100}, "sample_rate_hertz 100 .* a whole number from 4000 to"),
         ({"sample_rate_hertz": -1}, "sample_rate_hertz -1 cannot be used"),
         ({"profanity_filter": True}, "profanity_filter is not supported: the model writes what is"),
         ({"enable_separate_recognition_per_channel": True}, "make a call for each channel"),
@@ -50,7 +50,7 @@ def test_a_recording_may_be_compressed(encoding: int) -> None:
         ({"speech_contexts": [{"boost": float("nan")}]}, "cannot be made less likely"),
         ({"speech_contexts": [{"phrases": ["x" * 2001]}]}, "speech_contexts has 2001 characters"),
         ({"speech_contexts": [{"phrases": ["a\0b"]}]}, "speech_contexts has a null character"),
-        ({"endpointing_config": {"stop_history": 10_001}}, "must be milliseconds, at most 10000"),
+        ({"endpointing_config": {"stop_history": 10_001}}, "stop_history 10001 .* from 0 to 10000"),
         ({"endpointing_config": {"stop_history": -1}}, "stop_history -1 cannot be used"),
         ({"language_code": "x" * 33}, "language_code has 33 characters, at most 32"),
         ({"model": "x" * 257}, "model has 257 characters, at most 256"),

@@ -355,7 +355,7 @@ async def test_tools_can_ask_what_there_is(version: str) -> None:
 
         listed = await answer(list_services="")
         names = [service.name for service in listed.list_services_response.service]
-        assert names == [RIVA, KSERVE, HEALTH, f"{package}.ServerReflection"]
+        assert sorted(names) == [HEALTH, f"{package}.ServerReflection", KSERVE, RIVA]
         described = await answer(file_containing_symbol=RIVA)
         files = described.file_descriptor_response.file_descriptor_proto
         assert len(files) == 3  # with what it imports
@@ -363,8 +363,8 @@ async def test_tools_can_ask_what_there_is(version: str) -> None:
         assert named.file_descriptor_response.file_descriptor_proto[0] in files
         unknown = await answer(file_containing_symbol="x.Y")
         assert unknown.error_response.error_code == 5
-        other = await answer(all_extension_numbers_of_type="x")
-        assert other.error_response.error_code == 12
+        other = await answer(all_extension_numbers_of_type="x.Y")
+        assert other.error_response.error_code == 5
         await call.done_writing()
         assert await ended(call) == ("OK", "")
 
@@ -391,7 +391,7 @@ async def test_without_a_port_there_is_no_server() -> None:
 
 
 class _Nothing:
-    refusals = processors = None
+    processors = None
     rpc_methods: dict[str, Any] = {}  # noqa: RUF012
 
 

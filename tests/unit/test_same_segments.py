@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from auricle.audio.pcm import milliseconds
 from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.parts import PartCutter
-from auricle.messages import Final, OpenSession
+from auricle.messages.sessions import Final, OpenSession
 from auricle.processor.actions import Decode, EncodeAhead, Finish, Send
 from auricle.processor.session import Session
 from tests.unit.histories import GEOMETRY, KEYS, PROMPT, RULES, SHORTEST

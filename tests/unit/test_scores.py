@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auricle.frontend.line.token_scores import entries, joined
-from auricle.messages import Final, ScoredToken
+from auricle.messages.sessions import Final, ScoredToken
 from auricle.processor.scores import Scores
 from tests.unit.scripted import GRID, ScriptedWorkers, counting, feed, session
 

@@ -10,9 +10,9 @@ import pytest
 
 from auricle.errors import DeadlineExceeded, WindowsMissing, WorkerUnavailable
 from auricle.load.chunk_load import Chunk, ChunkLoad
-from auricle.messages import (
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.sessions import (
     Boundary,
-    DecodeRequest,
     Done,
     Failed,
     Final,

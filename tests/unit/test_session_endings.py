@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from auricle.errors import Overloaded
-from auricle.messages import Done, Final, HandedOver, Partial
+from auricle.messages.sessions import Done, Final, HandedOver, Partial
 from auricle.processor import pools
 from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 

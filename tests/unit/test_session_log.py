@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from auricle.frontend.doors.session_log import RefusalLog, log_ended
+from auricle.errors import Overloaded
+from auricle.frontend.doors.session_log import log_ended, log_refused
+from auricle.process.repeats import Repeats
 
 pytestmark = pytest.mark.unit
 
@@ -21,30 +23,21 @@ def test_a_session_that_ends_is_one_line_with_its_fields(caplog: pytest.LogCaptu
     assert record.__dict__["outcome"] == "client_gone"
 
 
-def test_refusals_beyond_the_first_are_counted_and_summarised(
+def test_refusals_beyond_the_first_ten_are_summed_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO)
     due: list[Callable[[], None]] = []
-    refusals = RefusalLog(lambda _seconds, call: due.append(call), lines=2, period_seconds=60)
-    for number in range(1000):
-        code = "overloaded" if number % 10 == 0 else "invalid_api_key"
-        refusals.refused(f"10.0.0.1:{number}", code, "not today")
-    assert len(due) == 1
-    due.pop()()
-    assert [record.message for record in caplog.records] == [
-        "client 10.0.0.1:0 refused: not today",
-        "client 10.0.0.1:1 refused: not today",
-        "998 more clients refused within 60 s: 899 invalid_api_key, 99 overloaded",
-    ]
-    refusals.refused("10.0.0.2:1", "forbidden", "switched off")
-    assert caplog.records[-1].message == "client 10.0.0.2:1 refused: switched off"
-    assert len(due) == 1
-
-
-def test_a_quiet_minute_has_no_summary(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    due: list[Callable[[], None]] = []
-    RefusalLog(lambda _seconds, call: due.append(call)).refused("a:1", "forbidden", "no")
-    due.pop()()
-    assert len(caplog.records) == 1
+    with caplog.filtering(Repeats(lambda _seconds, call: due.append(call))):
+        for number in range(1000):
+            log_refused(f"10.0.0.1:{number}", Overloaded("not today"))
+        assert [record.getMessage() for record in caplog.records] == [
+            f"client 10.0.0.1:{number} refused: not today" for number in range(10)
+        ]
+        assert caplog.records[0].__dict__["outcome"] == "overloaded"
+        due.pop()()
+        assert caplog.records[-1].getMessage() == (
+            "990 more lines within 60 s of: client %s refused: %s"
+        )
+        log_refused("10.0.0.2:1", Overloaded("switched off"))
+        assert caplog.records[-1].getMessage() == "client 10.0.0.2:1 refused: switched off"

@@ -14,7 +14,8 @@ from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
-from auricle.messages import Done, SessionReady, Usage
+from auricle.messages.sessions import Done, SessionReady
+from auricle.messages.stream import Usage
 from auricle.process.tracing import OFF
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from auricle.audio.features import FeaturePacket
 from auricle.errors import AuricleError, WorkerUnavailable
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
-    DiarizeReply,
-    DiarizeRequest,
+from auricle.messages.diarizing import DiarizeReply, DiarizeRequest, SpeakerTurn
+from auricle.messages.sessions import (
     Done,
     Failed,
     Final,
@@ -24,14 +23,11 @@ from auricle.messages import (
     Partial,
     ResumePoint,
     SessionEvent,
-    Speakers,
-    SpeakerTurn,
-    SpokenPart,
-    Usage,
-    Word,
     Words,
 )
-from auricle.processor.open_segment import OpenSegment
+from auricle.messages.speakers import Speakers
+from auricle.messages.stream import SpeakerPart, Usage, Word
+from auricle.processor.open_segment import EndedSegment, OpenSegment
 from auricle.processor.speakers import SessionSpeakers, SpeakerRules
 from auricle.processor.stability import Stability
 from auricle.processor.windows import KeyScheme
@@ -56,7 +52,9 @@ class Diarizer:
     async def starting(self) -> bool:
         return self.empty
 
-    async def speakers(self, request: DiarizeRequest, seconds: float) -> DiarizeReply:
+    async def ask(
+        self, request: DiarizeRequest, _reply: object, seconds: float, _what: str
+    ) -> DiarizeReply:
         self.asked.append(request)
         self.called.set()
         if (gate := self.gates.get(len(self.asked) - 1)) is not None:
@@ -83,11 +81,9 @@ def segment(number: int, text: str = "") -> OpenSegment:
 class Session:
     """Events from a list, each of which may have to be let through."""
 
-    def __init__(
-        self, diarizer: Diarizer, at_a_time: int = 4, opened: OpenSession = OPENED
-    ) -> None:
+    def __init__(self, diarizer: Diarizer, opened: OpenSession = OPENED) -> None:
         self.speakers = SessionSpeakers(
-            *(opened, SpeakerRules(5.0, at_a_time, 8), diarizer, PROMPT, None, AskedMeter())  # type: ignore[arg-type]
+            *(opened, SpeakerRules(5.0, 4, 8), diarizer, PROMPT, None, AskedMeter())  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -96,7 +92,7 @@ class Session:
             if at in self.gates:
                 await self.gates[at].wait()
             if isinstance(event, Final):
-                self.speakers.ended(segment(event.segment), SECOND)
+                self.speakers.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
     def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
@@ -115,8 +111,8 @@ async def test_each_final_is_followed_by_its_speakers_and_done_waits_for_them() 
     told = await Session(Diarizer()).told(final(0), final(1), DONE)
     assert told[-1] == DONE
     assert speakers(told) == [
-        Speakers(0, (SpokenPart(1, 0, 1000, "one"),), "commit_grid", state=b"+"),
-        Speakers(1, (SpokenPart(2, 1000, 2000, "one"),), "commit_grid", state=b"++"),
+        Speakers(0, (SpeakerPart(1, 0, 1000, "one"),), "commit_grid", state=b"+"),
+        Speakers(1, (SpeakerPart(2, 1000, 2000, "one"),), "commit_grid", state=b"++"),
     ]
 
 
@@ -159,16 +155,6 @@ async def test_a_failed_segment_leaves_the_voices_as_they_were() -> None:
     assert told[1].parts == () and told[1].source is None
 
 
-async def test_only_so_many_segments_wait() -> None:
-    diarizer = Diarizer()
-    diarizer.gates = {0: asyncio.Event()}
-    events = Session(diarizer, at_a_time=1).among(final(0), final(1), DONE)
-    told = [await anext(events) for _ in range(3)]
-    assert told[2] == Speakers(1, missing="overloaded")
-    diarizer.gates[0].set()
-    assert [one.segment for one in speakers([event async for event in events])] == [0]
-
-
 async def test_the_text_is_divided_by_words_if_the_session_has_them() -> None:
     words = Words(0, (Word("one", "one ", 0, 400), Word("two", "two", 500, 900)), "aligned")
     session = Session(Diarizer(), opened=replace(OPENED, words=True))
@@ -185,12 +171,6 @@ async def test_missing_words_do_not_cost_speakers() -> None:
     assert (found.source, found.parts[0].text) == ("commit_grid", "one")
 
 
-async def test_finals_without_text_have_no_speakers() -> None:
-    diarizer = Diarizer()
-    assert not speakers(await Session(diarizer).told(final(0, ""), DONE))
-    assert not diarizer.asked
-
-
 async def test_without_audio_there_are_no_speakers() -> None:
     """Text of another processor, and segments that came as features."""
     session = Session(Diarizer())
@@ -200,7 +180,7 @@ async def test_without_audio_there_are_no_speakers() -> None:
         features = OpenSegment(1, 0, CHECKPOINT.geometry, KeyScheme("f", "float32", "t"))
         mel = np.zeros((100, 128), np.float32)
         features.audio.push_features(FeaturePacket(0, 0, SECOND, True, mel.tobytes()))
-        session.speakers.ended(features, SECOND)
+        session.speakers.ended(EndedSegment(features, SECOND))
         yield final(1)
         yield DONE
 
@@ -217,23 +197,6 @@ async def test_a_session_that_leaves_does_not_wait(last: SessionEvent, code: str
     diarizer.gates = {0: asyncio.Event()}
     told = await Session(diarizer).told(final(0), last)
     assert speakers(told) == [Speakers(0, missing=code)]
-
-
-async def test_closing_ends_what_is_under_way() -> None:
-    diarizer = Diarizer()
-    diarizer.gates = {0: asyncio.Event()}
-    session = Session(diarizer)
-    session.gates[1] = asyncio.Event()
-    events = session.among(final(0), DONE)
-    await anext(events)
-    following = asyncio.ensure_future(anext(events))
-    await diarizer.called.wait()
-    following.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await following
-    await events.aclose()
-    left = [t for t in asyncio.all_tasks() if t.get_name() in ("speakers", "event")]
-    assert not left
 
 
 async def test_nobody_waits_for_a_pool_that_is_being_started() -> None:

@@ -14,7 +14,7 @@ from auricle.errors import AuricleError, Overloaded, WorkerUnavailable
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.stream.ledger import Ledger
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
+from auricle.messages.sessions import (
     Done,
     Failed,
     Final,
@@ -24,13 +24,11 @@ from auricle.messages import (
     ResumePoint,
     SessionEvent,
     SessionReady,
-    TranslateReply,
-    TranslateRequest,
-    Translating,
-    Translation,
-    Untranslated,
-    Usage,
 )
+from auricle.messages.stream import Usage
+from auricle.messages.translating import TranslateReply, TranslateRequest
+from auricle.messages.translations import Translating, Translation, Untranslated
+from auricle.processor.open_segment import EndedSegment
 from auricle.processor.translations import TRANSLATIONS, SessionTranslations, TranslationRules
 from auricle.translation.policy import agreement, mask
 
@@ -60,14 +58,20 @@ class Translator:
     async def starting(self) -> bool:
         return self.empty
 
-    def line(self) -> Translator:
+    def placement(self) -> Translator:
         return self
 
-    def close(self) -> None:
+    def leave(self) -> None:
         self.closed += 1
 
-    async def reply(
-        self, request: TranslateRequest, seconds: float, *, wait_for_room: bool
+    async def ask(
+        self,
+        request: TranslateRequest,
+        _reply: object,
+        seconds: float,
+        _what: str,
+        *,
+        wait_for_room: bool = True,
     ) -> TranslateReply:
         assert wait_for_room == request.whole and seconds <= 5.0
         self.asked.append(request)
@@ -161,7 +165,8 @@ async def test_speech_counts_once_for_each_language_that_it_is_translated_into()
     clock = iter((0.0, 1.0)).__next__
     asked = AskedMeter(clock)
     two = replace(OPENED, translate=("es", "de"))
-    SessionTranslations(two, RULES, Translator(), asked).ended(None, 3 * SAMPLE_RATE)  # type: ignore[arg-type]
+    ended = EndedSegment(None, 3 * SAMPLE_RATE)  # type: ignore[arg-type]
+    SessionTranslations(two, RULES, Translator(), asked).ended(ended)  # type: ignore[arg-type]
     assert asked.take()[TRANSLATIONS].speech_seconds == 6.0
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from auricle.errors import AuricleError, WorkerUnavailable
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
+from auricle.messages.sessions import (
     Done,
     Failed,
     Final,
@@ -20,14 +20,14 @@ from auricle.messages import (
     Partial,
     ResumePoint,
     SessionEvent,
-    Usage,
-    Word,
     Words,
 )
+from auricle.messages.stream import Usage, Word
 from auricle.processor.aligner import Spoken
-from auricle.processor.open_segment import OpenSegment
+from auricle.processor.annotator import AnnotationRules
+from auricle.processor.open_segment import EndedSegment, OpenSegment
 from auricle.processor.windows import KeyScheme
-from auricle.processor.words import SessionWords, WordRules
+from auricle.processor.words import SessionWords
 from tests.unit.scripted import CHECKPOINT
 
 pytestmark = pytest.mark.unit
@@ -72,7 +72,7 @@ class Session:
     def __init__(self, aligner: Aligner, at_a_time: int = 4, opened: OpenSession = OPENED) -> None:
         self.meter = AskedMeter()
         self.words = SessionWords(
-            *(opened, WordRules(5.0, at_a_time), aligner, self.meter),  # type: ignore[arg-type]
+            *(opened, AnnotationRules(5.0, at_a_time), aligner, self.meter),  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -81,7 +81,7 @@ class Session:
             if at in self.gates:
                 await self.gates[at].wait()
             if isinstance(event, Final):
-                self.words.ended(segment(event.segment), SECOND)
+                self.words.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
     def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:

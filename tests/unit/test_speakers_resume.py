@@ -6,7 +6,8 @@ import pytest
 
 from auricle.frontend.line.session_line import PROCESSOR_LOST, SessionLine
 from auricle.frontend.stream.ledger import Ledger
-from auricle.messages import Final, OpenSession, ResumePoint, SessionReady, Speakers
+from auricle.messages.sessions import Final, OpenSession, ResumePoint, SessionReady
+from auricle.messages.speakers import Speakers
 
 pytestmark = pytest.mark.unit
 OPENED = OpenSession("s", "t", None, "", 640, diarize=True)

@@ -14,9 +14,8 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError, BadRequest, WorkerUnavailable
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.sessions import (
     Done,
     Failed,
     Final,
@@ -25,13 +24,11 @@ from auricle.messages import (
     ResumePoint,
     SessionEvent,
     SessionReady,
-    Translating,
-    Translation,
-    Untranslated,
-    Usage,
 )
+from auricle.messages.stream import Usage
+from auricle.messages.translations import Translating, Translation, Untranslated
 from auricle.processor.beside import BesidePath
-from auricle.processor.open_segment import OpenSegment
+from auricle.processor.open_segment import EndedSegment, OpenSegment
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.speech_translations import SpeechTranslations
 from auricle.processor.speech_translator import English, SpeechTranslator
@@ -87,18 +84,17 @@ class Session:
     def __init__(
         self,
         translator: Translator,
-        at_a_time: int = 4,
         opened: OpenSession = OPENED,
         elsewhere: Sequence[int] = (),
     ) -> None:
-        rules = TranslationRules(5.0, at_a_time, agreement)
+        rules = TranslationRules(5.0, 4, agreement)
         self._translations = SpeechTranslations(opened, rules, translator)  # type: ignore[arg-type]
         self._elsewhere = elsewhere
 
     async def _events(self, given: Sequence[SessionEvent]) -> AsyncGenerator[SessionEvent, None]:
         for event in given:
             if isinstance(event, Final) and event.segment not in self._elsewhere:
-                self._translations.ended(segment(event.segment), SECOND)
+                self._translations.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
     def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
@@ -149,16 +145,6 @@ async def test_an_answer_that_was_cut_off_is_told_as_such() -> None:
     translator = Translator()
     translator.whole = False
     assert last(0, "number 0", "length") in await Session(translator).told(final(0), DONE)
-
-
-async def test_so_many_wait_and_the_next_is_missing() -> None:
-    translator = Translator()
-    translator.gates = {0: asyncio.Event()}
-    events = Session(translator, at_a_time=1).among(final(0), final(1), DONE)
-    assert [await anext(events), await anext(events)] == [final(0), final(1)]
-    assert await anext(events) == last(1, missing="overloaded")
-    translator.gates[0].set()
-    assert [event async for event in events] == [last(0, "number 0"), DONE]
 
 
 async def test_of_what_ended_elsewhere_there_is_no_audio() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.messages import SpeakerTurn, SpokenPart
+from auricle.messages.diarizing import SpeakerTurn
+from auricle.messages.stream import SpeakerPart
 from auricle.processor.spoken_parts import grid_times, spoken_parts
 
 pytestmark = pytest.mark.unit
@@ -21,8 +22,8 @@ def test_each_piece_belongs_to_whose_turn_it_was() -> None:
     turns = [turn(1, 0.1, 1.0), turn(2, 1.3, 2.0)]
     said = [("one ", 5.5 * SECOND), ("two ", 6.1 * SECOND), ("three", 6.9 * SECOND)]
     assert spoken_parts(turns, 5 * SECOND, said, "one two three") == (
-        SpokenPart(1, 5100, 6000, "one two "),
-        SpokenPart(2, 6300, 7000, "three"),
+        SpeakerPart(1, 5100, 6000, "one two "),
+        SpeakerPart(2, 6300, 7000, "three"),
     )
 
 

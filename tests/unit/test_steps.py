@@ -10,7 +10,8 @@ import pytest
 
 from auricle.load.reports import WorkerLoad
 from auricle.load.worker_loads import WorkerLoads
-from auricle.messages import STEPS_KEPT_SECONDS, AskView, DecodeReply
+from auricle.messages.decoding import DecodeReply
+from auricle.messages.views import STEPS_KEPT_SECONDS, AskView
 from auricle.processor.actions import Decode, DecodeTask
 from auricle.processor.driver import SessionDriver
 from auricle.processor.steps import StepLog

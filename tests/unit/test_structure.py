@@ -64,7 +64,7 @@ FRONTEND_FLOORS = (
         *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve", "page"),
     ),
     ("operations",),
-    ("ports", "socket_ways", "rpc_ways", "http_server"),
+    ("ports", "socket_ways", "rpc_ways"),
     ("main", "needs"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -11,7 +11,8 @@ from auricle.frontend.transcriptions import formats
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_form
 from auricle.frontend.transcriptions.formats import Transcript
 from auricle.frontend.transcriptions.subtitles import Cue, lines
-from auricle.messages import Word, Words
+from auricle.messages.sessions import Words
+from auricle.messages.stream import Word
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000

@@ -5,7 +5,7 @@ import pytest
 
 from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.observers.timing import SessionTimer
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages.sessions import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000

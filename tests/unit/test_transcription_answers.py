@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from auricle.frontend.recordings.transcriber import Segment, Whole
-from auricle.messages import ScoredToken
+from auricle.messages.sessions import ScoredToken
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit

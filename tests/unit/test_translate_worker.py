@@ -21,8 +21,9 @@ from auricle.errors import (
     SettingsError,
     UnsupportedValue,
 )
-from auricle.messages import TranslateRequest
-from auricle.pd_worker.engine import Capabilities, Decoded, EngineState, Timings
+from auricle.load.reporter import EngineState
+from auricle.messages.translating import TranslateRequest
+from auricle.pd_worker.engine import Capabilities, Decoded, GenerateRequest, Timings
 from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import TranslatorPrompt, instruction
 from auricle.pd_worker.translate.worker import TranslateWorker
@@ -41,8 +42,7 @@ class Engine:
 
     def __init__(self, says: Sequence[int] = ()) -> None:
         self.says = tuple(says)
-        self.asked: list[tuple[Any, ...]] = []
-        self.options: list[dict[str, Any]] = []
+        self.asked: list[GenerateRequest] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.state = EngineState()
@@ -50,17 +50,16 @@ class Engine:
         self.kv_tokens = 4096
         self.attended = 0
 
-    async def generate(self, *asked: Any, **options: Any) -> Decoded:
-        self.asked.append(asked)
-        self.options.append(options)
+    async def generate(self, request: GenerateRequest) -> Decoded:
+        self.asked.append(request)
         await self.gate.wait()
         return Decoded(
             tokens=(*self.says, END),
             finish="stop",
-            prompt_tokens=len(asked[1]),
+            prompt_tokens=len(request.head),
             cached_tokens=32,
             steps=3,
-            draft_tokens=len(options["draft"]),
+            draft_tokens=len(request.draft),
             accepted_tokens=1,
             timings=Timings(0.0, 0.0, 0.0, 0.0),
         )
@@ -119,10 +118,10 @@ async def test_the_prompt_has_languages_terms_context_source_and_answer(
     )
     reply = await worker(prompt, engine).translate(request)
     assert (reply.text, reply.finish) == (" abre", "stop")
-    name, tokens, windows, tail, stops, most = engine.asked[0]
-    assert name.startswith("s-es-") and not windows and not tail
-    assert END in stops and most >= 16
-    assert shown(prompt, tokens) == (
+    asked = engine.asked[0]
+    assert asked.request_id.startswith("s-es-") and not asked.windows and not asked.tail
+    assert END in asked.stop_tokens and asked.max_tokens >= 16
+    assert shown(prompt, asked.head) == (
         "<|im_start|>system\nTranslate what the user says from English to Spanish. Answer with "
         "the translation only.\nTerms: market = mercado<|im_end|>\n"
         "<|im_start|>user\ngood morning<|im_end|>\n"
@@ -130,7 +129,7 @@ async def test_the_prompt_has_languages_terms_context_source_and_answer(
         "<|im_start|>user\nthe market opens at seven<|im_end|>\n"
         "<|im_start|>assistant\nel mercado"
     )
-    assert engine.options[0]["tenant"] == "t"
+    assert engine.asked[0].tenant == "t"
 
 
 async def test_a_source_that_goes_on_says_so_and_the_answer_does_not(
@@ -139,7 +138,7 @@ async def test_a_source_that_goes_on_says_so_and_the_answer_does_not(
     engine = Engine(plain(prompt, "el mercado abre …"))
     reply = await worker(prompt, engine).translate(REQUEST)
     assert reply.text == "el mercado abre"
-    assert "opens at seven …<|im_end|>" in shown(prompt, engine.asked[0][1])
+    assert "opens at seven …<|im_end|>" in shown(prompt, engine.asked[0].head)
 
 
 def test_as_a_source_grows_all_before_its_end_stays(prompt: TranslatorPrompt) -> None:
@@ -172,8 +171,8 @@ async def test_a_draft_follows_the_answer(prompt: TranslatorPrompt) -> None:
     reply = await worker(prompt, engine).translate(request)
     # A space that the answer ends in already is not told again.
     assert request.answer + reply.text == "el mercado abre a las siete"
-    assert engine.options[0]["draft"] == plain(prompt, " abre a las ocho")
-    assert (reply.draft_tokens, reply.accepted_tokens) == (len(engine.options[0]["draft"]), 1)
+    assert engine.asked[0].draft == plain(prompt, " abre a las ocho")
+    assert (reply.draft_tokens, reply.accepted_tokens) == (len(engine.asked[0].draft), 1)
 
 
 def test_words_of_two_requests_make_the_text_of_one(prompt: TranslatorPrompt) -> None:
@@ -190,7 +189,7 @@ async def test_context_for_which_there_is_no_room_is_left_out(prompt: Translator
     pairs = tuple((f"sentence {n} " * 12, f"oracion {n} " * 12) for n in range(12))
     narrow = worker(prompt, engine, max_model_len=512)
     await narrow.translate(replace(REQUEST, context=pairs))
-    said = shown(prompt, engine.asked[0][1])
+    said = shown(prompt, engine.asked[0].head)
     assert "sentence 11 " in said and "sentence 0 " not in said
     with pytest.raises(BadRequest, match=r"exceed TranslateWorker\.max_model_len 512"):
         await narrow.translate(replace(REQUEST, source="word " * 600))
@@ -255,7 +254,7 @@ async def test_a_full_worker_refuses_and_what_is_final_comes_first(
     engine.gate.set()
     await asyncio.gather(first, second)
     await full.translate(replace(REQUEST, background=True))
-    partial, final, background = (options["priority"] for options in engine.options)
+    partial, final, background = (asked.priority for asked in engine.asked)
     assert final < partial < background  # the lowest runs first
 
 

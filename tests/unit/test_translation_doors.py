@@ -16,7 +16,6 @@ import websockets
 from openai._models import construct_type
 from openai.types.realtime import RealtimeTranslationServerEvent
 
-from auricle.client.events import Translation as ClientTranslation
 from auricle.client.events import typed
 from auricle.client.shown import Shown
 from auricle.errors import ProtocolError
@@ -31,7 +30,9 @@ from auricle.frontend.recordings.part_translation import Translated, translated
 from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
 from auricle.frontend.stream import protocol, replies
 from auricle.frontend.stream.parsing import parse_start
-from auricle.messages import Final, Partial, ResumePoint, SessionEvent, Translation
+from auricle.messages.sessions import Final, Partial, ResumePoint, SessionEvent
+from auricle.messages.stream import Translation as ClientTranslation
+from auricle.messages.translations import Translation
 from tests.unit.calls import KeptBus
 from tests.unit.front import Front
 from tests.unit.tcp_clients import frontend

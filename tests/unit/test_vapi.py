@@ -25,7 +25,7 @@ from auricle.frontend.vapi.messages import (
     response,
 )
 from auricle.frontend.vapi.session import VapiCalls
-from auricle.messages import Partial, ResumePoint
+from auricle.messages.sessions import Partial, ResumePoint
 from tests.server import ROOT
 from tests.unit.calls import KeptBus
 from tests.unit.front import Front, last_words
@@ -103,7 +103,10 @@ async def served(vapi: Vapi, front: Frontend | None = None) -> Vapi:
         (start(encoding="mulaw"), "encoding 'mulaw' cannot be used: it must be linear16"),
         (start(container="wav"), "container 'wav' cannot be used: it must be raw"),
         (start(channels=3), "channels 3 cannot be used: it must be 1 or 2"),
-        (start(sampleRate=1), "sampleRate 1 cannot be used: it must be from 4000 to 192000"),
+        (
+            start(sampleRate=1),
+            "sampleRate 1 cannot be used: it must be a whole number from 4000 to 192000",
+        ),
         (" " * 9_000, "at most 8192 characters"),
     ],
 )
@@ -115,8 +118,10 @@ def test_a_start_that_cannot_be_served_is_told_why(text: str | None, says: str) 
 def test_the_url_says_what_the_model_is_told() -> None:
     assert parse_options("") == Options()
     asked = parse_options("language=en&model=demo&context=Ada")
-    assert asked == Options("en", "demo", "Ada")
-    with pytest.raises(BadRequest, match="lang is not supported; supported: language, model"):
+    assert asked == Options(language="en", model="demo", context="Ada")
+    with pytest.raises(
+        BadRequest, match="lang is not supported; supported: context, language, model"
+    ):
         parse_options("lang=en")
 
 

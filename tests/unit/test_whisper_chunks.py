@@ -19,7 +19,7 @@ from auricle.checkpoint.whole_chunks import (
     silence_floor,
 )
 from auricle.errors import CheckpointError
-from auricle.messages import BlockFeatures
+from auricle.messages.encoding import BlockFeatures
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
 from tests.unit.test_windows import speech

@@ -110,7 +110,7 @@ def test_of_speech_it_is_an_approximation_that_hears_the_silence(model: Model) -
     own, _ = windows(model, pcm, cached=True)
     expected = model.stock.embeddings(to_float(pcm))[: own.embeddings]
     (found,) = model.encoder.encode([mel(own)])
-    (blocks,) = [model.encoder.convolve(whisper.split(mel(own), 100))]
+    (blocks,) = [model.encoder.convolve(model.encoder.blocks(mel(own)))]
     cut_off = model.encoder._run([model.encoder._embedded(blocks)], [None])[0][0]
     error, without = ((one - expected).abs().mean() for one in (found, cut_off))
     assert 0 < error < without / 2

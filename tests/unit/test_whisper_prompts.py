@@ -15,7 +15,7 @@ from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.spoken import SpokenLanguages, read_spoken
 from auricle.errors import BadRequest, CheckpointError
-from auricle.messages import DecodeReply
+from auricle.messages.decoding import DecodeReply
 from auricle.processor.actions import Decode, DecodeTask
 from auricle.processor.among import AmongLanguages
 from tests.whisper import random_english_whisper, random_whisper

@@ -23,9 +23,10 @@ from auricle.errors import (
 )
 from auricle.load.reports import PoolKind, StartingPools
 from auricle.load.starting import Starting
-from auricle.messages import AlignReply, AlignRequest, EncodeReply, EncodeRequest, WindowRef
+from auricle.messages.aligning import AlignReply, AlignRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
 from auricle.processor.aligner import Spoken, WordAligner
-from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from tests.unit.scripted import CHECKPOINT, noise
 from tests.whisper import random_english_whisper, random_whisper
@@ -86,9 +87,14 @@ def aligner(
     *,
     encoded: bool = False,
 ) -> WordAligner:
-    encode_pool = EncodePool(workers, 60.0, 1)  # type: ignore[arg-type]
-    pool = AlignPool(workers, 60.0, 3)  # type: ignore[arg-type]
-    return WordAligner(checkpoint, "float32", encode_pool, pool, starting, encoded=encoded)
+    planned = starting or Starting()
+    encode_pool = EncodePool(
+        workers,  # type: ignore[arg-type]
+        *(60.0, 1),
+        planned=lambda: "align_encode_worker" in planned,
+    )
+    pool = Pool(workers, 60.0, 3, planned=lambda: "align_worker" in planned)  # type: ignore[arg-type]
+    return WordAligner(checkpoint, "float32", encode_pool, pool, encoded=encoded)
 
 
 def spoken() -> Spoken:

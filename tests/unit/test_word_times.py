@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from auricle.alignment.words import pieces
-from auricle.messages import Word, Words
-from auricle.processor.word_times import absent, aligned, commit_grid
+from auricle.messages.sessions import Words
+from auricle.messages.stream import Word
+from auricle.processor.word_times import aligned, commit_grid
 
 pytestmark = pytest.mark.unit
 TEXT = "one two, three"
@@ -68,7 +69,3 @@ def test_a_character_that_is_still_to_come_moves_no_word() -> None:
     heard = [(3, SECOND), (4, SECOND), (14, 2 * SECOND), (16, 3 * SECOND)]
     whole = commit_grid(0, 3 * SECOND, SPLIT, heard[:3], SURE)
     assert times(commit_grid(0, 3 * SECOND, SPLIT, heard, SURE)[:2]) == times(whole[:2])
-
-
-def test_words_that_are_missing_say_why() -> None:
-    assert absent(7, "unavailable") == Words(7, (), None, "unavailable")

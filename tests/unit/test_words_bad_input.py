@@ -11,9 +11,11 @@ import pytest
 
 from auricle.errors import BadRequest
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import DecodeRequest, Final, OpenSession, SessionEvent, Words
+from auricle.messages.decoding import DecodeRequest
+from auricle.messages.sessions import Final, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken
-from auricle.processor.words import SessionWords, WordRules
+from auricle.processor.annotator import AnnotationRules
+from auricle.processor.words import SessionWords
 from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
@@ -38,7 +40,7 @@ class Aligner:
 
 async def told(workers: ScriptedWorkers, samples: int, **settings: object) -> list[SessionEvent]:
     """All events of a session with words."""
-    words = SessionWords(OPENED, WordRules(5.0, 4), Aligner(), AskedMeter())  # type: ignore[arg-type]
+    words = SessionWords(OPENED, AnnotationRules(5.0, 4), Aligner(), AskedMeter())  # type: ignore[arg-type]
     subject = session(workers, words=words, max_buffered_seconds=400, **settings)  # type: ignore[arg-type]
     await subject.push(0, noise(samples), 5.0, "endpoint")
     subject.end(samples)

@@ -11,14 +11,15 @@ import openai
 import pytest
 import websockets
 
-from auricle.client.events import Word as ClientWord
-from auricle.client.events import Words as ClientWords
 from auricle.client.events import typed
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
 from auricle.frontend.stream import protocol, replies
-from auricle.messages import Final, OpenSession, ResumePoint, SessionReady, Word, Words
+from auricle.messages.sessions import Final, OpenSession, ResumePoint, SessionReady, Words
+from auricle.messages.stream import Word
+from auricle.messages.stream import Word as ClientWord
+from auricle.messages.stream import Words as ClientWords
 from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit

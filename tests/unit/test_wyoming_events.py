@@ -11,7 +11,7 @@ from auricle.errors import AuricleError, Overloaded, ProtocolError, TooLarge
 from auricle.frontend.wyoming import events
 from auricle.frontend.wyoming.events import AudioFormat, Event, EventParser
 from auricle.frontend.wyoming.transcript import Transcript
-from auricle.messages import Final, Partial, ResumePoint
+from auricle.messages.sessions import Final, Partial, ResumePoint
 
 pytestmark = pytest.mark.unit
 PAYLOAD = b"\0\1" * 40

@@ -14,19 +14,15 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 from auricle.load.reports import ProcessorLoad, WorkerLoad
-from auricle.messages import (
+from auricle.messages.decoding import DecodeRequest, DecodeWindow
+from auricle.messages.diagnosis import AskDescription
+from auricle.messages.encoding import BlockFeatures, EncodeRequest, WindowFeatures, WindowRef
+from auricle.messages.liveness import AskAlive
+from auricle.messages.sessions import (
     AdmitSession,
-    AskAlive,
-    AskDescription,
-    BlockFeatures,
-    DecodeRequest,
-    DecodeWindow,
-    EncodeRequest,
     EndAudio,
     OpenSession,
     PushAudio,
-    WindowFeatures,
-    WindowRef,
     WithdrawAdmission,
 )
 from benchmarks.hostile.generators.values import INTEGERS, bent, chance, mutated, rubbish, value

@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -62,6 +62,7 @@ _DRAFTED = 6  # of them; the rest is a new token and the end
 _IN_FLIGHT = 32
 _WARM_SECONDS = 3.0
 _ENGINE: Any = getattr(vllm_engine, "VllmEngine", None) or vllm_engine.Engine
+_REQUEST: Any = getattr(vllm_engine, "GenerateRequest", None)  # an earlier commit has none
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,20 @@ class Bench:
     async def _decode(self, session: int) -> Decoded:
         finished = self._sessions[session]
         partial = self._place(finished[-1].slot + 1, self._partial)
-        return await self._engine.generate(
-            partial.key, self._head, [*finished, partial], self._tail, self._prompt.stop_tokens,
-            _NEW_TOKENS, priority=1, tenant="benchmark", draft=self._draft,
-            reusable_windows=_FINISHED,
-        )  # fmt: skip
+        request: dict[str, Any] = {
+            "head": self._head,
+            "windows": [*finished, partial],
+            "tail": self._tail,
+            "stop_tokens": self._prompt.stop_tokens,
+            "max_tokens": _NEW_TOKENS,
+            "priority": 1,
+            "tenant": "benchmark",
+            "draft": self._draft,
+            "reusable_windows": _FINISHED,
+        }
+        if _REQUEST is None:
+            return cast(Decoded, await self._engine.generate(partial.key, **request))
+        return cast(Decoded, await self._engine.generate(_REQUEST(partial.key, **request)))
 
     def _cpu_seconds(self) -> tuple[float, float]:
         """Return the CPU seconds of this process and of vLLM's."""

@@ -14,13 +14,8 @@ from pathlib import Path
 
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
-    EncodeReply,
-    EncodeRequest,
-    WindowRef,
-)
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
 from auricle.runtime import Route, Runtime
 from auricle.settings import CommonSettings
 

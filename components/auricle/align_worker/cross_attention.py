@@ -25,19 +25,17 @@ from auricle.checkpoint.alignment_heads import alignment_heads
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.text_weights import text_weights
 from auricle.checkpoint.whole_chunks import POSITION_MS, positions_attended
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import DeviceModel
 
 
-class CrossAttentionAligner:
-    """Whisper's decoder, as `aligners.Aligner`. For one worker thread.
+class CrossAttentionAligner(DeviceModel):
+    """Whisper's decoder, as `aligners.Aligner`.
 
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
+    Raises CheckpointError if the weights do not fit the config.
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        self._device, self._dtype = torch.device(device), DTYPES[dtype]
-        set_up_torch(self._dtype, threads)
+        super().__init__(dtype, device, threads)
         config = WhisperConfig(**json.loads((checkpoint.path / "config.json").read_text()))
         config._attn_implementation = "sdpa"
         self._heads = int(config.decoder_attention_heads)
@@ -46,13 +44,7 @@ class CrossAttentionAligner:
         self._positions = checkpoint.geometry.window_embeddings
         self._width = checkpoint.geometry.hidden_size
         self._model: Any = WhisperDecoder(config)
-        load(self._model, text_weights(checkpoint)[0], "decoder")
-        self._model.to(self._device, self._dtype).eval()
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
+        self._load(self._model, text_weights(checkpoint)[0], "decoder")
 
     def warm_up(self) -> None:
         """Align a token with a second of silence. Raises whatever the device raises."""

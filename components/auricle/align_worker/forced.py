@@ -15,19 +15,17 @@ from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
 from auricle.align_worker.utterances import Utterance
 from auricle.checkpoint.aligner import AlignerPrompt, classifier_weights
 from auricle.checkpoint.files import Checkpoint
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import DeviceModel
 
 
-class ForcedAligner:
-    """The aligner of a checkpoint, as `aligners.Aligner`. For one worker thread.
+class ForcedAligner(DeviceModel):
+    """The aligner of a checkpoint, as `aligners.Aligner`.
 
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
+    Raises CheckpointError if the weights do not fit the config.
     """
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
-        self._device, self._dtype = torch.device(device), DTYPES[dtype]
-        set_up_torch(self._dtype, threads)
+        super().__init__(dtype, device, threads)
         prompt = AlignerPrompt(checkpoint)
         self._begin, self._timestamp = prompt.begin, prompt.timestamp
         self._width = checkpoint.geometry.hidden_size
@@ -35,17 +33,10 @@ class ForcedAligner:
         config = Qwen3ASRConfig(text_config=dict(checkpoint.text_config)).text_config
         config._attn_implementation = "sdpa"
         self._model = Qwen3Model(config)
-        load(self._model, text, "text model")
+        self._load(self._model, text, "text model")
         classes, width = head["weight"].shape
         self._head = torch.nn.Linear(width, classes, bias="bias" in head)
-        load(self._head, head, "classifier")
-        for module in (self._model, self._head):
-            module.to(self._device, self._dtype).eval()
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
+        self._load(self._head, head, "classifier")
 
     def warm_up(self) -> None:
         """Align two words with a second of silence. Raises whatever the device raises."""

@@ -17,15 +17,12 @@ from auricle.landing.placed import PlacedWindow
 class Job:
     """A segment to align: its pinned windows, the token ids after its audio, of which the first
     `lead` are no text, and its length.
-
-    `submitted` is in monotonic seconds.
     """
 
     windows: tuple[PlacedWindow, ...]
     after: tuple[int, ...]
     lead: int = 0
     audio_ms: int = 0
-    submitted: float = 0.0
 
     @property
     def tokens(self) -> int:

@@ -13,7 +13,7 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.checkpoint.whole_chunks import POSITION_MS
 from auricle.errors import BadRequest
-from auricle.messages import AlignRequest
+from auricle.messages.aligning import AlignRequest
 
 
 class Script(Protocol):

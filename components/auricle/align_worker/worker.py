@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from auricle.align_worker.aligners import Aligner
 from auricle.align_worker.metrics import AlignWorkerMetrics
 from auricle.align_worker.passes import AlignerPass, Job
 from auricle.align_worker.scripts import Prompt, Script
 from auricle.alignment.monotone import monotone
-from auricle.batcher import Batcher
 from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest
 from auricle.landing.fetch import WindowFetcher
 from auricle.load.places import check_place
-from auricle.load.work_meter import WorkMeter
-from auricle.messages import AlignReply, AlignRequest
+from auricle.load.segment_worker import SegmentWorker
+from auricle.messages.aligning import AlignReply, AlignRequest
 from auricle.process.device_thread import DeviceThread
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import AlignWorkerSettings
 
 
-class AlignWorker:
-    """Aligns up to `max_requests` segments at a time; keeps no state of any session.
-
-    Its methods must be called on one event loop; a thread of its own runs the aligner.
-    """
+class AlignWorker(SegmentWorker[Job, list[int]]):
+    """Aligns segments."""
 
     def __init__(
         self,
@@ -38,25 +34,18 @@ class AlignWorker:
         metrics: AlignWorkerMetrics,
         tracer: Tracer = OFF,
     ) -> None:
+        super().__init__(
+            metrics,
+            DeviceThread("aligner", aligner.warm_up),
+            passes.run,
+            max_batch=settings.max_batch_segments,
+            max_requests=settings.max_requests,
+        )
         self._settings = settings
         self._prompt = prompt
         self._fetcher = fetcher
-        self._pass = passes
         self._metrics = metrics
         self._tracer = tracer
-        self.meter = WorkMeter()
-        self.device = DeviceThread("aligner", aligner.warm_up)
-        self._batcher: Batcher[Job, list[int]] = Batcher(
-            self._align_batch,
-            max_batch=settings.max_batch_segments,
-            max_queued=settings.max_requests,
-        )
-        metrics.in_flight.set_function(lambda: self.meter.in_flight)
-        metrics.requests_limit.set(settings.max_requests)
-
-    async def run(self) -> None:
-        """Run batches until cancelled. Raises ProcessFailed if the device is broken."""
-        await self._batcher.run()
 
     async def align(self, request: AlignRequest) -> AlignReply:
         """Return when each word was said.
@@ -96,22 +85,13 @@ class AlignWorker:
         began = time.monotonic()
         async with self._fetcher.pinned(request.windows) as fetched:
             read_seconds = time.monotonic() - began
-            job = Job(
-                *(fetched.windows, script.ids, script.lead, request.audio_ms),
-                submitted=time.monotonic(),
-            )
+            job = Job(fetched.windows, script.ids, script.lead, request.audio_ms)
             with self._tracer.span("align_pass", trace):
-                marks = await self._batcher.submit(job, background=request.background)
+                marks = await self._submit(job, background=request.background)
         raw = script.times_ms(marks)
         times = tuple(min(max(one, 0), request.audio_ms) for one in monotone(raw))
         self._metrics.aligned(len(request.words), raw=raw, bytes_read=fetched.bytes_read)
         return AlignReply(times, fetched.bytes_read, read_seconds)
 
-    async def _align_batch(self, jobs: Sequence[Job]) -> list[list[int]]:
-        began = time.monotonic()
-        for job in jobs:
-            self.meter.waited(began - job.submitted)
-        found = await self.device.run(self._pass.run, jobs)
-        self.meter.did(segments=len(jobs), tokens=sum(job.tokens for job in jobs))
-        self._metrics.batch_segments.observe(len(jobs))
-        return found
+    def _measured(self, jobs: Sequence[Job], _seconds: float) -> Mapping[str, float]:
+        return {"tokens": sum(job.tokens for job in jobs)}

@@ -5,23 +5,7 @@ See docs/client.md. It imports no part of a server.
 
 from auricle.client.client import Client
 from auricle.client.errors import ConnectionLost, ServerUnreachable
-from auricle.client.events import (
-    Done,
-    Final,
-    Partial,
-    Ready,
-    SpeakerPart,
-    Speakers,
-    SpeechStarted,
-    SpeechStopped,
-    StreamEvent,
-    Translation,
-    TurnPaused,
-    TurnResumed,
-    Usage,
-    Word,
-    Words,
-)
+from auricle.client.events import StreamEvent
 from auricle.client.http_calls import Capabilities
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
 from auricle.client.recordings import Segment, Transcript
@@ -34,6 +18,22 @@ from auricle.errors import (
     Overloaded,
     RateLimited,
     Unauthorized,
+)
+from auricle.messages.stream import (
+    Done,
+    Final,
+    Partial,
+    Ready,
+    SpeakerPart,
+    Speakers,
+    SpeechStarted,
+    SpeechStopped,
+    Translation,
+    TurnPaused,
+    TurnResumed,
+    Usage,
+    Word,
+    Words,
 )
 
 __all__ = [

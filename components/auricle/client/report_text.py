@@ -8,15 +8,8 @@ from html import escape
 
 from auricle.alignment.words import divided
 from auricle.checkpoint.languages import language_code, language_name
-from auricle.client.events import (
-    Final,
-    SpeakerPart,
-    Speakers,
-    StreamEvent,
-    Translation,
-    Word,
-    Words,
-)
+from auricle.client.events import StreamEvent
+from auricle.messages.stream import Final, SpeakerPart, Speakers, Translation, Word, Words
 
 # Below these a word is underlined, as the page says.
 UNSURE, DOUBTFUL = 0.8, 0.5

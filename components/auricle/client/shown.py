@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from auricle.client.events import Done, Final, Partial, StreamEvent, Translation
+from auricle.client.events import StreamEvent
+from auricle.messages.stream import Done, Final, Partial, Translation
 from auricle.subtitles import Cue, as_srt, as_vtt
 
 Format = Literal["txt", "srt", "vtt", "json"]

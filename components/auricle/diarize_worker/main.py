@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from contextlib import closing
 
 import torch
 
 from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
 from auricle.diarize_worker.worker import DiarizeWorker
-from auricle.messages import DiarizeRequest, Parts, RunningModel
+from auricle.messages.diagnosis import RunningModel
+from auricle.messages.diarizing import DiarizeRequest
 from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
-from auricle.process.tracing import Tracer
-from auricle.runtime import Route, Runtime, report_load
+from auricle.process.tracing import traced
+from auricle.runtime import Part, WorkerService, serve_worker
 from auricle.settings import DiarizeWorkerSettings
 from auricle.speakers.windowed import WindowedModel
-
-_NAME: Final = "diarize_worker"
-_ENDPOINT = "generate"
 
 
 async def run(settings: DiarizeWorkerSettings) -> None:
@@ -41,21 +39,17 @@ async def run(settings: DiarizeWorkerSettings) -> None:
     await asyncio.to_thread(model.warm_up)
     registry = Registry()
     metrics = DiarizeWorkerMetrics(registry.registry)
-    tracer = Tracer("DiarizeWorker", settings.otlp_endpoint, settings.namespace)
-    worker = DiarizeWorker(settings, model, metrics, tracer)
-    try:
-        runtime = Runtime(settings, _ENDPOINT, registry.registry)
-        runtime.add_metrics((_NAME, _ENDPOINT), registry.text)
-        running = RunningModel(model.fingerprint, "float32")
-        runtime.description.parts = lambda: Parts(model=running)
-        runtime.tasks.start(worker.run(), "batcher")
-        runtime.liveness.part("the speaker model", worker.device.answers)
-        _, drain = report_load(
-            *(runtime, settings, _NAME, worker.meter, registry.registry),
+    async with traced("DiarizeWorker", settings) as tracer:
+        worker = DiarizeWorker(settings, model, metrics, tracer)
+        service = WorkerService(
+            pool="diarize_worker",
+            request=DiarizeRequest,
+            handler=worker.diarize,
+            meter=worker.meter,
             slots=settings.max_requests,
+            unit="segments",
+            model=RunningModel(model.fingerprint, "float32"),
+            parts=[Part("the speaker model", worker.run, worker.device.answers)],
         )
-        routes = [Route(_ENDPOINT, DiarizeRequest, unary=worker.diarize)]
-        await runtime.serve(_NAME, routes, drain=drain)
-    finally:
-        worker.device.close()
-        await asyncio.to_thread(tracer.close)
+        with closing(worker.device):
+            await serve_worker(settings, registry, service)

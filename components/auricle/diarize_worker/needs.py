@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from auricle.process.needs import LIBRARIES, Need, imports, torch_device
+from auricle.process.needs import Need, needs_of_torch
 from auricle.settings import DiarizeWorkerSettings
 from auricle.speakers.weights import read_weights
 
 
 def needs(settings: DiarizeWorkerSettings) -> Sequence[Need]:
     """Return the needs of a diarize worker with these settings."""
-    on_gpu = settings.device.startswith("cuda")
-    late = [*LIBRARIES, *(["pynvml"] if on_gpu else [])]
-    directory = settings.checkpoint
-    found = [
-        imports("auricle.diarize_worker.main", *late),
-        Need("speaker model", lambda: _read(directory)),
-    ]
-    return [*found, torch_device("DiarizeWorker", settings.device)] if on_gpu else found
+    model = Need("speaker model", partial(_read, settings.checkpoint))
+    return needs_of_torch("diarize_worker", "DiarizeWorker", settings.device, model)
 
 
 def _read(directory: Path) -> str:

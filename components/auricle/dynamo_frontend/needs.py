@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.process.needs import Need, imports_of
 from auricle.settings import DynamoFrontendSettings
 
 
 def needs(settings: DynamoFrontendSettings) -> Sequence[Need]:
     """Return the needs of Dynamo's frontend, which runs in a process of its own."""
-    return [imports("auricle.dynamo_frontend.main", *LIBRARIES, "dynamo.frontend.main")]
+    return [imports_of("dynamo_frontend", "dynamo.frontend.main")]

@@ -8,7 +8,7 @@ reach back to. transformers' own model computes everything from the beginning ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,9 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
 from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.causal_layer import Past, layer_over
-from auricle.encode_worker.encoder import MelBlock, MelWindow, load_audio, split
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock, MelWindow
 from auricle.errors import CheckpointError
-from auricle.process.torch_modules import DTYPES, set_up_torch
+from auricle.process.torch_modules import config_of
 
 
 @dataclass(frozen=True)
@@ -38,35 +38,19 @@ class Heard:
     past: tuple[Past, ...]
 
 
-class CausalEncoder:
-    """The audio encoder of a checkpoint, as `encoder.AudioEncoder`; for one worker thread.
-
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
-    """
+class CausalEncoder(AudioEncoder):
+    """The audio encoder of a Gemma 4 checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, Causal):
             raise CheckpointError(f"{checkpoint.path} has no causal encoder")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = DTYPES[dtype], torch.device(device)
-        set_up_torch(self._dtype, threads)
-        known = Gemma4AudioConfig().to_dict().keys() - {"architectures", "model_type"}
-        config = Gemma4AudioConfig(
-            **{key: value for key, value in checkpoint.audio_config.items() if key in known}
-        )
+        config = Gemma4AudioConfig(**config_of(Gemma4AudioConfig, checkpoint.audio_config))
         self._encoder: Any = Gemma4AudioModel(config)
         width = Gemma4TextConfig(hidden_size=checkpoint.geometry.hidden_size)
         self._projector = Gemma4MultimodalEmbedder(config, width)
-        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
-
-    def prepare(self) -> None:
-        """Make ready what passes need, before the first one."""
+        self._load_audio(checkpoint, self._encoder, self._projector)
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[Heard]:
@@ -90,19 +74,12 @@ class CausalEncoder:
         embeddings = self._projector(self._encoder.output_proj(rows))
         return list(torch.split(embeddings, lengths))
 
-    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Return (length_i, hidden_size) per window, each the beginning of a segment."""
-        blocks: list[MelBlock] = []
-        counts = []
-        for window in windows:
-            before: MelBlock | None = None
-            parts = split(window, self._geometry.block_frames)
-            counts.append(len(parts))
-            for part in parts:
-                before = MelBlock(part.frames, part.floor, before)
-                blocks.append(before)
-        heard = iter(self.convolve(blocks))
-        return self.attend([[next(heard) for _ in range(count)] for count in counts])
+    def blocks(self, window: MelWindow) -> list[MelBlock]:
+        """Return what `convolve` takes of a window that begins its segment."""
+        linked: list[MelBlock] = []
+        for block in super().blocks(window):
+            linked.append(replace(block, after=linked[-1] if linked else None))
+        return linked
 
     def _heard(self, blocks: Sequence[MelBlock], before: Heard | None) -> list[Heard]:
         """Compute blocks, each of which follows the one before it."""

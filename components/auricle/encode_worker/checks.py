@@ -6,7 +6,7 @@ import numpy as np
 
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import BadRequest
-from auricle.messages import BlockFeatures, WindowFeatures
+from auricle.messages.encoding import BlockFeatures, WindowFeatures
 
 
 def check_window(window: WindowFeatures, geometry: Geometry) -> None:

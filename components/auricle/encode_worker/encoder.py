@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
 from auricle.encode_worker.attention import Attention, Windows, attention_for, to_device, use
 from auricle.encode_worker.padding import padded_lengths
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import DeviceModel
 
 # Keys of the original config that transformers' encoder does not have.
 _DROPPED_KEYS = frozenset(
@@ -58,43 +58,58 @@ class MelWindow:
     floor: float
 
 
-class AudioEncoder(Protocol):
-    """What an encode worker needs of an encoder. Not thread-safe: call it from one worker thread.
+class AudioEncoder(DeviceModel):
+    """The audio encoder of a checkpoint. Both halves raise whatever the device raises."""
 
-    Both halves raise whatever the device raises.
-    """
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        ...
+    def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        """Raises CheckpointError if the weights do not fit the config."""
+        super().__init__(dtype, device, threads)
+        self._block_frames = checkpoint.geometry.block_frames
 
     def prepare(self) -> None:
         """Make ready what passes need, before the first one."""
-        ...
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[BlockOutput]:
         """Return what of each block does not depend on those that follow, on the encoder's device.
 
         It is kept for finished blocks.
         """
-        ...
+        raise NotImplementedError
 
     def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
         """Return (length_i, hidden_size) per window, given as what `convolve` made of it."""
-        ...
+        raise NotImplementedError
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Run both halves."""
-        ...
+        """Run both halves; returns (length_i, hidden_size) per window."""
+        parts = [self.blocks(window) for window in windows]
+        outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
+        return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
+
+    def blocks(self, window: MelWindow) -> list[MelBlock]:
+        """Return what `convolve` takes of a window."""
+        starts = range(0, len(window.frames), self._block_frames)
+        return [
+            MelBlock(window.frames[at : at + self._block_frames], window.floor) for at in starts
+        ]
+
+    def _features(self, block: MelBlock) -> torch.Tensor:
+        """Return a block's features, (frames, bins), on the device."""
+        scaled = np.ascontiguousarray(normalise(block.frames, block.floor))
+        return torch.from_numpy(scaled).to(self._device, self._dtype)
+
+    def _load_audio(self, checkpoint: Checkpoint, encoder: Any, projector: Any) -> None:
+        """Load a checkpoint's audio encoder and projector.
+
+        Raises CheckpointError if its weights are not those of the two modules.
+        """
+        weights, projection = audio_weights(checkpoint)
+        self._load(encoder, weights, "audio encoder")
+        self._load(projector, projection, "projector")
 
 
-class Encoder:
-    """The audio encoder of a checkpoint. Not thread-safe: call it from one worker thread.
-
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights
-    do not fit the config.
-    """
+class Encoder(AudioEncoder):
+    """The audio encoder of a Qwen3-ASR checkpoint."""
 
     def __init__(
         self,
@@ -105,6 +120,7 @@ class Encoder:
         attention: Attention | None = None,
     ) -> None:
         """`attention` is the one that serves best on the device, unless given."""
+        super().__init__(checkpoint, dtype, device, threads)
         known = Qwen3ASRConfig().audio_config.to_dict().keys()
         audio = {
             k: v
@@ -113,29 +129,17 @@ class Encoder:
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
         config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
-        self._dtype = DTYPES[dtype]
-        self._device = torch.device(device)
         self._attention = attention or attention_for(self._device, self._dtype)
-        set_up_torch(self._dtype, threads)
         self._encoder = Qwen3ASREncoder(config.audio_config)
         use(self._attention, self._encoder)
         self._projector = Qwen3ASRMultiModalProjector(config)
-        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
+        self._load_audio(checkpoint, self._encoder, self._projector)
         encoder = self._encoder
         self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
         for conv in self._convs:
             # Saves a third of the time of one block on a CPU; GPUs prefer it in half precision.
             conv.to(memory_format=torch.channels_last)
-        self._block_frames = checkpoint.geometry.block_frames
         self._embeddings = checkpoint.geometry.embeddings
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
-
-    def prepare(self) -> None:
-        """Make ready what passes need, before the first one."""
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
@@ -199,35 +203,9 @@ class Encoder:
         embeddings: torch.Tensor = self._projector(self._encoder.ln_post(hidden))
         return embeddings
 
-    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Run both halves; returns (length_i, hidden_size) per window."""
-        parts = [split(window, self._block_frames) for window in windows]
-        outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
-        return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
-
-
-def split(window: MelWindow, block_frames: int) -> list[MelBlock]:
-    """Return a window's blocks."""
-    starts = range(0, len(window.frames), block_frames)
-    return [MelBlock(window.frames[at : at + block_frames], window.floor) for at in starts]
-
 
 def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
     """Write blocks into zeros on the host, float32 (blocks, 1, 128, frames)."""
     for row, block in enumerate(blocks):
         values = normalise(block.frames, block.floor).T
         features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
-
-
-def load_audio(
-    checkpoint: Checkpoint, encoder: Any, projector: Any, device: torch.device, dtype: torch.dtype
-) -> None:
-    """Load a checkpoint's audio encoder and projector, ready to compute on the device.
-
-    Raises CheckpointError if its weights are not those of the two modules.
-    """
-    weights, projection = audio_weights(checkpoint)
-    load(encoder, weights, "audio encoder")
-    load(projector, projection, "projector")
-    for module in (encoder, projector):
-        module.to(device, dtype).eval()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry
 
 from auricle.encode_worker.store import EmbeddingStore
-from auricle.messages import WindowFeatures
+from auricle.messages.encoding import WindowFeatures
 from auricle.process.metrics import ComponentMetrics
 
 

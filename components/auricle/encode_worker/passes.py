@@ -15,7 +15,7 @@ from auricle.encode_worker.canary import check_finite, refuse_unless
 from auricle.encode_worker.encoder import AudioEncoder, BlockOutput, MelBlock
 from auricle.encode_worker.store import EmbeddingStore, Reservation
 from auricle.errors import FeaturesMissing, Overloaded
-from auricle.messages import WindowFeatures
+from auricle.messages.encoding import WindowFeatures
 
 
 @dataclass(frozen=True)

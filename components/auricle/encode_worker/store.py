@@ -11,7 +11,8 @@ from typing import Any
 from auricle.embeddings.leases import LeaseBook
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotTable
-from auricle.messages import SpoiledSlot, WindowRef
+from auricle.messages.diagnosis import SlabState
+from auricle.messages.encoding import SpoiledSlot, WindowRef
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ class EmbeddingStore:
         """Return the number of slots with content."""
         return self._table.in_use
 
-    def slots_leased(self) -> int:
-        """Return the number of slots with an open lease, which cannot be evicted."""
+    def state(self) -> SlabState:
+        """Return how many slots there are, have content, and have an open lease."""
         with self._lock:
-            return self._table.pinned
+            return SlabState(self._table.count, self._table.in_use, self._table.pinned)

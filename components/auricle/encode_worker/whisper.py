@@ -19,12 +19,12 @@ from torch.nn import functional
 from transformers.models.whisper.configuration_whisper import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint, audio_weights
-from auricle.checkpoint.whole_chunks import LOOKAHEAD, SILENT, WhisperChunks, silence_floor
-from auricle.encode_worker.encoder import MelBlock, MelWindow, split
+from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks, silence_floor
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock
+from auricle.encode_worker.whole_chunks import embedded
 from auricle.errors import CheckpointError
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import config_of
 
 # Of keys and values of silence, of all levels.
 _CACHE_BYTES = 1 << 29
@@ -51,42 +51,25 @@ class KeysValues:
         return self.keys.nbytes + self.values.nbytes
 
 
-class WhisperChunkEncoder:
-    """The audio encoder of a checkpoint, as `encoder.AudioEncoder`; for one worker thread.
-
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
-    """
+class WhisperChunkEncoder(AudioEncoder):
+    """The audio encoder of a Whisper checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WhisperChunks):
             raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = DTYPES[dtype], torch.device(device)
-        set_up_torch(self._dtype, threads)
-        known = WhisperConfig().to_dict().keys() - {"architectures", "model_type"}
-        config = WhisperConfig(**{k: v for k, v in checkpoint.audio_config.items() if k in known})
+        config = WhisperConfig(**config_of(WhisperConfig, checkpoint.audio_config))
         self._encoder: Any = WhisperEncoder(config)
-        load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
-        self._encoder.to(self._device, self._dtype).eval()
+        self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
         self._heads = int(config.encoder_attention_heads)
         self._positions = checkpoint.geometry.window_embeddings
         # The least recently used level is forgotten first.
         self._silence: OrderedDict[float, list[KeysValues]] = OrderedDict()
 
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
-
-    def prepare(self) -> None:
-        """Make ready what passes need, before the first one."""
-
     def convolve(self, blocks: Sequence[MelBlock]) -> list[ScaledBlock]:
         """Return the features of each block as the encoder takes them."""
-        scaled = (np.ascontiguousarray(normalise(b.frames, b.floor)) for b in blocks)
-        there = (torch.from_numpy(one).to(self._device, self._dtype) for one in scaled)
-        return [ScaledBlock(frames, b.floor) for frames, b in zip(there, blocks, strict=True)]
+        return [ScaledBlock(self._features(block), block.floor) for block in blocks]
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
@@ -100,15 +83,7 @@ class WhisperChunkEncoder:
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""
         frames = torch.cat([block.frames for block in blocks])
-        positions = self._geometry.positions(len(frames))
-        # A whole chunk has no frames behind it.
-        features = frames[: self._geometry.window_frames - LOOKAHEAD].T[None]
-        encoder = self._encoder
-        hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
-        placed: torch.Tensor = (
-            hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
-        )
-        return placed
+        return embedded(self._encoder, self._geometry, frames)
 
     def _silence_behind(self, blocks: Sequence[ScaledBlock]) -> list[KeysValues] | None:
         """Return what is behind the positions of a chunk, by layer; None if it is whole."""
@@ -171,10 +146,6 @@ class WhisperChunkEncoder:
     def _split(self, rows: torch.Tensor) -> torch.Tensor:
         """Return (heads, rows, width of a head) of (rows, width)."""
         return rows.view(len(rows), self._heads, -1).transpose(0, 1)
-
-    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Run both halves; returns (positions_i, hidden_size) per window."""
-        return self.attend([self.convolve(split(w, self._geometry.block_frames)) for w in windows])
 
 
 def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:

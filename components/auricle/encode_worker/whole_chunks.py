@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 from transformers.models.qwen2_audio.configuration_qwen2_audio import (
@@ -24,29 +23,22 @@ from transformers.models.qwen2_audio.modeling_qwen2_audio import (
 )
 
 from auricle.audio.constants import BINS
-from auricle.audio.mel import normalise
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.encode_worker.encoder import MelBlock, MelWindow, load_audio, split
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock
 from auricle.errors import CheckpointError
-from auricle.process.torch_modules import DTYPES, set_up_torch
+from auricle.process.torch_modules import config_of
 
 
-class WholeChunkEncoder:
-    """The audio encoder of a checkpoint, as `encoder.AudioEncoder`; for one worker thread.
-
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
-    """
+class WholeChunkEncoder(AudioEncoder):
+    """The audio encoder of a Qwen2-Audio checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, dtype: str, device: str, threads: int) -> None:
+        super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WholeChunks):
             raise CheckpointError(f"{checkpoint.path} is not encoded in whole chunks")
         self._geometry = checkpoint.geometry
-        self._dtype, self._device = DTYPES[dtype], torch.device(device)
-        set_up_torch(self._dtype, threads)
-        known = Qwen2AudioEncoderConfig().to_dict().keys() - {"architectures", "model_type"}
-        audio = {key: value for key, value in checkpoint.audio_config.items() if key in known}
+        audio = config_of(Qwen2AudioEncoderConfig, checkpoint.audio_config)
         config = Qwen2AudioEncoderConfig(**audio)
         config._attn_implementation = "sdpa"
         self._encoder = Qwen2AudioEncoder(config)
@@ -54,20 +46,11 @@ class WholeChunkEncoder:
         self._projector = Qwen2AudioMultiModalProjector(
             Qwen2AudioConfig(audio_config=config, text_config=width)
         )
-        load_audio(checkpoint, self._encoder, self._projector, self._device, self._dtype)
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether passes run on a GPU."""
-        return self._device.type == "cuda"
-
-    def prepare(self) -> None:
-        """Make ready what passes need, before the first one."""
+        self._load_audio(checkpoint, self._encoder, self._projector)
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         """Return the features of each block as the encoder takes them, (frames, 128)."""
-        values = (np.ascontiguousarray(normalise(b.frames, b.floor)) for b in blocks)
-        return [torch.from_numpy(one).to(self._device, self._dtype) for one in values]
+        return [self._features(block) for block in blocks]
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
@@ -80,21 +63,25 @@ class WholeChunkEncoder:
     def _encoded(self, frames: torch.Tensor) -> torch.Tensor:
         """Return the embeddings of one chunk, of whose frames the last two are lookahead."""
         encoder: Any = self._encoder
-        positions = self._geometry.positions(len(frames))
-        # A full chunk has no frames behind it.
-        features = frames[: self._geometry.window_frames - LOOKAHEAD].T[None]
-        hidden = functional.gelu(encoder.conv1(features))
-        hidden = functional.gelu(encoder.conv2(hidden))[:, :, :positions].permute(0, 2, 1)
-        hidden = hidden + encoder.embed_positions.weight[:positions]
+        hidden = embedded(encoder, self._geometry, frames)[None]
         for layer in encoder.layers:
             hidden = layer(hidden, None)
         hidden = encoder.avg_pooler(hidden.permute(0, 2, 1)).permute(0, 2, 1)
         embeddings: torch.Tensor = self._projector(encoder.layer_norm(hidden))[0]
         return embeddings
 
-    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Run both halves; returns (length_i, hidden_size) per window."""
-        return self.attend([self.convolve(split(w, self._geometry.block_frames)) for w in windows])
+
+def embedded(encoder: Any, geometry: WholeChunks, frames: torch.Tensor) -> torch.Tensor:
+    """Convolve a chunk's frames and add positions; returns (positions, d_model).
+
+    The last two frames are lookahead.
+    """
+    positions = geometry.positions(len(frames))
+    # A full chunk has no frames behind it.
+    features = frames[: geometry.window_frames - LOOKAHEAD].T[None]
+    hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
+    placed: torch.Tensor = hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
+    return placed
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,7 @@ from auricle.encode_worker.shared import SharedEncodings
 from auricle.encode_worker.store import EmbeddingStore, Identity, Reservation
 from auricle.errors import BadRequest, FeaturesMissing, Overloaded
 from auricle.load.work_meter import WorkMeter
-from auricle.messages import (
-    EncodeReply,
-    EncodeRequest,
-    WindowFeatures,
-    WindowRef,
-)
+from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowFeatures, WindowRef
 from auricle.process.device_faults import first_sentence, is_out_of_memory
 from auricle.process.device_thread import DeviceThread
 from auricle.process.tracing import OFF, Tracer

@@ -15,7 +15,7 @@ from auricle.findings.finding import (
     listed,
     title,
 )
-from auricle.messages import Diagnosis, RunningModel, Transfers
+from auricle.messages.diagnosis import Diagnosis, RunningModel, Transfers
 
 # A message older than 60 s is refused; half of that leaves room for clocks to drift further.
 _CLOCK_SECONDS = 30.0

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from auricle.messages import Description, Diagnosis, ProcessAnswer
+from auricle.messages.diagnosis import Description, Diagnosis, ProcessAnswer
 
 _TITLES = {
     "frontend": "frontend",
@@ -19,8 +19,8 @@ _TITLES = {
     "translate_worker": "translate worker",
     "planner": "planner",
 }
-
-
+# Longer than a pass of an encoder or engine that is merely busy.
+SILENT_SECONDS = 5.0
 # They serve a checkpoint of their own, and sessions without words do not need them.
 ALIGNERS = ("align_encode_worker", "align_worker")
 DIARIZERS = ("diarize_worker",)  # the same, of speakers

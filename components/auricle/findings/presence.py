@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auricle.findings.finding import ALIGNERS, DIARIZERS, TRANSLATORS, Finding, Processes, title
-from auricle.messages import Diagnosis, ProcessAnswer
+from auricle.findings.finding import (
+    ALIGNERS,
+    DIARIZERS,
+    SILENT_SECONDS,
+    TRANSLATORS,
+    Finding,
+    Processes,
+    title,
+)
+from auricle.messages.diagnosis import Diagnosis, ProcessAnswer
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")
 # What is missed without the pools beside the path.
@@ -14,8 +22,6 @@ _MISSED = {
     **dict.fromkeys(DIARIZERS, "Nobody is told who speaks."),
     **dict.fromkeys(TRANSLATORS, "Nothing is translated."),
 }
-# Longer than a pass of an encoder or engine that is merely busy.
-_SILENT_SECONDS = 5.0
 
 
 def discovery(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
@@ -112,7 +118,7 @@ def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
         if process.answer.description is None:
             yield _without_answer(process.name, process.answer)
     for process, said in processes.described():
-        if said.silent_seconds >= _SILENT_SECONDS:
+        if said.silent_seconds >= SILENT_SECONDS:
             yield Finding(
                 f"A part of {process.name}, {said.silent_part}, has not answered for "
                 f"{said.silent_seconds:.0f} s.",

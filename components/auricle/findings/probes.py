@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from auricle.findings.finding import Finding, Processes
-from auricle.messages import Diagnosis, ProbeAnswer, Probed
+from auricle.messages.diagnosis import Diagnosis, ProbeAnswer, Probed
 
 # Slower than that, the workers fall behind one live session.
 _REAL_TIME_SECONDS = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from auricle.findings.finding import Finding, Process, Processes
-from auricle.messages import Diagnosis, KvRoom, SegmentNeed
+from auricle.messages.diagnosis import Diagnosis, KvRoom, SegmentNeed
 
 _FULL_SHARE = 0.9
 _SETTINGS = {

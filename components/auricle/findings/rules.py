@@ -7,7 +7,7 @@ from dataclasses import replace
 from auricle.findings import agreement, presence, room
 from auricle.findings.finding import Finding, Processes
 from auricle.findings.probes import probes
-from auricle.messages import Diagnosis
+from auricle.messages.diagnosis import Diagnosis
 
 _RULES = (
     presence.discovery,

@@ -21,7 +21,8 @@ from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint
 from auricle.frontend.listening.turn_wait import Silence, TurnWait
-from auricle.messages import Failed, Final, OpenSession, Partial, Translation, Words
+from auricle.messages.sessions import Failed, Final, OpenSession, Partial, Words
+from auricle.messages.translations import Translation
 from auricle.tasks import LoopTurn, first_failure_or
 
 # A caller who has hung up waits for nothing, so something else must end the wait for the text.

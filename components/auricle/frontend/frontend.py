@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from auricle.alignment.words import NO_ALIGNER
@@ -15,7 +15,6 @@ from auricle.frontend.abilities import Abilities, abilities_of, spoken_by
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.live import LiveSessions
-from auricle.frontend.doors.session_log import RefusalLog
 from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.link import LinkObserver, ProcessorLink
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -29,7 +28,8 @@ from auricle.frontend.observers.lags import TextLags
 from auricle.frontend.observers.timing import SessionTimer
 from auricle.frontend.observers.transcript_bus import Spoken, TranscriptBus
 from auricle.frontend.observers.transcript_log import TranscriptLog
-from auricle.messages import STEPS_KEPT_SECONDS, OpenSession, ResumePoint
+from auricle.messages.sessions import OpenSession, ResumePoint
+from auricle.messages.views import STEPS_KEPT_SECONDS
 from auricle.process.tracing import OFF, Tracer
 from auricle.settings import FrontendSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
@@ -57,7 +57,6 @@ class Frontend:
     bus: TranscriptBus
     metrics: FrontendMetrics
     tracer: Tracer = OFF
-    refusals: RefusalLog = field(default_factory=RefusalLog)
     turns: TurnDetector | None = None
 
     @property

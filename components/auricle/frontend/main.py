@@ -23,10 +23,9 @@ from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.handshakes import HandshakeLimit
 from auricle.frontend.doors.rpc.server import RpcServer
 from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.server import DoorServer
+from auricle.frontend.doors.server import DoorServer, connections_of, server_config
 from auricle.frontend.doors.sockets import SocketProtocol, SocketSessions
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.http_server import connections_of, server_config
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.listening.turns import TurnDetector, turn_model
 from auricle.frontend.listening.voice import VoiceDetector
@@ -53,7 +52,7 @@ from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI, TRANSLATION_OPENAPI
 from auricle.frontend.transcriptions.translating import TranslationRequests
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
-from auricle.messages import LoadNow, Parts
+from auricle.messages.diagnosis import LoadNow, Parts
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
@@ -104,9 +103,9 @@ async def run(settings: FrontendSettings) -> None:
         frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
     )
     rates = Rates(settings.max_handshakes_per_address, "requests")
-    connections = connections_of(settings, frontend.refusals)
+    connections = connections_of(settings)
     operations = _operations(runtime, frontend, access, diagnostician, connections)
-    app = HandshakeLimit(_routes(services, operations, settings), rates, frontend.refusals)
+    app = HandshakeLimit(_routes(services, operations, settings), rates)
     metrics.connections.set_function(lambda: len(connections))
     server = DoorServer(server_config(settings, app, connections))
     runtime.tasks.start(connections.run(), "connections")
@@ -205,7 +204,6 @@ def _services(
         frontend.front_door,
         frontend.metrics,
         frontend.tracer,
-        frontend.refusals,
         frontend.key_limits,
         settings.slow_reader_seconds,
     )
@@ -233,7 +231,6 @@ def _services(
         listen_openapi=LISTEN_OPENAPI,
         registry=registry,
         processors=processors,
-        refusals=frontend.refusals,
         rpc_methods=rpc_ways(frontend, access, transcriber, processors),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from auricle.errors import SettingsError
-from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.process.needs import Need, imports_of
 from auricle.settings import FrontendSettings
 
 
 def needs(settings: FrontendSettings) -> Sequence[Need]:
     """Return the needs of a frontend with these settings."""
     return [
-        imports("auricle.frontend.main", *LIBRARIES, "grpc.aio"),
+        imports_of("frontend", "grpc.aio"),
         Need("API keys", partial(_keys, settings)),
         Need("TLS", partial(_certificate, settings)),
         Need("voice activity model", _voice_activity),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -19,8 +19,11 @@ from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotTable
 from auricle.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.landing.metrics import LandingMetrics
 from auricle.landing.placed import PlacedWindow
-from auricle.messages import DecodeWindow, WindowRef
+from auricle.messages.decoding import DecodeWindow
+from auricle.messages.diagnosis import RunningModel, SlabState
+from auricle.messages.encoding import WindowRef
 from auricle.process.device_faults import end_if_lost
 from auricle.tasks import within
 
@@ -43,21 +46,19 @@ class WindowFetcher:
         self,
         slab: Slab,
         endpoint: NixlEndpoint,
-        *,
-        fingerprint: str,
-        dtype: str,
+        model: RunningModel,
         deadline_seconds: float,
-        on_read: Callable[[float], None] = lambda _seconds: None,
+        metrics: LandingMetrics | None = None,
     ) -> None:
-        """`deadline_seconds` bounds each read. `on_read` is called with its duration in seconds,
-        verification included."""
+        """Embeddings must be of `model`. `deadline_seconds` bounds each read."""
         self.table = SlotTable(slab.count)
         self._slab = slab
         self._endpoint = endpoint
-        self._fingerprint = fingerprint
-        self._dtype = dtype
+        self._model = model
         self._deadline_seconds = deadline_seconds
-        self._on_read = on_read
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.show(self.table)
         self._landing: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
@@ -99,6 +100,10 @@ class WindowFetcher:
             if wrong is not None:
                 log.error("landing slot %d was evicted: %s", slot.index, wrong)
                 self.table.condemn(slot.index, slot.generation)
+
+    def state(self) -> SlabState:
+        """Return how much of the landing slab is in use."""
+        return SlabState(self.table.count, self.table.in_use, self.table.pinned)
 
     def give_back(self, windows: Sequence[DecodeWindow]) -> None:
         """Release the leases of windows that will not be read, as their request is refused."""
@@ -185,10 +190,10 @@ class WindowFetcher:
             raise WindowsMissing(absent, "not on this worker and no location was given")
         for window in missing:
             ref = refs[window.key]
-            if (ref.fingerprint, ref.dtype) != (self._fingerprint, self._dtype):
+            if (ref.fingerprint, ref.dtype) != (self._model.checkpoint, self._model.dtype):
                 what = (
                     f"encoded by checkpoint {ref.fingerprint} as {ref.dtype}, "
-                    f"this worker runs {self._fingerprint} as {self._dtype}"
+                    f"this worker runs {self._model.checkpoint} as {self._model.dtype}"
                 )
                 raise WindowsMissing((window.key,), what)
             expected = self._slab.layout.payload_bytes(window.length)
@@ -220,7 +225,8 @@ class WindowFetcher:
                 spoiled[window.key] = str(error)
             else:
                 slots[window.key] = reserved.pop(window.key)
-        self._on_read(time.monotonic() - began)
+        if self._metrics is not None:
+            self._metrics.read_seconds.observe(time.monotonic() - began)
         if spoiled:
             raise WindowsSpoiled(tuple(spoiled), "; ".join(spoiled.values()))
         return sum(self._slab.layout.content_bytes(ref.length) for ref in refs)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from auricle.process.repeat_counts import (
+from auricle.process.repeats import (
     INFO_LINES,
     KIND_CHARACTERS,
     OTHERS,

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from auricle.load.pools import POOLS
 from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.load.work_meter import WorkMeter
-from auricle.messages import LoadNow
+from auricle.messages.diagnosis import LoadNow
 from auricle.process.draining import Drain
 from auricle.process.metrics import ComponentMetrics
 
+_FADING = 0.05  # weight of the latest step in the moving average
 _OF_VLLM = ("pd_worker", "translate_worker")
+
+
+@dataclass
+class EngineState:
+    """`kv_usage` is the share of KV room in use, `step_seconds` a moving average."""
+
+    kv_usage: float = 0.0
+    step_seconds: float = 0.0
+
+    def stepped(self, seconds: float) -> None:
+        """Add one step's duration to the moving average."""
+        known = self.step_seconds or seconds
+        self.step_seconds = known + _FADING * (seconds - known)
 
 
 @dataclass(frozen=True)
 class ReportedState:
-    """The fields of one worker's report that its meter does not know.
-
-    `kv_usage` returns the share of KV blocks in use (0 to 1), `step_seconds` the mean
-    duration of a forward pass; both are called on the event loop, once per report.
-    """
+    """The fields of one worker's report that its meter does not know."""
 
     kind: PoolKind
     instance: int
     slots_total: int
-    kv_usage: Callable[[], float] = lambda: 0.0
-    step_seconds: Callable[[], float] = lambda: 0.0
+    engine: EngineState = field(default_factory=EngineState)
 
 
 class LoadReporter:
@@ -68,8 +76,8 @@ class LoadReporter:
             queue_wait_seconds=did.queue_wait_seconds,
             slots_used=did.under_way,
             slots_total=state.slots_total,
-            kv_usage=state.kv_usage(),
-            step_seconds=state.step_seconds(),
+            kv_usage=state.engine.kv_usage,
+            step_seconds=state.engine.step_seconds,
             draining=self._drain.started,
             held=self._drain.held,
         )

@@ -8,6 +8,7 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 from auricle.messages.speakers import Speakers
+from auricle.messages.stream import Usage, Word
 from auricle.messages.translations import Translating, Translation
 from auricle.messages.word_source import WordSource
 
@@ -182,40 +183,6 @@ class SessionReady(msgspec.Struct, frozen=True, tag=True):
     session: str
     wanted_samples: int = 1
     whole: bool = False
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """The cost of a session so far; `*_tokens` are summed over all decodes.
-
-    `decode_steps` counts decode steps, which run in sequence. `decodes_skipped` counts grid
-    points without a decode, because of load or because the segment ended.
-    """
-
-    audio_ms: int = 0
-    decodes: int = 0
-    decodes_skipped: int = 0
-    windows_encoded: int = 0
-    blocks_convolved: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    decode_steps: int = 0
-    embedding_bytes_read: int = 0
-
-
-class Word(msgspec.Struct, frozen=True):
-    """A word of a text, and when it was said, in milliseconds of the session.
-
-    `word` has letters and digits only. `text` is the part of the text that it stands for, with
-    punctuation and white space: joined, they are the text. `confidence`, from 0 to 1, is None if
-    it is not known: see `confidence.py`.
-    """
-
-    word: str
-    text: str
-    start_ms: int
-    end_ms: int
-    confidence: float | None = None
 
 
 class Partial(msgspec.Struct, frozen=True, tag=True):

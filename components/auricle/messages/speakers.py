@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from auricle.messages.stream import SpeakerPart
 from auricle.messages.word_source import WordSource
-
-
-class SpokenPart(msgspec.Struct, frozen=True):
-    """`speaker`, counted from 1, speaks from `start_ms` to `end_ms` of the session, and says
-    `text`, a part of the segment's text. It is empty where that has nothing for a turn.
-    """
-
-    speaker: int
-    start_ms: int
-    end_ms: int
-    text: str
 
 
 class Speakers(msgspec.Struct, frozen=True, tag=True):
@@ -27,7 +17,7 @@ class Speakers(msgspec.Struct, frozen=True, tag=True):
     """
 
     segment: int
-    parts: tuple[SpokenPart, ...] = ()
+    parts: tuple[SpeakerPart, ...] = ()
     source: WordSource | None = None
     missing: str = ""
     state: bytes = b""

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.text_model import TextModel
 from auricle.embeddings.slab import Slab
 from auricle.landing.placed import PlacedWindow
+from auricle.load.reporter import EngineState
 from auricle.settings import PdWorkerSettings, TranslateWorkerSettings
-
-_FADING = 0.05  # weight of the latest step in the moving average
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,35 @@ class Capabilities:
     limited_reuse: bool
     logprobs: bool
     kv_events: bool
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """Greedy decoding of head · windows · tail, up to a stop token or `max_tokens`.
+
+    `head`, `tail`, `stop_tokens` and `draft` are token ids; the checkpoint's own end tokens stop
+    the output, too. The embeddings of `windows` are in the landing slab. The lowest `priority`
+    runs first. KV is reused within a `tenant` only.
+
+    `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
+    without `drafts`. With `allowed` the output has these tokens only, and the log probabilities
+    are those among them. KV is kept up to the end of the first `reusable_windows` windows,
+    without `limited_reuse` (None) as the engine likes.
+    """
+
+    request_id: str
+    head: Sequence[int]
+    windows: Sequence[PlacedWindow]
+    tail: Sequence[int]
+    stop_tokens: Sequence[int]
+    max_tokens: int
+    _: KW_ONLY
+    priority: int
+    tenant: str
+    draft: Sequence[int] = ()
+    reusable_windows: int | None = 0
+    logprobs: bool = False
+    allowed: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -64,18 +92,10 @@ class Decoded:
     timings: Timings
     logprobs: tuple[float, ...] = ()
 
-
-@dataclass
-class EngineState:
-    """`kv_usage` is the share of KV room in use, `step_seconds` a moving average."""
-
-    kv_usage: float = 0.0
-    step_seconds: float = 0.0
-
-    def stepped(self, seconds: float) -> None:
-        """Add one step's duration to the moving average."""
-        known = self.step_seconds or seconds
-        self.step_seconds = known + _FADING * (seconds - known)
+    @property
+    def work(self) -> dict[str, float]:
+        """What the engine did for it, by the units of load reports."""
+        return {"prefill_tokens": self.prompt_tokens - self.cached_tokens, "steps": self.steps}
 
 
 class Engine(Protocol):
@@ -101,34 +121,11 @@ class Engine(Protocol):
     @property
     def attended(self) -> int: ...
 
-    async def generate(
-        self,
-        request_id: str,
-        head: Sequence[int],
-        windows: Sequence[PlacedWindow],
-        tail: Sequence[int],
-        stop_tokens: Sequence[int],
-        max_tokens: int,
-        *,
-        priority: int,
-        tenant: str,
-        draft: Sequence[int] = (),
-        reusable_windows: int | None = 0,
-        logprobs: bool = False,
-        allowed: Sequence[int] = (),
-    ) -> Decoded:
-        """Decode head · windows · tail greedily, up to a stop token or `max_tokens`.
+    async def generate(self, request: GenerateRequest) -> Decoded:
+        """Decode a request.
 
-        `head`, `tail`, `stop_tokens` and `draft` are token ids; the checkpoint's own end tokens
-        stop the output, too. The embeddings of `windows` are in the landing slab, in slots that
-        are pinned until this call ends: an engine that is cancelled ends the request, and returns
-        when it no longer reads them. The lowest `priority` runs first. KV is reused within a
-        `tenant` only.
-
-        `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
-        without `drafts`. With `allowed` the output has these tokens only, and the log probabilities
-        are those among them. KV is kept up to the end of the first `reusable_windows` windows,
-        without `limited_reuse` (None) as the engine likes.
+        Its windows' slots are pinned until this call ends: an engine that is cancelled ends the
+        request, and returns when it no longer reads them.
 
         There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
         hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from auricle.pd_worker.engine_start import engine_kind
-from auricle.process.needs import LIBRARIES, Need, checkpoint, imports
+from auricle.process.needs import Need, checkpoint, imports_of
 from auricle.settings import PdWorkerSettings
 
 
@@ -15,6 +15,6 @@ def needs(settings: PdWorkerSettings) -> Sequence[Need]:
     kind = engine_kind(settings.engine)
     return [
         Need("device", partial(kind.built_for, settings)),
-        imports("auricle.pd_worker.main", *LIBRARIES, "nixl._api", *kind.libraries()),
+        imports_of("pd_worker", "nixl._api", *kind.libraries()),
         checkpoint(settings.model),
     ]

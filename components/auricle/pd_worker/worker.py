@@ -12,8 +12,8 @@ from auricle.embeddings.keys import check_keys
 from auricle.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.landing.fetch import Fetched, WindowFetcher
 from auricle.load.work_meter import WorkMeter
-from auricle.messages import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.pd_worker.engine import Decoded, Engine
+from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.pd_worker.engine import Decoded, Engine, GenerateRequest
 from auricle.pd_worker.live_segments import LiveSegments
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.places import admit, priority
@@ -44,6 +44,7 @@ class PdWorker:
         self.meter = WorkMeter()
         self.segments = LiveSegments()
         metrics.in_flight.set_function(lambda: self.meter.in_flight)
+        metrics.requests_limit.set(settings.max_requests)
 
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Decode a request; cancelling aborts it in the engine.
@@ -112,11 +113,7 @@ class PdWorker:
 
     def _record(self, decoded: Decoded, trace: str, began: float) -> None:
         """Record the work and the engine's timings of a request that arrived at `began`."""
-        self.meter.did(
-            decodes=1,
-            prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
-            steps=decoded.steps,
-        )
+        self.meter.did(decodes=1, **decoded.work)
         at = decoded.timings
         self.meter.waited(at.scheduled - began)
         self._tracer.record("decode_queue", trace, at.queued, at.scheduled)
@@ -125,22 +122,21 @@ class PdWorker:
 
     async def _generate(self, request: DecodeRequest, fetched: Fetched) -> Decoded:
         return await self._engine.generate(
-            request.request,
-            request.head,
-            fetched.windows,
-            request.tail,
-            self._prompt.stop_tokens,
-            request.max_tokens,
-            priority=priority(final=request.final, background=request.background),
-            tenant=request.tenant,
-            draft=self._draft(request),
-            reusable_windows=self._reusable(request),
-            logprobs=request.logprobs,
-            allowed=request.allowed,
+            GenerateRequest(
+                request.request,
+                request.head,
+                fetched.windows,
+                request.tail,
+                self._prompt.stop_tokens,
+                request.max_tokens,
+                priority=priority(final=request.final, background=request.background),
+                tenant=request.tenant,
+                draft=request.draft if self._engine.capabilities.drafts else (),
+                reusable_windows=self._reusable(request),
+                logprobs=request.logprobs,
+                allowed=request.allowed,
+            )
         )
-
-    def _draft(self, request: DecodeRequest) -> Sequence[int]:
-        return request.draft if self._engine.capabilities.drafts else ()
 
     def _reusable(self, request: DecodeRequest) -> int | None:
         if not self._engine.capabilities.limited_reuse:

@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 
-from auricle.messages import PastDecision
+from auricle.messages.planning import PastDecision
 from auricle.planner.decision import Decision
 
 _KEPT = 100

@@ -11,7 +11,7 @@ from auricle.load.capacity_profile import CapacityProfile, read_profile
 from auricle.load.load_board import LoadBoard
 from auricle.load.pools import POOLS, SizedPool
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad, WorkerLoad
-from auricle.messages import AskDecisions
+from auricle.messages.planning import AskDecisions
 from auricle.planner.connectors.base import Connector
 from auricle.planner.connectors.dry_run import DryRunConnector
 from auricle.planner.connectors.kubernetes import KubernetesConnector

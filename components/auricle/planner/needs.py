@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.process.needs import Need, imports_of
 from auricle.settings import PlannerSettings
 
 _CLUSTERS = (
@@ -23,7 +23,7 @@ _CLUSTERS = (
 def needs(settings: PlannerSettings) -> Sequence[Need]:
     """Return the needs of a planner with these settings."""
     return [
-        imports("auricle.planner.main", *LIBRARIES, *_CLUSTERS),
+        imports_of("planner", *_CLUSTERS),
         Need("profile", partial(_profile, settings.profile)),
     ]
 

@@ -12,7 +12,7 @@ from auricle.load.load_board import LoadBoard
 from auricle.load.observations import PoolObservation
 from auricle.load.pools import POOLS
 from auricle.load.reports import PoolKind, StartingPools
-from auricle.messages import AskDecisions, Decisions
+from auricle.messages.planning import AskDecisions, Decisions
 from auricle.planner.connectors.base import Connector
 from auricle.planner.decision import Decision
 from auricle.planner.history import DecisionHistory

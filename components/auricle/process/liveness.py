@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from auricle.errors import ProcessFailed
-from auricle.messages import Alive, AskAlive
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.process.status import report_alive
 from auricle.process.watchdog import Watchdog
 from auricle.tasks import cancelled

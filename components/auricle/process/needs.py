@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from types import ModuleType
 from auricle.errors import SettingsError
 
 # What every component imports late: Dynamo, and what settings ask for.
-LIBRARIES = (
+_LIBRARIES = (
     "dynamo.runtime",
     "dynamo.llm",
     "dynamo.common.utils.graceful_shutdown",
@@ -46,8 +46,32 @@ class Need:
 
 
 def imports(*modules: str) -> Need:
-    """Return the need of modules: a component's main one, and those that it imports late."""
+    """Return the need of modules."""
     return Need("imports", partial(_import, modules))
+
+
+def imports_of(package: str, *late: str) -> Need:
+    """Return the need of a component's main module, and of those that it imports `late`."""
+    return imports(f"auricle.{package}.main", *_LIBRARIES, *late)
+
+
+def needs_of_torch(
+    package: str,
+    section: str,
+    device: str,
+    model: Need,
+    *late: str,
+    on_gpu: Sequence[str] = ("pynvml",),
+) -> Sequence[Need]:
+    """Return the needs of a worker that computes with PyTorch on `device`.
+
+    It imports the modules `late`, and those `on_gpu` on a GPU only. Whether there is such a device
+    is not asked.
+    """
+    if not device.startswith("cuda"):
+        return [imports_of(package, *late), model]
+    built_for = Need("device", partial(_built_for, section, device))
+    return [imports_of(package, *late, *on_gpu), model, built_for]
 
 
 def checkpoint(path: Path) -> Need:
@@ -60,11 +84,6 @@ def modules_of(package: ModuleType) -> list[str]:
     return [
         f"{package.__name__}.{module.name}" for module in pkgutil.iter_modules(package.__path__)
     ]
-
-
-def torch_device(section: str, device: str) -> Need:
-    """Return the need of a PyTorch built for `device`. Whether there is one is not asked."""
-    return Need("device", partial(_built_for, section, device))
 
 
 def _built_for(section: str, device: str) -> str:

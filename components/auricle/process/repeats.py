@@ -1,21 +1,62 @@
-"""A logging filter: a line that is logged again and again is counted, and summed up later."""
+"""Lines that are logged again and again are counted, kind by kind, and summed up later."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from auricle.process.repeat_counts import (
-    INFO_LINES,
-    KIND_CHARACTERS,
-    OTHERS,
-    PERIOD_SECONDS,
-    WARNING_LINES,
-    RepeatCounts,
-)
+Kind = TypeVar("Kind")
+PERIOD_SECONDS = 60.0
+# Lines of one kind per period. Those that warn are rarer, and have tracebacks.
+INFO_LINES, WARNING_LINES = 600, 20
+# So much of a line says of which kind it is.
+KIND_CHARACTERS = 200
+OTHERS = "lines of other kinds"
+_BOUND = "most_lines"
+_MOST_KINDS = 500
 
-Kind = tuple[str, str]
+
+@dataclass
+class _Count:
+    shown: int = 0
+    held_back: int = 0
+
+
+class RepeatCounts(Generic[Kind]):
+    """What was shown and held back in a period, which begins with its first line."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Kind, _Count] = {}
+
+    def __len__(self) -> int:
+        """Return how many kinds there were since the last period ended."""
+        return len(self._counts)
+
+    def bounded(self, kind: Kind, others: Kind) -> Kind:
+        """Return what a line of this kind counts as: `others` if it would be a kind too many."""
+        return others if kind not in self._counts and len(self._counts) >= _MOST_KINDS else kind
+
+    def shows(self, kind: Kind, most: int) -> bool:
+        """Count a line; return whether it is among the first `most` of its kind."""
+        count = self._counts.setdefault(kind, _Count())
+        if count.shown < most:
+            count.shown += 1
+            return True
+        count.held_back += 1
+        return False
+
+    def end(self) -> list[tuple[Kind, int]]:
+        """End the period; return how many lines were held back, of the kinds that had any."""
+        counts, self._counts = self._counts, {}
+        return [(kind, count.held_back) for kind, count in counts.items() if count.held_back]
+
+
+def at_most(lines: int) -> dict[str, int]:
+    """Return what to log as `extra` so that only so many lines of a kind are shown in a period."""
+    return {_BOUND: lines}
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
@@ -45,15 +86,16 @@ class Repeats(logging.Filter):
         self._info_lines = info_lines
         self._warning_lines = warning_lines
         self._lock = threading.Lock()
-        self._counts = RepeatCounts[Kind]()
-        self._levels: dict[Kind, int] = {}  # of the first line of each kind
+        self._counts = RepeatCounts[tuple[str, str]]()
+        self._levels: dict[tuple[str, str], int] = {}  # of the first line of each kind
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is shown."""
         if record.levelno < logging.INFO or record.__dict__.pop("sums_up", False):
             return True
         kind = (record.name, str(record.msg).partition("\n")[0][:KIND_CHARACTERS])
-        lines = self._info_lines if record.levelno < logging.WARNING else self._warning_lines
+        usual = self._info_lines if record.levelno < logging.WARNING else self._warning_lines
+        lines = record.__dict__.pop(_BOUND, usual)
         with self._lock:
             begins = not self._counts
             kind = self._counts.bounded(kind, ("", OTHERS))

@@ -1,4 +1,4 @@
-"""Whether a worker can keep its embeddings on its GPU: NIXL and UCX must both know GPUs."""
+"""A worker's slab: its layout, and whether it can be on the GPU: NIXL and UCX must know GPUs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from collections.abc import Collection
 
 import torch
 
+from auricle.checkpoint.geometry import Geometry
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.nixl import cuda_majors
 from auricle.errors import SettingsError
 from auricle.process.transport import allows_cuda_memory
 from auricle.slab_settings import SlabChoice
 
 log = logging.getLogger(__name__)
+
+
+def slab_layout(geometry: Geometry, dtype: str) -> SlabLayout:
+    """Return the layout of a slab for a checkpoint's windows."""
+    return SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
 
 
 def slab_device(choice: SlabChoice, device: str | None, component: str) -> str | None:

@@ -6,11 +6,14 @@ recorded and OpenTelemetry is not imported.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+
+from auricle.common_settings import CommonSettings
 
 NO_TRACE = ""
 
@@ -73,6 +76,16 @@ class Tracer:
         if self._provider is not None:
             self._provider.force_flush(2_000)
             self._provider.shutdown()
+
+
+@asynccontextmanager
+async def traced(component: str, settings: CommonSettings) -> AsyncIterator[Tracer]:
+    """Yield the tracer of a process, whose remaining spans are exported in the end."""
+    tracer = Tracer(component, settings.otlp_endpoint, settings.namespace)
+    try:
+        yield tracer
+    finally:
+        await asyncio.to_thread(tracer.close)
 
 
 def _dashed(component: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auricle.messages import SessionEvent
+from auricle.messages.sessions import SessionEvent
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from auricle.errors import Overloaded
 from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad
-from auricle.messages import ADMISSION_SECONDS
+from auricle.messages.sessions import ADMISSION_SECONDS
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.crowd import Crowd
 from auricle.processor.fair_shares import FairShares, Party

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle.alignment.words import aligned_languages
 from auricle.checkpoint.files import Checkpoint
-from auricle.errors import AuricleError, DeadlineExceeded, WindowsMissing, WindowsSpoiled
-from auricle.load.starting import Starting
-from auricle.messages import (
-    AlignReply,
-    AlignRequest,
-    DecodeWindow,
-    EncodeRequest,
-    SpoiledSlot,
-    WindowRef,
-)
-from auricle.processor.pools import AlignPool, EncodePool, Placement
-from auricle.processor.sent_blocks import SentBlocks
+from auricle.errors import AuricleError, WindowsMissing
+from auricle.messages.aligning import AlignReply, AlignRequest
+from auricle.messages.decoding import DecodeWindow
+from auricle.messages.encoding import WindowRef
+from auricle.processor.pools import EncodePool, Placement, Pool
+from auricle.processor.segment_encoder import SegmentEncoder
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
 from auricle.tasks import in_thread
 
@@ -53,13 +46,12 @@ class WordAligner:
         checkpoint: Checkpoint,
         dtype: str,
         encode_pool: EncodePool,
-        pool: AlignPool,
-        starting: Starting | None = None,
+        pool: Pool,
         *,
         encoded: bool = False,
     ) -> None:
-        """`checkpoint` is the aligner's, which both pools serve; `starting` what planners say.
-        `encoded`: it is the model's, so that `encode_pool` has encoded a final's windows for text.
+        """`checkpoint` is the aligner's, which both pools serve. `encoded`: it is the model's, so
+        that `encode_pool` has encoded a final's windows for text.
 
         `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
         error is known when time is up.
@@ -70,7 +62,6 @@ class WordAligner:
         self._encode_pool = encode_pool
         self._pool = pool
         self._encoded = encoded
-        self._starting = Starting() if starting is None else starting
         self._languages = _languages(checkpoint)
 
     def aligns(self, language: str) -> bool:
@@ -82,9 +73,7 @@ class WordAligner:
 
         Raises AuricleError if discovery cannot be followed.
         """
-        if "align_encode_worker" in self._starting and not await self._encode_pool.there():
-            return True
-        return "align_worker" in self._starting and not await self._pool.there()
+        return await self._encode_pool.starting() or await self._pool.starting()
 
     async def times(self, spoken: Spoken, seconds: float) -> tuple[int, ...]:
         """Return begin and end of each word, in milliseconds from the segment's start.
@@ -94,11 +83,7 @@ class WordAligner:
         """
         alignment = await self._alignment(spoken)
         try:
-            async with asyncio.timeout(seconds):
-                return await alignment.run()
-        except TimeoutError:
-            late = DeadlineExceeded(f"aligning took longer than {seconds:g} s")
-            raise alignment.last or late from None
+            return await alignment.run(seconds)
         finally:
             alignment.close()
 
@@ -133,40 +118,30 @@ class _Alignment:
         spoken: Spoken,
         windows: Sequence[Window],
         encode_pool: EncodePool,
-        pool: AlignPool,
+        pool: Pool,
         *,
         encoded: bool,
     ) -> None:
         self._spoken = spoken
         self._windows = windows
-        self._encode_pool, self._pool = encode_pool, pool
-        self._has_all = spoken.encoder if encoded else None
-        self._encoder = Placement(encode_pool, self._has_all)
+        self._pool = pool
+        has_all = spoken.encoder if encoded else None
+        self._encoder = SegmentEncoder(encode_pool, spoken.session, spoken.tenant, has_all=has_all)
         self._aligner = Placement(pool)
-        self._sent = SentBlocks()
-        self._spoiled: tuple[SpoiledSlot, ...] = ()
-        self.last: AuricleError | None = None  # of the attempts so far
 
     def close(self) -> None:
         """Release both workers."""
-        self._encoder.leave()
+        self._encoder.placement.leave()
         self._aligner.leave()
 
-    async def run(self) -> tuple[int, ...]:
-        reply: AlignReply = await self._pool.attempt(self._attempt, wait_for_room=True)
+    async def run(self, seconds: float) -> tuple[int, ...]:
+        reply = await self._pool.attempt_within(seconds, "aligning", self._attempt)
         words = len(self._spoken.words)
         if len(reply.times_ms) != 2 * words:  # it would shift every word after the first fault
             raise AuricleError(f"the aligner gave {len(reply.times_ms)} times for {words} words")
         return reply.times_ms
 
     async def _attempt(self) -> AlignReply:
-        try:
-            return await self._once()
-        except AuricleError as error:
-            self.last = error
-            raise
-
-    async def _once(self) -> AlignReply:
         refs = await self.encoded()
         spoken = self._spoken
         request = AlignRequest(
@@ -183,39 +158,18 @@ class _Alignment:
             language=spoken.language,
         )
         try:
-            return await self._pool.align(self._aligner, request)
+            return await self._aligner.call(request, AlignReply)
         except WindowsMissing as error:
-            self._unreadable([refs[key] for key in error.keys if key in refs], error)
+            self._encoder.unreadable(refs, error)
             raise
-
-    def _unreadable(self, refs: Sequence[WindowRef], error: WindowsMissing) -> None:
-        """Have spoiled slots evicted by their owner, others encoded by another worker."""
-        reported, self._spoiled = bool(self._spoiled), ()
-        if isinstance(error, WindowsSpoiled):
-            self._spoiled = tuple(SpoiledSlot(r.agent, r.slot, r.generation) for r in refs)
-        if reported or not self._spoiled:
-            self._encoder.move()
 
     async def encoded(self) -> dict[str, WindowRef]:
         """Return where each window's embeddings are, by its key."""
-        # Once each: keys carry no position, so two windows of digital silence have one key.
-        wanted = list({window.key: window for window in self._windows}.values())
-
-        def request_for(instance: int) -> EncodeRequest:
-            if instance == self._has_all:  # until it says that it has not
-                self._sent.arrived(instance, wanted)
-                self._has_all = None
-            return EncodeRequest(
-                session=self._spoken.session,
-                tenant=self._spoken.tenant,
-                windows=self._sent.features(instance, wanted),
-                background=self._spoken.background,
-                trace=self._spoken.trace,
-                spoiled=self._spoiled,
-            )
-
-        reply = await self._encode_pool.encode(
-            self._encoder, request_for, self._sent.forget, wait_for_room=False
+        spoken = self._spoken
+        reply = await self._encoder.encode(
+            self._windows,
+            background=spoken.background,
+            trace=spoken.trace,
+            wait_for_room=False,
         )
-        self._sent.arrived(await self._encoder.instance(), wanted)
         return {ref.key: ref for ref in reply.windows}

@@ -18,7 +18,7 @@ from msgspec.structs import replace as replace_struct
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import DecodeReply
+from auricle.messages.decoding import DecodeReply
 from auricle.processor.actions import Decode
 from auricle.processor.ask import Ask
 from auricle.processor.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import DecodeReply
+from auricle.messages.decoding import DecodeReply
 from auricle.processor.actions import Decode
 from auricle.processor.ask import Ask
 from auricle.processor.context_guard import ContextGuard, SpokenWord, spoken_words
@@ -43,7 +43,7 @@ class Answers:
         other = await self._ask(without, True)
         if self._guard.believes(self._text(reply), self._words(other)):
             return reply
-        self._session.segment.trusts_context = False
+        self._session.distrust_context()
         return other
 
     def start_segment(self) -> None:

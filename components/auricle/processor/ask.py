@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from auricle.messages import DecodeReply
+from auricle.messages.decoding import DecodeReply
 from auricle.processor.actions import Decode
 
 # Decodes; the second argument is whether the reply has log probabilities.

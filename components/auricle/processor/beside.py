@@ -12,16 +12,16 @@ from auricle.alignment.words import NO_ALIGNER
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import OpenSession, SessionEvent
+from auricle.messages.sessions import OpenSession, SessionEvent
 from auricle.processor.aligner import WordAligner
-from auricle.processor.diarizer import Diarizer
-from auricle.processor.open_segment import OpenSegment
+from auricle.processor.annotator import AnnotationRules
+from auricle.processor.open_segment import EndedSegment
+from auricle.processor.pools import Pool
 from auricle.processor.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
 from auricle.processor.speech_translations import SPEECH_TRANSLATIONS, SpeechTranslations
 from auricle.processor.speech_translator import SpeechTranslator
 from auricle.processor.translations import TRANSLATIONS, SessionTranslations, TranslationRules
-from auricle.processor.translator import Translator
-from auricle.processor.words import ASKED, SessionWords, WordRules
+from auricle.processor.words import ASKED, SessionWords
 from auricle.settings import ProcessorSettings
 from auricle.speakers.model import NO_SPEAKER_MODEL
 from auricle.translation.directions import NO_DIRECTIONS, Directions
@@ -35,8 +35,8 @@ BESIDE = (ASKED, SPEAKERS, TRANSLATIONS, SPEECH_TRANSLATIONS)
 class Addition(Protocol):
     """Adds events of its own to a session's."""
 
-    def ended(self, segment: OpenSegment, samples: int) -> None:
-        """A segment has ended after `samples`; its final follows."""
+    def ended(self, ended: EndedSegment) -> None:
+        """A segment has ended; its final follows."""
         ...
 
     def among(
@@ -54,8 +54,8 @@ class BesidePath:
     prompt: PromptFormat
     asked: AskedMeter
     aligner: WordAligner | None = None
-    diarizer: Diarizer | None = None
-    translator: Translator | None = None
+    diarizer: Pool | None = None
+    translator: Pool | None = None
     speech_translator: SpeechTranslator | None = None
     directions: Directions = NO_DIRECTIONS
 
@@ -79,7 +79,7 @@ class BesidePath:
     def _words(self, request: OpenSession) -> SessionWords:
         if self.aligner is None:
             raise BadRequest(NO_ALIGNER)
-        rules = WordRules(self.settings.words_deadline_seconds, self.settings.words_at_a_time)
+        rules = AnnotationRules(self.settings.words_deadline_seconds, self.settings.words_at_a_time)
         return SessionWords(request, rules, self.aligner, self.asked)
 
     def _speakers(self, request: OpenSession) -> SessionSpeakers:

@@ -13,21 +13,15 @@ from auricle.checkpoint.geometry import Geometry
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError, DeadlineExceeded, Overloaded
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import (
-    Accepted,
-    Boundary,
-    DecodeReply,
-    Done,
-    OpenSession,
-    SessionEvent,
-)
+from auricle.messages.decoding import DecodeReply
+from auricle.messages.sessions import Accepted, Boundary, Done, OpenSession, SessionEvent
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
 from auricle.processor.among import AmongLanguages
 from auricle.processor.answers import Answers
 from auricle.processor.context_guard import ContextGuard
 from auricle.processor.extras import Extras
-from auricle.processor.open_segment import OpenSegment
+from auricle.processor.open_segment import EndedSegment
 from auricle.processor.pacing import Pacing
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session import Session
@@ -67,10 +61,10 @@ class SessionDriver:
         tracer: Tracer = OFF,
         clock: Callable[[], float] = time.monotonic,
         ahead_turns: asyncio.Semaphore | None = None,
-        on_segment: Callable[[OpenSegment, int], None] | None = None,
+        on_segment: Callable[[EndedSegment], None] | None = None,
     ) -> None:
         """`load` and `ahead_turns` are shared by all sessions of this processor. `on_segment` is
-        called with each segment that ends in a decode, and its length in samples.
+        called with each segment that ends in a decode.
 
         Decodes of sessions ahead of real time take turns with `ahead_turns`. `clock` returns
         seconds.
@@ -286,9 +280,9 @@ class SessionDriver:
             )
         self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
         if final:
-            segment.encoder = self.recognizer.encoder
             if self._on_segment is not None:
-                self._on_segment(segment, decode.samples)
+                encoder = self.recognizer.encoder
+                self._on_segment(EndedSegment(segment, decode.samples, encoder))
             self.recognizer.start_segment()
             self._answers.start_segment()
 

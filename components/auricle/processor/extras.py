@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 from msgspec.structs import replace as replace_struct
 
 from auricle.alignment.words import pieces
 from auricle.confidence import of_words
-from auricle.messages import Final, OpenSession, Partial, SessionEvent, Word
+from auricle.messages.sessions import Final, OpenSession, Partial, SessionEvent
+from auricle.messages.stream import Word
 from auricle.processor.actions import Decode
 from auricle.processor.open_segment import OpenSegment
 from auricle.processor.scores import Pieces, Scores, Tokens
-from auricle.processor.word_times import commit_grid
+from auricle.processor.word_times import commit_grid, heard_by
 
 
 class Extras:
@@ -74,8 +73,6 @@ class Extras:
             return ()
         tokens = self._scores.pieces()
         scored = [(data, logprob) for _, data, logprob in tokens]
-        established = segment.stability.established
-        ends = accumulate(len(data) for data, _ in scored)
-        heard = [(end, established[at]) for (at, _, _), end in zip(tokens, ends, strict=True)]
+        heard = heard_by(((at, data) for at, data, _ in tokens), segment.stability.established)
         confidence = of_words([piece.text for piece in split], scored)
         return commit_grid(segment.start, samples, split, heard, confidence)

@@ -11,7 +11,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import Int16
 from auricle.errors import ProtocolError
-from auricle.messages import Boundary
+from auricle.messages.sessions import Boundary
 
 # Pieces that may wait to be taken. They are taken at once, on the event loop of all sessions.
 _MOST_PIECES = 128

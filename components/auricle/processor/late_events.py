@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Seque
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from auricle.messages import Done, Failed, HandedOver, SessionEvent
+from auricle.messages.sessions import Done, Failed, HandedOver, SessionEvent
 from auricle.tasks import cancelled
 
 Last = Done | Failed | HandedOver

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages import (
-    Done,
-    Failed,
-    Final,
-    Partial,
-    SessionEvent,
-    Speakers,
-    Translation,
-    Words,
-)
+from auricle.messages.sessions import Done, Failed, Final, Partial, SessionEvent, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translation
 from auricle.process.metrics import ComponentMetrics
 
 

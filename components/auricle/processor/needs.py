@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.process.needs import LIBRARIES, Need, checkpoint, imports
+from auricle.process.needs import Need, checkpoint, imports_of
 from auricle.settings import ProcessorSettings
 
 
 def needs(settings: ProcessorSettings) -> Sequence[Need]:
     """Return the needs of a processor with these settings."""
-    return [imports("auricle.processor.main", *LIBRARIES), checkpoint(settings.model)]
+    return [imports_of("processor"), checkpoint(settings.model)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass
 
 from auricle.audio.segmentation import Mark, after_cut
 from auricle.checkpoint.geometry import Geometry
-from auricle.messages import ResumePoint
+from auricle.messages.sessions import ResumePoint
 from auricle.processor.inbox import Audio
 from auricle.processor.stability import Stability
 from auricle.processor.windows import KeyScheme, SegmentAudio
@@ -16,8 +17,7 @@ class OpenSegment:
     """The segment that is being spoken. Offsets are in samples from the segment's start.
 
     `passed` is the offset of the last decode or skipped grid point. `ahead` is the offset up to
-    which audio has been encoded ahead of a decode. `encoder` is the encode worker that has the
-    windows of the last decode. `trusts_context`: the client's context is part
+    which audio has been encoded ahead of a decode. `trusts_context`: the client's context is part
     of its prompts, see `context_guard.py`.
     """
 
@@ -36,7 +36,6 @@ class OpenSegment:
         self.stability = stability or Stability()
         self.passed = 0
         self.ahead = 0
-        self.encoder: int | None = None
         self.trusts_context = True
         # The end offset of every push, ascending, and its time of arrival.
         self._ends: list[int] = []
@@ -88,3 +87,12 @@ class OpenSegment:
             following._arrived = self._arrived[len(self._ends) - len(following._ends) :]
             following.marks = after_cut(self.marks, offset)
         return following
+
+
+@dataclass(frozen=True)
+class EndedSegment:
+    """A segment of so many samples that has had its last decode; `encoder` has its windows."""
+
+    segment: OpenSegment
+    samples: int
+    encoder: int | None = None  # an encode worker

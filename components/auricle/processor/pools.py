@@ -9,30 +9,27 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 
 from auricle.errors import (
     AuricleError,
+    DeadlineExceeded,
     FeaturesMissing,
     Overloaded,
     WindowsMissing,
     WorkerUnavailable,
 )
+from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
 from auricle.load.worker_loads import WorkerLoads
-from auricle.messages import (
-    AlignReply,
-    AlignRequest,
-    DecodeReply,
-    DecodeRequest,
-    EncodeReply,
-    EncodeRequest,
-)
-from auricle.runtime import KvIndex, Pulses, RemoteEndpoint
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.encoding import EncodeReply, EncodeRequest
+from auricle.runtime import WORKER_PULSE, KvIndex, Pulses, RemoteEndpoint, Runtime
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+Reply = TypeVar("Reply", bound=Struct)
 Held = Callable[[], Awaitable[Mapping[int, int]]]
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 # Waits before the first, second, third and every later attempt: long enough for a failed worker
@@ -57,9 +54,13 @@ class Pool:
         deadline_seconds: float,
         attempts: int,
         pulses: Pulses | None = None,
+        *,
+        planned: Callable[[], bool] = lambda: False,
     ) -> None:
         """`deadline_seconds` bounds each attempt. Without `pulses` a worker that hangs is left
-        only then."""
+        only then. `planned` returns whether planners are starting an empty pool.
+        """
+        self._planned = planned
         self._endpoint = endpoint
         self._pulses = pulses
         self._deadline = deadline_seconds
@@ -67,13 +68,36 @@ class Pool:
         self._placed: Counter[int] = Counter()
         self.loads = WorkerLoads()  # from the workers' reports
 
+    @classmethod
+    def of(
+        cls,
+        runtime: Runtime,
+        component: PoolKind,
+        deadline_seconds: float,
+        attempts: int,
+        **options: Any,
+    ) -> Self:
+        """Return the pool of a component, whose load reports it follows."""
+        endpoint = runtime.client(component, "generate", local=True)
+        pulses = runtime.pulses(component, endpoint, WORKER_PULSE)
+        pool = cls(endpoint, deadline_seconds, attempts, pulses, **options)
+        runtime.subscribe(component, LOAD_TOPIC, WorkerLoad, pool.loads.heard)
+        return pool
+
     async def ready(self, seconds: float) -> None:
         """Wait until the pool has an instance. Raises DeadlineExceeded after `seconds`."""
         await self._endpoint.wait_for_instances(seconds)
 
-    async def there(self) -> bool:
-        """Whether discovery lists an instance. Raises as `RemoteEndpoint.listed` does."""
-        return bool(await self._endpoint.listed())
+    async def starting(self) -> bool:
+        """Whether the pool was empty and has no worker yet, so that there is nobody to wait for.
+
+        Raises as `RemoteEndpoint.listed` does.
+        """
+        return self._planned() and not await self._endpoint.listed()
+
+    def placement(self) -> Placement:
+        """Return what chooses an instance and stays with it."""
+        return Placement(self)
 
     async def place(
         self,
@@ -106,12 +130,13 @@ class Pool:
         draining = self.leaves_at_once and self.loads.draining(instance)
         return draining or self._endpoint.suspected(instance)
 
-    async def call(self, instance: int, request: Struct, reply: Any) -> Any:
+    async def call(self, instance: int, request: Struct, reply: type[Reply]) -> Reply:
         """Make one attempt on `instance`, which is given up early if it hangs."""
         calling = self._endpoint.call(request, reply, instance, self._deadline)
-        if self._pulses is None:
-            return await calling
-        return await self._pulses.during(instance, calling)
+        if self._pulses is not None:
+            calling = self._pulses.during(instance, calling)
+        answer: Reply = await calling
+        return answer
 
     async def attempt(self, work: Callable[[], Awaitable[T]], *, wait_for_room: bool) -> T:
         """Run `work` until it succeeds, raises an error that is not retryable, or has failed
@@ -135,6 +160,43 @@ class Pool:
                 if not error.retryable or failures == self._attempts:
                     raise
                 log.warning("attempt %d failed, trying again: %s", failures, error)
+
+    async def attempt_within(
+        self,
+        seconds: float,
+        what: str,
+        work: Callable[[], Awaitable[T]],
+        *,
+        wait_for_room: bool = True,
+    ) -> T:
+        """As `attempt`, for at most `seconds`: then raise the last error that there was.
+
+        Without one it is DeadlineExceeded, which names `what`.
+        """
+        last: AuricleError | None = None
+
+        async def once() -> T:
+            nonlocal last
+            try:
+                return await work()
+            except AuricleError as error:
+                last = error
+                raise
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.attempt(once, wait_for_room=wait_for_room)
+        except TimeoutError:
+            late = DeadlineExceeded(f"{what} took longer than {seconds:g} s")
+            raise last or late from None
+
+    async def ask(self, request: Struct, reply: type[Reply], seconds: float, what: str) -> Reply:
+        """Return the answer of any instance; see `attempt_within`."""
+        placement = Placement(self)
+        try:
+            return await placement.ask(request, reply, seconds, what)
+        finally:
+            placement.leave()
 
 
 class Placement:
@@ -189,72 +251,57 @@ class Placement:
             self._pool.release(self._instance)
             self._instance = None
 
+    async def call(
+        self,
+        request: Struct,
+        reply: type[Reply],
+        *,
+        stay_when_full: bool = False,
+        held: Held | None = None,
+    ) -> Reply:
+        """Call the instance once; release it if it fails or is full.
 
-async def call_placed(
-    pool: Pool,
-    placement: Placement,
-    request: Struct,
-    reply: Any,
-    *,
-    stay_when_full: bool = False,
-    held: Held | None = None,
-) -> Any:
-    """Call the placed worker once; release a worker that fails or is full.
+        With `stay_when_full` a full worker is kept. An error that nobody foresaw becomes
+        WorkerUnavailable, unless the call before ended so on another worker: then it is the
+        request's fault.
+        """
+        instance = await self.instance(held)
+        try:
+            answer = await self._pool.call(instance, request, reply)
+        except (WindowsMissing, FeaturesMissing):  # the worker has not failed
+            raise
+        except AuricleError as error:
+            if error.code == AuricleError.code and self.doubted in (None, instance):
+                self.doubted = instance
+                self.failures += 1
+                self.move()
+                raise WorkerUnavailable(f"instance {instance:x} failed: {error}") from error
+            full = isinstance(error, Overloaded)
+            if error.retryable and not (stay_when_full and full):
+                self.failures += not full
+                self.move()
+            raise
+        self.doubted = None
+        return answer
 
-    With `stay_when_full` a full worker is kept. An error that nobody foresaw becomes
-    WorkerUnavailable, unless the call before ended so on another worker: then it is the request's
-    fault.
-    """
-    instance = await placement.instance(held)
-    try:
-        answer = await pool.call(instance, request, reply)
-    except (WindowsMissing, FeaturesMissing):  # the worker has not failed
-        raise
-    except AuricleError as error:
-        if error.code == AuricleError.code and placement.doubted in (None, instance):
-            placement.doubted = instance
-            placement.failures += 1
-            placement.move()
-            raise WorkerUnavailable(f"instance {instance:x} failed: {error}") from error
-        full = isinstance(error, Overloaded)
-        if error.retryable and not (stay_when_full and full):
-            placement.failures += not full
-            placement.move()
-        raise
-    placement.doubted = None
-    return answer
+    async def ask(
+        self,
+        request: Struct,
+        reply: type[Reply],
+        seconds: float,
+        what: str,
+        *,
+        wait_for_room: bool = True,
+    ) -> Reply:
+        """Return the answer, retrying on other instances; see `Pool.attempt_within`."""
+        call = partial(self.call, request, reply)
+        return await self._pool.attempt_within(seconds, what, call, wait_for_room=wait_for_room)
 
 
 class EncodePool(Pool):
     """Calls to encode workers."""
 
     leaves_at_once = True  # moving costs little: another worker only needs the features
-
-    async def encode(
-        self,
-        placement: Placement,
-        request_for: Callable[[int], EncodeRequest],
-        on_missing: Callable[[int], None],
-        *,
-        wait_for_room: bool,
-    ) -> EncodeReply:
-        """Have one worker encode all windows of the request; `wait_for_room`: see `attempt`.
-
-        `request_for(instance)` builds the request without the features that the instance has.
-        `on_missing(instance)` is called when the instance has evicted some of them.
-        """
-
-        async def once() -> EncodeReply:
-            instance = await placement.instance()
-            request = request_for(instance)
-            try:
-                reply: EncodeReply = await call_placed(self, placement, request, EncodeReply)
-            except FeaturesMissing:
-                on_missing(instance)
-                raise
-            return reply
-
-        return await self.attempt(once, wait_for_room=wait_for_room)
 
     async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
         """Make one attempt, of at most 1 s, on `instance`. Raises AuricleError.
@@ -275,8 +322,8 @@ class PdPool(Pool):
         endpoint: RemoteEndpoint,
         deadline_seconds: float,
         attempts: int,
-        kv_index: KvIndex | None = None,
         pulses: Pulses | None = None,
+        kv_index: KvIndex | None = None,
     ) -> None:
         """With `kv_index`, placement also considers which worker has the prompt's prefix."""
         super().__init__(endpoint, deadline_seconds, attempts, pulses)
@@ -287,15 +334,8 @@ class PdPool(Pool):
 
         Raises AuricleError: WindowsMissing if the worker could not read a window.
         """
-        reply: DecodeReply = await call_placed(
-            self,
-            placement,
-            request,
-            DecodeReply,
-            stay_when_full=not request.final,
-            held=self._asking(request),
-        )
-        return reply
+        stay, held = not request.final, self._asking(request)
+        return await placement.call(request, DecodeReply, stay_when_full=stay, held=held)
 
     def _asking(self, request: DecodeRequest) -> Held | None:
         if self._kv_index is None:
@@ -304,10 +344,7 @@ class PdPool(Pool):
         return partial(self._kv_index.held, request.head, request.tenant)
 
 
-class AlignPool(Pool):
-    """Calls to align workers. The caller retries, as windows may have to be encoded again."""
+class TranslatePool(Pool):
+    """Calls to translate workers."""
 
-    async def align(self, placement: Placement, request: AlignRequest) -> AlignReply:
-        """Make one attempt. Raises AuricleError as `PdPool.decode` does."""
-        reply: AlignReply = await call_placed(self, placement, request, AlignReply)
-        return reply
+    leaves_at_once = True  # another worker only has to read the prompt again

@@ -12,16 +12,9 @@ from msgspec import Struct
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.errors import AuricleError
-from auricle.messages import (
-    AskProbe,
-    DecodeReply,
-    DecodeRequest,
-    DecodeWindow,
-    EncodeReply,
-    EncodeRequest,
-    Probed,
-    SegmentNeed,
-)
+from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.messages.diagnosis import AskProbe, Probed, SegmentNeed
+from auricle.messages.encoding import EncodeReply, EncodeRequest
 from auricle.processor.driver import CheckpointView
 from auricle.processor.pools import EncodePool, PdPool, Pool
 from auricle.processor.sent_blocks import SentBlocks

@@ -6,19 +6,13 @@ import logging
 import uuid
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import AuricleError, Overloaded, WindowsMissing, WindowsSpoiled
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
-    DecodeWindow,
-    EncodeRequest,
-    SpoiledSlot,
-    WindowRef,
-)
+from auricle.errors import AuricleError, Overloaded, WindowsMissing
+from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.messages.encoding import WindowRef
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool, Placement
-from auricle.processor.sent_blocks import SentBlocks
+from auricle.processor.segment_encoder import SegmentEncoder
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import SegmentAudio, Window
 from auricle.tasks import in_thread
@@ -51,46 +45,41 @@ class Recognizer:
         self._tenant = tenant
         self._background = background
         self._tracer = tracer
-        self._encode_pool = encode_pool
         self._pd_pool = pd_pool
-        self._encoder = Placement(encode_pool)
+        self._encoder = SegmentEncoder(encode_pool, session, tenant)
         self._decoder = Placement(pd_pool)
         # Keys of the finished windows that the segment's PD worker has read.
         self._on_pd_worker: set[str] = set()
         self._last_tail_key: str | None = None
-        self._sent = SentBlocks()
-        # Slots that the next encode request reports.
-        self._spoiled: tuple[SpoiledSlot, ...] = ()
 
     @property
     def failures(self) -> int:
         """The number of this session's requests that failed because a worker failed."""
-        return self._encoder.failures + self._decoder.failures
+        return self._encoder.placement.failures + self._decoder.failures
 
     @property
     def workers(self) -> tuple[str, str]:
         """The encode worker and the PD worker in use, ids in hex; empty if there is none."""
-        return self._encoder.name, self._decoder.name
+        return self._encoder.placement.name, self._decoder.name
 
     @property
     def encoder(self) -> int | None:
         """The encode worker that has the segment's windows."""
-        return self._encoder.current
+        return self._encoder.placement.current
 
     def start_segment(self) -> None:
         """Release both workers, so that the next segment is placed by current load.
 
         The workers' caches of the last segment are of no use to the next one.
         """
-        self._encoder.leave()
+        self._encoder.start_segment()
         self._decoder.leave()
         self._on_pd_worker.clear()
         self._last_tail_key = None
-        self._sent = SentBlocks()
 
     def close(self) -> None:
         """Release both workers."""
-        self._encoder.leave()
+        self._encoder.placement.leave()
         self._decoder.leave()
 
     async def decode(
@@ -114,7 +103,7 @@ class Recognizer:
                     return await self._pd_pool.decode(self._decoder, request)
             except WindowsMissing as error:
                 self._on_pd_worker.difference_update(error.keys)
-                self._unreadable([refs[key] for key in error.keys if key in refs], error)
+                self._encoder.unreadable(refs, error)
                 raise
             except AuricleError as error:
                 stays = isinstance(error, Overloaded) and not task.final
@@ -123,77 +112,44 @@ class Recognizer:
                 raise
 
         reply = await self._pd_pool.attempt(once, wait_for_room=task.final)
-        self._spoiled = ()
+        self._encoder.all_read()
         self._on_pd_worker.update(w.key for w in windows if not w.partial)
         usage.decoded(reply)
         usage.placed(*self.workers)
         return reply
-
-    def _unreadable(self, refs: list[WindowRef], error: WindowsMissing) -> None:
-        """Decide where the windows of `refs`, which a PD worker could not read, are encoded next.
-
-        The encode worker may have died: on another one. A spoiled slot is reported to its owner,
-        which would go on to call it cached: on the same one, unless that did not help.
-        """
-        reported, self._spoiled = bool(self._spoiled), ()
-        if isinstance(error, WindowsSpoiled):
-            self._spoiled = tuple(SpoiledSlot(r.agent, r.slot, r.generation) for r in refs)
-        if refs and (reported or not self._spoiled):
-            self._encoder.move()
 
     async def encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
         """Have finished blocks convolved before the next decode needs them.
 
         Errors are logged and not raised: the decode then has the blocks convolved.
         """
-        try:
-            await self._encode_ahead(audio, usage)
-        except AuricleError as error:
-            log.debug("encoding ahead failed: %s", error)
-
-    async def _encode_ahead(self, audio: SegmentAudio, usage: UsageMeter) -> None:
         if not audio.encodes_ahead:
             return
-        windows = await _windows(audio, audio.samples)
-        instance = await self._encoder.instance()
-        ahead = [new for w in windows if (new := self._sent.news(instance, w)).blocks]
-        if not ahead:
+        try:
+            windows = await _windows(audio, audio.samples)
+            reply = await self._encoder.encode_ahead(windows)
+        except AuricleError as error:
+            log.debug("encoding ahead failed: %s", error)
             return
-        request = EncodeRequest(
-            session=self._session,
-            tenant=self._tenant,
-            windows=self._sent.features(instance, ahead),
-            ahead=True,
-        )
-        reply = await self._encode_pool.encode_ahead(instance, request)
-        self._sent.arrived(instance, ahead)
-        usage.encoded(reply)
+        if reply is not None:
+            usage.encoded(reply)
 
     async def _encode_missing(
         self, windows: tuple[Window, ...], usage: UsageMeter, task: DecodeTask
     ) -> dict[str, WindowRef]:
-        # Once each: keys carry no position, so two windows of digital silence have one key.
-        wanted = list({w.key: w for w in windows if w.key not in self._on_pd_worker}.values())
+        wanted = [window for window in windows if window.key not in self._on_pd_worker]
         if not wanted:
             return {}
         tail = next((w for w in reversed(windows) if w.partial), windows[-1])
         replaced = {} if self._last_tail_key is None else {tail.key: self._last_tail_key}
-
-        def request_for(instance: int) -> EncodeRequest:
-            return EncodeRequest(
-                session=self._session,
-                tenant=self._tenant,
-                windows=self._sent.features(instance, wanted, replaced),
+        with usage.timed("encode"):
+            reply = await self._encoder.encode(
+                wanted,
+                supersedes=replaced,
                 background=self._background or task.background,
                 trace=task.trace,
-                spoiled=self._spoiled,
+                wait_for_room=task.final,
             )
-
-        with usage.timed("encode"):
-            reply = await self._encode_pool.encode(
-                self._encoder, request_for, self._sent.forget, wait_for_room=task.final
-            )
-        self._sent.arrived(await self._encoder.instance(), wanted)
         usage.encoded(reply)
         self._last_tail_key = tail.key if tail.partial else None
         return {ref.key: ref for ref in reply.windows}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from auricle.messages import ScoredToken
+from auricle.messages.sessions import ScoredToken
 
 Tokens = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from auricle.messages import BlockFeatures, WindowFeatures
+from auricle.messages.encoding import BlockFeatures, WindowFeatures
 from auricle.processor.windows import Block, Window
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

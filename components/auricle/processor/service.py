@@ -20,35 +20,32 @@ from auricle.errors import (
 from auricle.load.asked_meter import AskedMeter
 from auricle.load.chunk_load import ChunkLoad
 from auricle.load.reports import ProcessorLoad
-from auricle.messages import (
+from auricle.messages.diagnosis import LoadNow
+from auricle.messages.sessions import (
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
     Accepted,
     AdmitSession,
     Admitted,
-    AskView,
     EndAudio,
-    LoadNow,
     OpenSession,
     PushAudio,
     SessionEvent,
-    View,
     WithdrawAdmission,
     Withdrawn,
 )
+from auricle.messages.views import AskView, View
 from auricle.process.tracing import Tracer
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.processor.aligner import WordAligner
 from auricle.processor.beside import BESIDE, Addition, BesidePath
-from auricle.processor.diarizer import Diarizer
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.open_segment import OpenSegment
-from auricle.processor.pools import EncodePool, PdPool
+from auricle.processor.open_segment import EndedSegment
+from auricle.processor.pools import EncodePool, PdPool, Pool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.speech_translator import SpeechTranslator
-from auricle.processor.translator import Translator
 from auricle.processor.views import Viewed
 from auricle.settings import ProcessorSettings
 from auricle.translation.directions import Directions
@@ -71,8 +68,8 @@ class ProcessorService:
         metrics: ProcessorMetrics,
         tracer: Tracer,
         aligner: WordAligner | None = None,
-        diarizer: Diarizer | None = None,
-        translator: Translator | None = None,
+        diarizer: Pool | None = None,
+        translator: Pool | None = None,
     ) -> None:
         """Without `aligner` sessions have no words, without `diarizer` no speakers, and without
         `translator` no translations."""
@@ -259,6 +256,6 @@ class ProcessorService:
         return driver
 
 
-def _ended(beside: Sequence[Addition], segment: OpenSegment, samples: int) -> None:
+def _ended(beside: Sequence[Addition], segment: EndedSegment) -> None:
     for one in beside:
-        one.ended(segment, samples)
+        one.ended(segment)

@@ -15,7 +15,7 @@ from auricle.audio.pcm import milliseconds
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.checkpoint.geometry import Geometry
 from auricle.errors import AuricleError
-from auricle.messages import (
+from auricle.messages.sessions import (
     Boundary,
     Failed,
     Final,
@@ -137,6 +137,10 @@ class Session:
             self.inbox.consumed(segment.start + decode.samples)
             self._outgoing.append(self._partial(decode.samples))
         return len(tokens)
+
+    def distrust_context(self) -> None:
+        """Leave the client's context out of the open segment's further prompts."""
+        self.segment.trusts_context = False
 
     def skipped(self) -> None:
         """End the partial decode in progress, which was refused or cancelled."""

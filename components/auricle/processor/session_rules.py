@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.messages import OpenSession
+from auricle.messages.sessions import OpenSession
 from auricle.processor.segments import SegmentPolicy
 from auricle.processor.stability import CommitRules
 from auricle.settings import ProcessorSettings

@@ -8,109 +8,67 @@ wherever the session goes on. What was told is never changed.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from functools import partial
-from itertools import accumulate
 
 from msgspec.structs import replace
 
 from auricle.alignment.words import pieces
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
-    DiarizeReply,
-    DiarizeRequest,
-    Final,
-    HandedOver,
-    OpenSession,
-    Partial,
-    SessionEvent,
-    Speakers,
-    Words,
-    WordSource,
-)
-from auricle.processor.diarizer import Diarizer
-from auricle.processor.late_events import Last, LateEvents
-from auricle.processor.open_segment import OpenSegment
+from auricle.messages.diarizing import DiarizeReply, DiarizeRequest
+from auricle.messages.sessions import Final, HandedOver, OpenSession, Partial, SessionEvent, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.word_source import WordSource
+from auricle.processor.annotator import NO_AUDIO, STARTING, AnnotationRules, Annotator
+from auricle.processor.open_segment import EndedSegment
+from auricle.processor.pools import Pool
 from auricle.processor.spoken_parts import Said, grid_times, spoken_parts
+from auricle.processor.word_times import heard_by
 
-log = logging.getLogger(__name__)
 SPEAKERS = "speakers"  # what is asked of the pools beside the path
-# Why a segment has no speakers; otherwise it is the code of the error that was last.
-BUSY, NO_AUDIO, NOBODY, MOVED, FAILED, STARTING = (
-    *("overloaded", "no_audio", "nobody_heard", "handed_over", "session_failed", "starting"),
-)
+NOBODY = "nobody_heard"  # why a segment has no speakers
 
 
 @dataclass(frozen=True)
-class SpeakerRules:
-    """Speakers are missing `deadline_seconds` after their final; `at_a_time` segments may wait.
+class SpeakerRules(AnnotationRules):
+    """A session has `most` speakers."""
 
-    A session has `most` speakers.
-    """
-
-    deadline_seconds: float
-    at_a_time: int
     most: int
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """A segment of so many samples, and its audio as bytes, empty if it came as features."""
+class SessionSpeakers(Annotator):
+    """Puts the speakers of one session between its other events.
 
-    segment: OpenSegment
-    samples: int
-    pcm: bytes
+    If the session has words, they must be among the events.
+    """
 
-
-class SessionSpeakers:
-    """Puts the speakers of one session between its other events. Used on the event loop."""
+    name = SPEAKERS
+    absence = "has no speakers"
 
     def __init__(
         self,
         opened: OpenSession,
         rules: SpeakerRules,
-        diarizer: Diarizer,
+        pool: Pool,
         prompt: PromptFormat,
         language: str | None,
         asked: AskedMeter,
     ) -> None:
         """`language` is the one forced by the prompt; `asked` counts what is asked of the pool."""
+        super().__init__(opened, rules)
         self._asked = asked
-        self._opened = opened
-        self._rules = rules
-        self._diarizer = diarizer
+        self._most = rules.most
+        self._pool = pool
         self._prompt = prompt
         self._language = language
         self._state = opened.resume.speakers
         self._turn = asyncio.Lock()  # whoever waits gets it in order
-        self._ended: dict[int, _Ended] = {}  # until their final
         self._words: dict[int, asyncio.Future[Words]] = {}
-        self._late = LateEvents[int]()
-
-    def ended(self, segment: OpenSegment, samples: int) -> None:
-        """A segment has ended after `samples`; its final follows."""
-        pcm = segment.audio.pcm(0, samples).astype("<i2", copy=False).tobytes()
-        self._ended[segment.number] = _Ended(segment, samples, pcm)
-
-    def among(
-        self, events: AsyncGenerator[SessionEvent, None]
-    ) -> AsyncGenerator[SessionEvent, None]:
-        """Yield the session's events and its speakers, which never hold up another event.
-
-        Only Done waits, for what is still under way; each segment has a deadline of its own. If
-        the session has words, `events` must have them.
-        """
-        return self._late.among(events, self._seen, self._lost)
 
     def _seen(self, event: SessionEvent) -> SessionEvent:
-        if isinstance(event, Final):
-            self._begin(event)
-        elif isinstance(event, Words):
+        super()._seen(event)
+        if isinstance(event, Words):
             words = self._words.get(event.segment)
             if words is not None and not words.done():
                 words.set_result(event)
@@ -118,62 +76,45 @@ class SessionSpeakers:
             return replace(event, resume=replace(event.resume, speakers=self._state))
         return event
 
-    def _lost(self, segment: int, last: Last) -> list[SessionEvent]:
-        return [self._absent(segment, MOVED if isinstance(last, HandedOver) else FAILED)]
+    def _missing(self, segment: int, why: str) -> Speakers:
+        return Speakers(segment, missing=why, state=self._state)
 
-    def _absent(self, segment: int, missing: str) -> Speakers:
-        return Speakers(segment, missing=missing, state=self._state)
+    def _at_once(self, final: Final, ended: EndedSegment | None) -> Speakers | None:
+        if ended is not None and not len(ended.segment.audio.pcm(0, 1)):  # it came as features
+            return self._missing(final.segment, NO_AUDIO)
+        return None
 
-    def _begin(self, final: Final) -> None:
-        """Ask for the speakers of a final, or say at once why there are none."""
-        ended = self._ended.pop(final.segment, None)
-        if not final.text:
-            return
-        if ended is None or not ended.pcm:  # of another processor, or features
-            self._late.tell(self._absent(final.segment, NO_AUDIO))
-        elif len(self._late) >= self._rules.at_a_time:
-            self._late.tell(self._absent(final.segment, BUSY))
-        else:
-            if self._opened.words:
-                self._words[final.segment] = asyncio.get_running_loop().create_future()
-            self._asked.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
-            self._late.start(final.segment, partial(self._diarize, final, ended), "speakers")
-
-    async def _diarize(self, final: Final, ended: _Ended) -> Speakers:
+    async def _annotate(self, final: Final, ended: EndedSegment) -> Speakers:
+        if self._opened.words:
+            self._words[final.segment] = asyncio.get_running_loop().create_future()
+        self._asked.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
         try:
-            async with asyncio.timeout(self._rules.deadline_seconds):
-                async with self._turn:
-                    if await self._diarizer.starting():
-                        return self._absent(final.segment, STARTING)
-                    reply = await self._reply(ended.pcm)
-                    self._state = reply.state
+            async with asyncio.timeout(self._rules.deadline_seconds), self._turn:
+                if await self._pool.starting():
+                    return self._missing(final.segment, STARTING)
+                reply = await self._reply(ended)
+                self._state = reply.state
             if not reply.turns:
-                return self._absent(final.segment, NOBODY)
+                return self._missing(final.segment, NOBODY)
             return await self._told(final, ended, reply)
-        except AuricleError as error:
-            log.warning("segment %d has no speakers: %s", final.segment, error)
-            return self._absent(final.segment, error.code)
-        except TimeoutError:
-            return self._absent(final.segment, "deadline")
-        except Exception:  # the session goes on; it must not wait for what never comes
-            log.exception("segment %d has no speakers", final.segment)
-            return self._absent(final.segment, AuricleError.code)
         finally:
             self._words.pop(final.segment, None)
 
-    async def _reply(self, pcm: bytes) -> DiarizeReply:
+    async def _reply(self, ended: EndedSegment) -> DiarizeReply:
+        pcm = ended.segment.audio.pcm(0, ended.samples)
         request = DiarizeRequest(
             session=self._opened.session,
             tenant=self._opened.tenant,
-            pcm=pcm,
+            pcm=pcm.astype("<i2", copy=False).tobytes(),
             state=self._state,
-            most_speakers=self._rules.most,
+            most_speakers=self._most,
             background=self._opened.background,
             trace=self._opened.trace,
         )
-        return await self._diarizer.speakers(request, self._rules.deadline_seconds)
+        seconds = self._rules.deadline_seconds
+        return await self._pool.ask(request, DiarizeReply, seconds, "diarizing")
 
-    async def _told(self, final: Final, ended: _Ended, reply: DiarizeReply) -> Speakers:
+    async def _told(self, final: Final, ended: EndedSegment, reply: DiarizeReply) -> Speakers:
         """Return the event of a segment that has speakers, once its words are known."""
         start, waiting = ended.segment.start, self._words.get(final.segment)
         words = () if waiting is None else (await waiting).words
@@ -185,14 +126,11 @@ class SessionSpeakers:
         source: WordSource = "aligned" if aligned else "commit_grid"
         return Speakers(final.segment, parts, source, state=self._state)
 
-    def _by_grid(self, final: Final, ended: _Ended) -> list[Said]:
+    def _by_grid(self, final: Final, ended: EndedSegment) -> list[Said]:
         split = [piece.text for piece in pieces(final.text)]
         if not split:
             return []
         stability = ended.segment.stability
         tokens = self._prompt.pieces(stability.tokens, self._language)
-        sizes = accumulate(len(data) for _, data in tokens)
-        heard = [
-            (size, stability.established[at]) for (at, _), size in zip(tokens, sizes, strict=True)
-        ]
+        heard = heard_by(tokens, stability.established)
         return grid_times(split, heard, ended.segment.start, ended.samples)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import OpenSession
+from auricle.messages.sessions import OpenSession
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.actions import DecodeTask
 from auricle.processor.loops import loop_start

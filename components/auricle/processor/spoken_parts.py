@@ -9,7 +9,9 @@ import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.messages import SpeakerTurn, SpokenPart
+from auricle.messages.diarizing import SpeakerTurn
+from auricle.messages.stream import SpeakerPart
+from auricle.processor.word_times import grid
 
 _SEPARATE = SAMPLE_RATE // 2  # silence in which a turn of one speaker ends
 Said = tuple[str, float]  # a piece of the text, and the session's sample at its middle
@@ -17,7 +19,7 @@ Said = tuple[str, float]  # a piece of the text, and the session's sample at its
 
 def spoken_parts(
     turns: Sequence[SpeakerTurn], start: int, said: Sequence[Said], text: str
-) -> tuple[SpokenPart, ...]:
+) -> tuple[SpeakerPart, ...]:
     """Return who spoke when and what, for turns of a segment that begins at session sample `start`.
 
     `said` is `text` in pieces, in order; each belongs to the turn nearest to it. Without pieces,
@@ -28,7 +30,7 @@ def spoken_parts(
     for piece, at in said or [(text, 0.0)]:
         texts[_nearest(joined, at - start)] += piece
     return tuple(
-        SpokenPart(
+        SpeakerPart(
             turn.speaker,
             milliseconds(start + turn.start),
             milliseconds(start + turn.end),
@@ -43,15 +45,11 @@ def grid_times(
 ) -> list[Said]:
     """Return the pieces of a text with the times of the decodes by which they were there.
 
-    `heard` has, token by token, the bytes of the text so far and the sample of the segment by
-    which the token had been said. If it is of another text, pieces are spread over the segment.
+    `heard` and `samples` are as in `word_times.grid`.
     """
     ends = np.cumsum([len(piece.encode()) for piece in pieces])
-    known = heard if heard and heard[-1][0] == ends[-1] else [(int(ends[-1]), samples)]
-    # Of several tokens heard at once, the last: until there, time is shared out.
-    until = {min(sample, samples): size for size, sample in known}
     middles = ends - np.diff(ends, prepend=0) / 2
-    times = np.interp(middles, [0, *until.values()], [0, *until])
+    times = grid(heard, int(ends[-1]), samples)(middles)
     return [(piece, start + float(at)) for piece, at in zip(pieces, times, strict=True)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from auricle.messages import STEPS_KEPT_SECONDS, ChunkSteps
+from auricle.messages.views import STEPS_KEPT_SECONDS, ChunkSteps
 from auricle.processor.actions import Decode
 from auricle.processor.usage import UsageMeter
 

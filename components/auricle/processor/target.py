@@ -10,14 +10,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from auricle.checkpoint.languages import language_code
-from auricle.messages import (
-    OpenSession,
-    TranslateReply,
-    TranslateRequest,
-    Translating,
-    Translation,
-    Untranslated,
-)
+from auricle.messages.sessions import OpenSession
+from auricle.messages.translating import TranslateReply, TranslateRequest
+from auricle.messages.translations import Translating, Translation, Untranslated
 from auricle.translation.context import Pairs, followed
 from auricle.translation.policy import Growing, Rule
 from auricle.translation.targets import CUT, SAME

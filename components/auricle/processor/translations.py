@@ -7,47 +7,39 @@ never taken back, whatever dies: it is known to whoever told it, and each reques
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import AuricleError
 from auricle.load.asked_meter import AskedMeter
-from auricle.messages import (
+from auricle.messages.sessions import (
     Final,
     HandedOver,
     OpenSession,
     Partial,
     SessionEvent,
     SessionReady,
-    TranslateReply,
 )
+from auricle.messages.translating import TranslateReply
+from auricle.messages.translations import Translation
+from auricle.processor.annotator import FAILED, STARTING, AnnotationRules, or_missing
 from auricle.processor.late_events import Last, LateEvents
-from auricle.processor.open_segment import OpenSegment
+from auricle.processor.open_segment import EndedSegment
+from auricle.processor.pools import Pool
 from auricle.processor.target import Source, Target, request_for
-from auricle.processor.translator import Translator
 from auricle.tasks import unless
 from auricle.translation.policy import Rule
 from auricle.translation.words import whole_words
 
-log = logging.getLogger(__name__)
 TRANSLATIONS = "translations"  # what is asked of the pools beside the path
-# Why a segment is not translated; otherwise it is the code of the error that was last, or one of
-# target.py.
-FAILED, STARTING = "session_failed", "starting"
 
 
 @dataclass(frozen=True)
-class TranslationRules:
-    """A translation is missing `deadline_seconds` after its final; `at_a_time` may wait.
+class TranslationRules(AnnotationRules):
+    """`rule` says what of a hypothesis is committed before the text is final."""
 
-    `rule` says what of a hypothesis is committed before the text is final.
-    """
-
-    deadline_seconds: float
-    at_a_time: int
     rule: Rule
 
 
@@ -58,7 +50,7 @@ class SessionTranslations:
         self,
         opened: OpenSession,
         rules: TranslationRules,
-        translator: Translator,
+        pool: Pool,
         asked: AskedMeter,
     ) -> None:
         """`asked` counts what is asked of the pool."""
@@ -70,14 +62,15 @@ class SessionTranslations:
         self._languages = [
             _Language(
                 Target(code, rules.rule, rules.at_a_time, begun),
-                *(opened, rules.deadline_seconds, translator, self._late),
+                *(opened, rules.deadline_seconds, pool, self._late),
             )
             for code in opened.translate
         ]
 
-    def ended(self, _segment: OpenSegment, samples: int) -> None:
-        """A segment has ended after `samples`; its final follows."""
-        seconds = len(self._languages) * samples / SAMPLE_RATE  # each language is work of its own
+    def ended(self, ended: EndedSegment) -> None:
+        """A segment has ended; its final follows."""
+        # Each language is work of its own.
+        seconds = len(self._languages) * ended.samples / SAMPLE_RATE
         self._asked.speech(TRANSLATIONS, seconds)
 
     async def among(
@@ -115,20 +108,21 @@ class _Language:
         target: Target,
         opened: OpenSession,
         seconds: float,
-        translator: Translator,
+        pool: Pool,
         late: LateEvents[str],
     ) -> None:
         self.target = target
         self._opened = opened
         self._seconds = seconds
-        self._translator = translator
-        self._line = translator.line()
+        self._pool = pool
+        # Stays with one worker, as long as that one answers: it has the prompt's KV.
+        self._placement = pool.placement()
         self._late = late
         self._too_old = asyncio.Event()  # the answer that an open segment waits for
 
     def close(self) -> None:
         """Release the worker."""
-        self._line.close()
+        self._placement.leave()
 
     def seen(self, event: SessionEvent) -> None:
         """The session tells this event."""
@@ -154,28 +148,26 @@ class _Language:
 
     async def _translate(self, source: Source) -> None:
         whole = source.whole
-        told = None
-        try:
-            if await self._translator.starting():
-                told = self.target.failed(source, whole, STARTING)
-            elif (reply := await self._reply(source, whole)) is not None:
-                told = self.target.answered(source, whole, reply)
-        except AuricleError as error:
-            log.warning("segment %d is not translated: %s", source.segment, error)
-            told = self.target.failed(source, whole, error.code)
-        except Exception:  # the session goes on; it must not wait for what never comes
-            log.exception("segment %d is not translated", source.segment)
-            told = self.target.failed(source, whole, AuricleError.code)
+        missing = partial(self.target.failed, source, whole)
+        what = f"segment {source.segment} is not translated"
+        told = await or_missing(self._answer(source, whole), missing, what)
         if told is not None:
             self._late.tell(told)
+
+    async def _answer(self, source: Source, whole: bool) -> Translation | None:
+        if await self._pool.starting():
+            return self.target.failed(source, whole, STARTING)
+        reply = await self._reply(source, whole)
+        return None if reply is None else self.target.answered(source, whole, reply)
 
     async def _reply(self, source: Source, whole: bool) -> TranslateReply | None:
         """Ask for a segment; return None if its text became final meanwhile."""
         source.asked = source.text
         request = request_for(self._opened, self.target, source, whole=whole)
+        ask = partial(self._placement.ask, request, TranslateReply)
         if whole:
             left = max(source.by - asyncio.get_running_loop().time(), 0.0)
-            return await self._line.reply(request, left, wait_for_room=True)
+            return await ask(left, "translating")
         self._too_old.clear()
-        asking = self._line.reply(request, self._seconds, wait_for_room=False)
+        asking = ask(self._seconds, "translating", wait_for_room=False)
         return await unless(self._too_old, asking)

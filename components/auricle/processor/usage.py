@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from auricle.messages import DecodeReply, EncodeReply, Usage
+from auricle.messages.decoding import DecodeReply
+from auricle.messages.encoding import EncodeReply
+from auricle.messages.stream import Usage
 
 
 @dataclass
@@ -70,15 +72,5 @@ class UsageMeter:
 
     def report(self, audio_ms: int) -> Usage:
         """Return the sums after `audio_ms` of audio."""
-        return Usage(
-            audio_ms=audio_ms,
-            decodes=self.decodes,
-            decodes_skipped=self.decodes_skipped,
-            windows_encoded=self.windows_encoded,
-            blocks_convolved=self.blocks_convolved,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            output_tokens=self.output_tokens,
-            decode_steps=self.decode_steps,
-            embedding_bytes_read=self.embedding_bytes_read,
-        )
+        counted = {name: getattr(self, name) for name in Usage.__struct_fields__[1:]}
+        return Usage(audio_ms, **counted)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.load.chunk_load import ChunkLoad
 from auricle.load.worker_loads import WorkerLoads
-from auricle.messages import AskView, SeenWorker, SessionState, SessionSteps, View
+from auricle.messages.views import AskView, SeenWorker, SessionState, SessionSteps, View
 from auricle.processor.admission import Admission
 from auricle.processor.driver import SessionDriver
 

@@ -7,13 +7,16 @@ out by the length of the text. It is as coarse as decodes are apart, and says so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from auricle.alignment.words import Piece
 from auricle.audio.pcm import milliseconds
-from auricle.messages import Word, Words
+from auricle.messages.sessions import Words
+from auricle.messages.stream import Word
 
 _LONGEST_CHARACTER = 4  # bytes
 
@@ -54,20 +57,13 @@ def commit_grid(
 ) -> tuple[Word, ...]:
     """Return words with the times of the decodes by which they were there.
 
-    `heard` has, token by token, the bytes of the text so far and the sample of the segment by
-    which the token had been said; the last one may end within a character, before which the text
-    ends. If it is of another text, words are spread over the segment's `samples`.
+    `heard` and `samples` are as in `grid`.
     """
     total = sum(len(piece.text.encode()) for piece in split)
-    known = [(min(size, total), sample) for size, sample in heard]
-    if not heard or not 0 <= heard[-1][0] - total < _LONGEST_CHARACTER:
-        known = [(total, samples)]
-    # Of several tokens heard at once, the last: until there, time is shared out.
-    until = {min(sample, samples): size for size, sample in known}
-    at, when = [0, *until.values()], [0, *until]
+    said_by = grid(heard, total, samples)
 
     def at_byte(position: int) -> int:
-        return milliseconds(start + int(np.interp(position, at, when)))
+        return milliseconds(start + int(said_by(position)))
 
     words: list[Word] = []
     position = 0
@@ -79,6 +75,29 @@ def commit_grid(
     return tuple(words)
 
 
-def absent(segment: int, missing: str) -> Words:
-    """Return the event that says why a segment's words are not there."""
-    return Words(segment, missing=missing)
+def grid(heard: Sequence[tuple[int, int]], total: int, samples: int) -> Callable[[Any], Any]:
+    """Return the sample of a segment by which so many of its text's `total` bytes had been said.
+
+    `heard` has, token by token, the bytes of the text so far and the sample of the segment by
+    which the token had been said; the last one may end within a character, before which the text
+    ends. If it is of another text, that is spread over the segment's `samples`.
+    """
+    known = [(min(size, total), sample) for size, sample in heard]
+    if not heard or not 0 <= heard[-1][0] - total < _LONGEST_CHARACTER:
+        known = [(total, samples)]
+    # Of several tokens heard at once, the last: until there, time is shared out.
+    until = {min(sample, samples): size for size, sample in known}
+    return partial(np.interp, xp=[0, *until.values()], fp=[0, *until])
+
+
+def heard_by(
+    pieces: Iterable[tuple[int, bytes]], established: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return, for each piece of a text, the bytes up to its end and the sample by which it was
+    said: that of its token, by whose number the sample is `established`.
+    """
+    size, found = 0, []
+    for at, data in pieces:
+        size += len(data)
+        found.append((size, established[at]))
+    return found

@@ -12,7 +12,7 @@ from auricle.audio.pcm import milliseconds
 from auricle.checkpoint.files import Checkpoint
 from auricle.load.reports import PoolKind
 from auricle.processor.aligner import Spoken, WordAligner
-from auricle.processor.pools import AlignPool, EncodePool
+from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.profiling.beside import SEGMENT_SECONDS, Told
 from auricle.profiling.cast import Stage
@@ -40,7 +40,7 @@ class AlignAsking:
         self._patience = settings.words_deadline_seconds
         self._pools = (
             EncodePool(clients[0], self._patience, 1),
-            AlignPool(clients[1], self._patience, settings.attempts),
+            Pool(clients[1], self._patience, settings.attempts),
         )
         self._aligner = WordAligner(aligner, settings.dtype, *self._pools)
 

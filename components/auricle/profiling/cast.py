@@ -13,14 +13,8 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import AuricleError
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages import (
-    DecodeReply,
-    DecodeRequest,
-    Failed,
-    Final,
-    OpenSession,
-    WholeAudio,
-)
+from auricle.messages.decoding import DecodeReply, DecodeRequest
+from auricle.messages.sessions import Failed, Final, OpenSession, WholeAudio
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.processor.recognizer import Recognizer

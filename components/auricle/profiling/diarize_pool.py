@@ -8,9 +8,8 @@ import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.load.reports import PoolKind
-from auricle.load.starting import Starting
-from auricle.messages import DiarizeRequest
-from auricle.processor.diarizer import DiarizePool, Diarizer
+from auricle.messages.diarizing import DiarizeReply, DiarizeRequest
+from auricle.processor.pools import Pool
 from auricle.profiling.beside import SEGMENT_SECONDS, Told
 from auricle.profiling.cast import Stage
 from auricle.profiling.speakers import random_part
@@ -29,8 +28,7 @@ class DiarizeAsking:
         self._names = itertools.count()
         self._patience = settings.speakers_deadline_seconds
         client = runtime.client("diarize_worker", "generate")
-        self._pool = DiarizePool(client, self._patience, settings.attempts)
-        self._diarizer = Diarizer(self._pool, Starting())
+        self._pool = Pool(client, self._patience, settings.attempts)
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""
@@ -44,5 +42,6 @@ class DiarizeAsking:
             pcm = random_part(self._stage.recordings, samples, self._chance)
             most = self._stage.settings.max_speakers
             request = DiarizeRequest(name, name, pcm.tobytes(), state, most)
-            state = (await self._diarizer.speakers(request, self._patience)).state
+            reply = await self._pool.ask(request, DiarizeReply, self._patience, "diarizing")
+            state = reply.state
             told(SEGMENT_SECONDS)

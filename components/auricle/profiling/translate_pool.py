@@ -14,11 +14,12 @@ import numpy as np
 from auricle.checkpoint.languages import language_code
 from auricle.errors import AuricleError
 from auricle.load.reports import PoolKind
-from auricle.load.starting import Starting
-from auricle.messages import OpenSession, Translating
+from auricle.messages.sessions import OpenSession
+from auricle.messages.translating import TranslateReply
+from auricle.messages.translations import Translating
 from auricle.processor.beside import translation_rule
+from auricle.processor.pools import Placement, TranslatePool
 from auricle.processor.target import Source, Target, request_for
-from auricle.processor.translator import TranslatePool, Translator, TranslatorLine
 from auricle.profiling.beside import Told
 from auricle.profiling.cast import CHUNK_MS, Said
 from auricle.runtime import Runtime
@@ -59,7 +60,6 @@ class TranslateAsking:
         self._patience = settings.translation_deadline_seconds
         client = runtime.client("translate_worker", "generate")
         self._pool = TranslatePool(client, self._patience, settings.attempts)
-        self._translator = Translator(self._pool, Starting())
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""
@@ -70,25 +70,25 @@ class TranslateAsking:
         name = f"profile-{next(self._names)}"
         opened = OpenSession(name, name, None, "", CHUNK_MS, translate=(self._target,))
         target = Target(self._target, self._rule, 1, Translating())
-        line = self._translator.line()
+        placement = self._pool.placement()
         try:
             for segment in itertools.count():
                 said = self._said[int(self._chance.integers(len(self._said)))]
                 steps = math.ceil(said.seconds * 1000 / CHUNK_MS)
                 for source in _sources(target, segment, said, steps):
-                    await self._step(line, target, opened, source)
+                    await self._step(placement, target, opened, source)
                     told(said.seconds / steps)
         finally:
-            line.close()
+            placement.leave()
 
     async def _step(
-        self, line: TranslatorLine, target: Target, opened: OpenSession, source: Source | None
+        self, placement: Placement, target: Target, opened: OpenSession, source: Source | None
     ) -> None:
         if source is None:
             return
         whole, source.asked = source.whole, source.text
         request = request_for(opened, target, source, whole=whole)
-        reply = await line.reply(request, self._patience, wait_for_room=True)
+        reply = await placement.ask(request, TranslateReply, self._patience, "translating")
         target.answered(source, whole, reply)
 
 

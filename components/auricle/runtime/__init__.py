@@ -13,12 +13,13 @@ from auricle.runtime.pulses import PROCESSOR_PULSE, WORKER_PULSE, Pulses, PulseT
 from auricle.runtime.realtime import RealtimeModel
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.tokens import Tokens
-from auricle.runtime.worker_load import report_load
+from auricle.runtime.worker import Part, WorkerService, serve_worker
 
 __all__ = [
     "PROCESSOR_PULSE",
     "WORKER_PULSE",
     "KvIndex",
+    "Part",
     "PulseTimes",
     "Pulses",
     "RealtimeModel",
@@ -26,6 +27,7 @@ __all__ = [
     "Route",
     "Runtime",
     "Tokens",
+    "WorkerService",
     "dynamo_environment",
-    "report_load",
+    "serve_worker",
 ]

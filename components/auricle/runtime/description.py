@@ -9,7 +9,8 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from auricle import __version__
-from auricle.messages import Alive, AskAlive, AskDescription, Description, Parts
+from auricle.messages.diagnosis import AskDescription, Description, Parts
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
 

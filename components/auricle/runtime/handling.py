@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, BadRequest, UntrustedCaller
-from auricle.messages import Refusal
+from auricle.messages.refusal import Refusal
 from auricle.process.logs import about
 from auricle.runtime.cancellation import stream_until_stopped, until_stopped
 from auricle.runtime.refusals import Refusals

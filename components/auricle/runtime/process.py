@@ -12,7 +12,8 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from auricle.errors import ProcessFailed
-from auricle.messages import AskAlive, AskDescription
+from auricle.messages.diagnosis import AskDescription
+from auricle.messages.liveness import AskAlive
 from auricle.process.draining import Drain, until_going
 from auricle.process.heap import freeze_heap
 from auricle.process.liveness import Liveness, beat

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable
-from auricle.messages import Alive, AskAlive
+from auricle.messages.liveness import Alive, AskAlive
 from auricle.runtime.remote import RemoteEndpoint
 from auricle.tasks import cancelled
 

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
-from auricle.messages import Alive, AskAlive, Refusal
+from auricle.messages.liveness import Alive, AskAlive
+from auricle.messages.refusal import Refusal
 from auricle.runtime.inotify import explained
 from auricle.runtime.local.connection import LocalCall, LocalCalls
 from auricle.runtime.plane import PlaneCall

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from auricle.errors import SettingsError
+from auricle.process.watched_file import LOOK_SECONDS, WatchedFile
 from auricle.settings import CommonSettings
 
 log = logging.getLogger(__name__)
 SECRET_FILE = ".secret"
 _SHORTEST = 32  # characters: `openssl rand -hex 32` gives 64
-_LOOK_SECONDS = 1.0
 _PURPOSE = b"auricle internal messages 1\0"
 _OTHERS = 0o027  # others may not read it, and only its owner may change it
 
@@ -35,33 +35,31 @@ class Secrets:
         self, path: Path | None, setting: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Raises SettingsError that names `setting` and the file, but never a secret."""
-        self._path = path
+        self._file = None if path is None else WatchedFile(path)
         self._setting = setting
         self._clock = clock
         self._lock = threading.Lock()
         self._looked = clock()
-        self._stamp = None if path is None else _stamp(path)
         self._keys = () if path is None else _read(path, setting)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
         """The keys, 32 bytes each; none if messages are not signed."""
-        if self._path is not None and self._clock() - self._looked >= _LOOK_SECONDS:
+        if self._file is not None and self._clock() - self._looked >= LOOK_SECONDS:
             with self._lock:
-                self._look(self._path)
+                self._look(self._file)
         return self._keys
 
-    def _look(self, path: Path) -> None:
+    def _look(self, file: WatchedFile) -> None:
         self._looked = self._clock()
-        if (stamp := _stamp(path)) == self._stamp:
+        if not file.changed():
             return
-        self._stamp = stamp
         try:
-            self._keys = _read(path, self._setting)
+            self._keys = _read(file.path, self._setting)
         except SettingsError as error:
             log.error("the secrets stay as they were: %s", error)
         else:
-            log.info("read %d secret(s) from %s", len(self._keys), path)
+            log.info("read %d secret(s) from %s", len(self._keys), file.path)
 
 
 def secrets_of(settings: CommonSettings) -> Secrets:
@@ -106,14 +104,6 @@ def _made(directory: Path) -> Path:
     finally:
         draft.unlink(missing_ok=True)
     return path
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _read(path: Path, setting: str) -> tuple[bytes, ...]:

@@ -10,7 +10,7 @@ import torch
 from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages import DecodeReply
+from auricle.messages.decoding import DecodeReply
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.usage import UsageMeter

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from auricle.errors import AuricleError, BadRequest
-from auricle.messages import Diagnosis
+from auricle.messages.diagnosis import Diagnosis
 from auricle.quoting import escaped, quoted
 
 # A diagnosis takes the frontend up to a minute.

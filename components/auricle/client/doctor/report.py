@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from auricle.findings.finding import Finding, Processes, listed, title
 from auricle.findings.probes import total
-from auricle.messages import Diagnosis, Probed, Transfers
+from auricle.messages.diagnosis import Diagnosis, Probed, Transfers
 from auricle.quoting import one_line
 
 

@@ -10,7 +10,7 @@ from auricle.client.doctor.ask import ask
 from auricle.client.doctor.report import report
 from auricle.client.doctor.status import overview, status_lines
 from auricle.findings.rules import findings
-from auricle.messages import Diagnosis
+from auricle.messages.diagnosis import Diagnosis
 from auricle.quoting import one_line
 
 

@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from auricle.messages import Description, Diagnosis, KvRoom, LoadNow, ProcessAnswer, SlabState
+from auricle.findings.finding import SILENT_SECONDS
+from auricle.messages.diagnosis import (
+    Description,
+    Diagnosis,
+    KvRoom,
+    LoadNow,
+    ProcessAnswer,
+    SlabState,
+)
 from auricle.quoting import one_line
 
-# Longer than a pass of an encoder or engine that is merely busy.
-_SILENT_SECONDS = 5.0
 _POOLS = {
     "frontend": "frontend",
     "processor": "processors",
@@ -86,7 +92,7 @@ def _seen(answer: ProcessAnswer) -> ProcessSeen:
 
 
 def _state(said: Description) -> str:
-    if said.silent_seconds >= _SILENT_SECONDS:
+    if said.silent_seconds >= SILENT_SECONDS:
         return "silent"
     return "draining" if said.draining else "well"
 

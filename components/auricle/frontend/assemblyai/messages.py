@@ -16,7 +16,7 @@ from auricle.frontend.assemblyai.options import StreamingOptions
 from auricle.frontend.assemblyai.words import words_of
 from auricle.frontend.dialects.messages import Reply, decoded
 from auricle.frontend.dialects.session import Summary
-from auricle.frontend.dialects.turns import Turn, TurnEvent
+from auricle.frontend.dialects.turns import Cause, Turn, TurnEvent
 from auricle.frontend.doors.http_errors import error_headers
 
 # Of AssemblyAI's codes, which are close codes too: what it calls a server error, an error of input
@@ -86,13 +86,13 @@ class Replies:
         }
 
     def turn(
-        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
         """Return what became of a turn; `confidence` is that it is over."""
         told: list[Reply] = []
-        if event == "StartOfTurn":
+        if event == "started":
             told.append({"type": "SpeechStarted", "timestamp": round(turn.begin * 1000)})
-        ended = event == "EndOfTurn"
+        ended = event == "ended"
         if ended or self.options.partials:
             told.append(self._turn(turn, confidence, ended=ended))
         return told

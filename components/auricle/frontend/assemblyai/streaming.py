@@ -74,7 +74,7 @@ class _Streaming:
         self.idle_seconds = idle_seconds
         self._options = options
         self._replies = replies
-        self._turns = Turns(options.ends, replies)
+        self._turns = Turns(options.policy, replies)
 
     def idle(self) -> DeadlineExceeded:
         """Return the error of a client that sent nothing for longer."""
@@ -121,7 +121,7 @@ class _Streaming:
             refused = self._replies.not_changed(error)
             return Asked(lambda: [refused])
         before, self._options = self._options, options
-        self._turns.ends, self._replies.options = options.ends, options
+        self._turns.policy, self._replies.options = options.policy, options
         self._replies.warn(options.warnings)
         # An update that is not about silences does not touch the listening.
         changed = options.silence != before.silence

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from auricle.errors import AuricleError, UnsupportedValue
 from auricle.frontend.deepgram.flux_messages import (
     Configure,
     FluxReplies,
     ForceEndTurn,
-    GivenThresholds,
     fatal,
     parse_message,
 )
-from auricle.frontend.deepgram.flux_options import FluxOptions, checked, parse_flux_options
+from auricle.frontend.deepgram.flux_options import FluxOptions, Thresholds, parse_flux_options
 from auricle.frontend.deepgram.live import SUBPROTOCOLS
 from auricle.frontend.deepgram.messages import CloseStream, NoAudio, denial
-from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
 from auricle.frontend.dialects.messages import Reply, encode
 from auricle.frontend.dialects.session import Asked, Session, Summary
-from auricle.frontend.dialects.silences import speech_ends
 from auricle.frontend.dialects.turns import Turns
+from auricle.frontend.doors.options import read
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
 
@@ -76,8 +75,8 @@ class _Flux:
         self.idle_seconds = idle_seconds
         self._options = options
         self._replies = replies
-        self._ends = options.ends
-        self._turns = Turns(options.ends, replies)
+        self._thresholds = options.thresholds
+        self._turns = Turns(options.policy, replies)
 
     def idle(self) -> NoAudio:
         """Return the error of a client that sent nothing for longer."""
@@ -110,29 +109,24 @@ class _Flux:
 
     def _configured(self, wanted: Configure) -> Asked:
         try:
-            ends = self._changed(wanted)
+            told = self._changed(wanted)
         except UnsupportedValue as error:
             refused = error
             return Asked(lambda: [self._replies.not_configured(refused)])
-        self._turns.ends = self._ends = ends
-        told = ends.thresholds
+        before = self._turns.policy
+        policy = told.policy(before.min_silence_ms, judged=before.judged)
+        self._turns.policy, self._thresholds = policy, told
         return Asked(
             lambda: [self._replies.configured(told, self._options.context)],
-            silence=speech_ends(ends),
+            silence=policy.silence,
         )
 
-    def _changed(self, wanted: Configure) -> TurnEnds:
+    def _changed(self, wanted: Configure) -> Thresholds:
         for name, value in (("keyterms", wanted.keyterms), ("numerals", wanted.numerals)):
             if value:
                 raise UnsupportedValue(
                     f"{name} cannot change within a session; open another connection", name
                 )
-        given, now = wanted.thresholds or GivenThresholds(), self._ends.thresholds
-        eot, eager = given.eot_threshold, given.eager_eot_threshold
-        timeout_ms = given.eot_timeout_ms
-        thresholds = Thresholds(
-            now.eot if eot is None else eot,
-            now.eager if eager is None else eager,
-            now.timeout_ms if timeout_ms is None else timeout_ms,
-        )
-        return replace(self._ends, thresholds=checked(thresholds))
+        # Names and values of Thresholds are those of the message.
+        changes = msgspec.to_builtins(wanted.thresholds) if wanted.thresholds else {}
+        return read(Thresholds, msgspec.to_builtins(self._thresholds) | changes).checked()

@@ -6,21 +6,22 @@ Names and fields are Deepgram's. Times are in seconds from the start of the sess
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import msgspec
 
 from auricle.errors import AuricleError
+from auricle.frontend.deepgram.flux_options import Thresholds
 from auricle.frontend.deepgram.messages import CloseStream, KeepAlive
-from auricle.frontend.deepgram.turn_ends import Thresholds
 from auricle.frontend.dialects.messages import Reply, decoded
-from auricle.frontend.dialects.turns import Turn, TurnEvent
+from auricle.frontend.dialects.turns import Cause, Turn, TurnEvent
 
 
 class ForceEndTurn(msgspec.Struct, frozen=True, tag="ForceEndTurn"):
     """The turn is over, says the client."""
 
 
-class GivenThresholds(msgspec.Struct, frozen=True):
+class GivenThresholds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those that change."""
 
     eot_threshold: float | None = None
@@ -37,6 +38,14 @@ class Configure(msgspec.Struct, frozen=True, tag="Configure"):
     numerals: bool | None = None
 
 
+_EVENTS: Mapping[TurnEvent, str] = {
+    "started": "StartOfTurn",
+    "updated": "Update",
+    "paused": "EagerEndOfTurn",
+    "resumed": "TurnResumed",
+    "ended": "EndOfTurn",
+}
+_TRIGGERS: Mapping[Cause, str] = {"sure": "model", "silence": "timeout", "client": "manual"}
 ClientMessage = KeepAlive | ForceEndTurn | CloseStream | Configure
 _JSON: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 
@@ -68,14 +77,14 @@ class FluxReplies:
         }
 
     def turn(
-        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
         """Return what became of a turn; `confidence` is that it is over."""
         told: Reply = {
             "type": "TurnInfo",
             "request_id": self._request,
             "sequence_id": self.number(),
-            "event": event,
+            "event": _EVENTS[event],
             "turn_index": turn.index,
             "audio_window_start": round(turn.begin, 3),
             "audio_window_end": round(turn.end, 3),
@@ -83,7 +92,7 @@ class FluxReplies:
             "words": _words(turn),
             "end_of_turn_confidence": confidence,
         }
-        return [told if trigger is None else told | {"trigger": trigger}]
+        return [told if cause is None else told | {"trigger": _TRIGGERS[cause]}]
 
     def configured(self, thresholds: Thresholds, keyterms: str) -> Reply:
         """Return the answer to Configure, with all that is in effect."""

@@ -2,35 +2,76 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.deepgram.given import REFUSED, Given, wrong
-from auricle.frontend.deepgram.options import audio_form
-from auricle.frontend.deepgram.turn_ends import Thresholds, TurnEnds
-from auricle.frontend.dialects.options import AudioOptions
-from auricle.frontend.dialects.silences import speech_ends
-from auricle.quoting import quoted
-
-_HONOURED = (
-    *("encoding", "sample_rate", "model", "keyterm"),
-    *("eot_threshold", "eager_eot_threshold", "eot_timeout_ms"),
+from auricle.frontend.deepgram.options import (
+    REFUSED,
+    REPEATED,
+    Encoding,
+    asked,
+    audio_form,
+    terms_of,
 )
-_ADVISORY = ("language_hint", "mip_opt_out", "tag")
-_REFUSED = {name: REFUSED[name] for name in ("profanity_filter", "numerals", "redact")}
-# Their least and largest values.
-_EOT, _EAGER, _TIMEOUT_MS = (0.5, 1.0), (0.3, 0.9), (500, 60_000)
-T = TypeVar("T")
-_SHARE = re.compile(r"\d?\.?\d{1,6}", re.ASCII)
+from auricle.frontend.dialects.options import AudioOptions
+from auricle.frontend.dialects.silences import EndpointingPolicy
+from auricle.frontend.doors.options import Model, Others, SampleRate
+
+_THRESHOLD = 0.7  # Deepgram's default
+_OTHERS = Others(
+    {name: REFUSED[name] for name in ("profanity_filter", "numerals", "redact")},
+    ("language_hint", "mip_opt_out", "tag"),
+    REPEATED,
+)
+
+
+class Thresholds(msgspec.Struct, frozen=True):
+    """What a client asked for; without `eager` it is not told before the end of a turn.
+
+    `timeout_ms` of silence end a turn, however sure one is.
+    """
+
+    eot: Annotated[float, Meta(ge=0.5, le=1.0)] = field(default=_THRESHOLD, name="eot_threshold")
+    eager: Annotated[float, Meta(ge=0.3, le=0.9)] | None = field(
+        default=None, name="eager_eot_threshold"
+    )
+    timeout_ms: Annotated[int, Meta(ge=500, le=60_000)] = field(
+        default=5_000, name="eot_timeout_ms"
+    )
+
+    def checked(self) -> Thresholds:
+        """Return the thresholds. Raises UnsupportedValue if `eager` is above `eot`."""
+        if self.eager is not None and self.eager > self.eot:
+            raise UnsupportedValue(
+                f"eager_eot_threshold ({self.eager:g}) is above eot_threshold ({self.eot:g})",
+                "eager_eot_threshold",
+            )
+        return self
+
+    def policy(self, min_silence_ms: int, *, judged: bool) -> EndpointingPolicy:
+        """Return when turns end."""
+        return EndpointingPolicy(
+            *(self.eot, self.timeout_ms, _THRESHOLD, min_silence_ms), self.eager, judged=judged
+        )
+
+
+class _Given(Thresholds, frozen=True, kw_only=True):
+    encoding: Encoding | None = None
+    sample_rate: SampleRate | None = None
+    model: Model | None = None
+    keyterm: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FluxOptions(AudioOptions):
     """What was asked for."""
 
-    ends: TurnEnds
+    thresholds: Thresholds
+    policy: EndpointingPolicy
 
 
 def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False) -> FluxOptions:
@@ -39,54 +80,18 @@ def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False)
     `min_silence_ms` is the silence that ends speech on the other ways in; `judged`: there is a turn
     model.
     """
-    given = Given(query, _HONOURED, _ADVISORY, _REFUSED)
-    encoding, sample_rate = audio_form(given)
-    default = Thresholds()
-    thresholds = checked(
-        Thresholds(
-            _share(given, "eot_threshold", default.eot),
-            _share(given, "eager_eot_threshold", default.eager),
-            given.number("eot_timeout_ms", *_TIMEOUT_MS) or default.timeout_ms,
-        )
-    )
-    ends = TurnEnds(thresholds, min_silence_ms, judged)
+    given, warnings = asked(query, _Given, _OTHERS)
+    encoding, sample_rate = audio_form(given.encoding, given.sample_rate)
+    thresholds = Thresholds(given.eot, given.eager, given.timeout_ms).checked()
+    policy = thresholds.policy(min_silence_ms, judged=judged)
     return FluxOptions(
         encoding=encoding,
         sample_rate=sample_rate,
-        model=given.model(),
-        context=given.context(),
+        model=given.model,
+        context=terms_of(given.keyterm),
         partials=True,
-        silence=speech_ends(ends),
-        ends=ends,
-        warnings=given.all_warnings,
+        silence=policy.silence,
+        thresholds=thresholds,
+        policy=policy,
+        warnings=tuple(warnings),
     )
-
-
-def checked(thresholds: Thresholds) -> Thresholds:
-    """Return the thresholds. Raises UnsupportedValue, naming the one that cannot be."""
-    eot, eager = thresholds.eot, thresholds.eager
-    _check("eot_threshold", eot, *_EOT)
-    _check("eager_eot_threshold", eager, *_EAGER)
-    _check("eot_timeout_ms", thresholds.timeout_ms, *_TIMEOUT_MS)
-    if eager is not None and eager > eot:
-        raise UnsupportedValue(
-            f"eager_eot_threshold ({eager:g}) is above eot_threshold ({eot:g})",
-            "eager_eot_threshold",
-        )
-    return thresholds
-
-
-def _check(name: str, value: float | None, low: float, high: float) -> None:
-    # A value that is not a number compares as false.
-    if value is not None and not low <= value <= high:
-        said = f"{name} is {quoted(value)}; it must be from {low} to {high}"
-        raise UnsupportedValue(said, name)
-
-
-def _share(given: Given, name: str, default: T) -> float | T:
-    value = given.one(name)
-    if value is None:
-        return default
-    if not _SHARE.fullmatch(value):
-        raise wrong(name, value, "a number, such as 0.7")
-    return float(value)

@@ -18,7 +18,7 @@ from auricle.confidence import of_text
 from auricle.errors import CLOSE_INTERNAL, AuricleError, BadRequest, ProtocolError
 from auricle.frontend.dialects.messages import Reply, decoded
 from auricle.frontend.doors.http_errors import error_headers
-from auricle.messages import Word
+from auricle.messages.stream import Word
 from auricle.quoting import escaped
 
 

@@ -1,24 +1,111 @@
-"""The options of a live session. No I/O."""
+"""The options of a request, which Deepgram's clients send as the URL's query. No I/O.
+
+What changes the text is honoured or refused. What does not is taken, and the answer's `warnings`
+say that it had no effect.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
-from auricle.audio.decode import MAX_RATE, MIN_RATE
+import msgspec
+
 from auricle.errors import UnsupportedValue
-from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given, whole, wrong
 from auricle.frontend.dialects.options import AudioOptions
-from auricle.frontend.line.word_times import word_times
-from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
-
-ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
-_G711_RATE = 8_000
-_HONOURED = (
-    *("encoding", "sample_rate", "channels", "multichannel", "model", "language"),
-    *("detect_language", "interim_results", "vad_events", "endpointing", "utterance_end_ms"),
-    *("keyterm", "keywords", "word_times"),
+from auricle.frontend.doors.options import (
+    SWITCHES,
+    Language,
+    Model,
+    Others,
+    SampleRate,
+    context_of,
+    gathered,
+    least_silence,
+    one_of,
+    read_query,
+    whole,
+    without_region,
+    wrong,
 )
-_REFUSED = {**REFUSED, "callback": "results are sent on the connection"}
+from auricle.frontend.line.word_times import WordTimes
+from auricle.live_settings import MAX_SILENCE_MS, SilenceMs
+from auricle.quoting import quoted
+from auricle.text_bounds import query_pairs
+
+T = TypeVar("T", bound=msgspec.Struct)
+ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
+Encoding = Annotated[str, one_of(ENCODINGS)]
+_G711_RATE = 8_000
+# Options that may be switched off. What they would add or write is not to be had here.
+REFUSED: Mapping[str, str] = {
+    "callback": "results are the answer to the request itself",
+    "dictation": "the model writes what is said",
+    "measurements": "the model writes what is said",
+    "numerals": "the model writes numbers as it learnt to",
+    "profanity_filter": "the model writes what is said",
+    "redact": "the model writes what is said",
+    "replace": "the model writes what is said",
+}
+# They ask for what the model does or does not do by itself, or are not about the text.
+ADVISORY = (
+    *("punctuate", "smart_format", "filler_words", "paragraphs", "utterances", "language_hint"),
+    *("diarize", "diarize_model", "detect_entities", "search"),
+    *("no_delay", "callback_method", "mip_opt_out", "tag", "extra", "version", "tier"),
+)
+REPEATED = ("keyterm", "keywords", "language_hint", "redact", "replace", "search", "tag", "extra")
+_LIVE = Others({**REFUSED, "callback": "results are sent on the connection"}, ADVISORY, REPEATED)
+
+
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `/v1/listen`, of live audio and of recordings."""
+
+    model: Model | None = None
+    keyterm: tuple[str, ...] = ()
+    alternatives: str = "1"
+    language: Language | None = None
+    detect_language: bool = False
+    keywords: tuple[str, ...] = ()
+    multichannel: bool = False
+
+    def forced(self) -> str | None:
+        """Return the language without its region; None to detect it. Raises UnsupportedValue."""
+        if self.alternatives.lower() not in ("1", "", "false"):
+            raise UnsupportedValue(
+                "alternatives is not supported: there is one transcript", "alternatives"
+            )
+        return None if self.detect_language else without_region(self.language)
+
+    def context(self, warnings: list[str]) -> str:
+        """Return the terms that the client expects, as context for the model.
+
+        Raises UnsupportedValue.
+        """
+        words = []
+        for keyword in self.keywords:
+            word, colon, weight = keyword.rpartition(":")
+            weighted = bool(colon) and _is_weight(weight)
+            if weighted and weight.startswith("-"):
+                raise UnsupportedValue(
+                    f"keywords {quoted(keyword)} cannot be used: words cannot be made less likely",
+                    "keywords",
+                )
+            words.append(word if weighted else keyword)
+        if words != list(self.keywords):
+            warnings.append("weights of keywords have no effect: all are context alike")
+        return terms_of((*self.keyterm, *words))
+
+
+class _Listen(Spoken, frozen=True, kw_only=True):
+    encoding: Encoding | None = None
+    sample_rate: SampleRate | None = None
+    channels: int = 1
+    interim_results: bool = False
+    vad_events: bool = False
+    endpointing: str = "true"
+    utterance_end_ms: SilenceMs | None = None
+    word_times: WordTimes = "grid"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,67 +117,82 @@ class ListenOptions(AudioOptions):
     utterance_end_ms: int | None = None
 
 
-def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+def asked(query: str, table: type[T], others: Others) -> tuple[T, list[str]]:
+    """Return a query's options, and warnings on those without effect. Raises BadRequest."""
+    return read_query(table, gathered(query_pairs(query), others.repeated), others)
 
-    A client may have so many channels transcribed apart.
+
+def audio_form(encoding: str | None, sample_rate: int | None) -> tuple[str, int]:
+    """Return the encoding, one of `audio.pcm.ENCODINGS`, and the rate in Hz.
+
+    Raises UnsupportedValue.
     """
-    given = Given(query, _HONOURED, ADVISORY, _REFUSED)
-    encoding, sample_rate = audio_form(given)
-    silence_ms, speech_final = _endpointing(given)
-    return ListenOptions(
-        encoding=encoding,
-        sample_rate=sample_rate,
-        channels=_channels(given, most_channels),
-        model=given.model(),
-        language=given.language(),
-        context=given.context(),
-        partials=given.flag("interim_results"),
-        silence=silence_ms,
-        vad_events=given.flag("vad_events"),
-        speech_final=speech_final,
-        utterance_end_ms=given.number("utterance_end_ms", MIN_SILENCE_MS, MAX_SILENCE_MS),
-        words=word_times(given.one("word_times")),
-        warnings=given.all_warnings,
-    )
-
-
-def audio_form(given: Given) -> tuple[str, int]:
-    """Return the encoding, one of `audio.pcm.ENCODINGS`, and the rate in Hz. Raises BadRequest."""
-    encoding = given.one("encoding")
     if encoding is None:
         raise UnsupportedValue(
             f"encoding is missing: audio in a container is not supported here; "
             f"send samples and name their encoding ({', '.join(ENCODINGS)})",
             "encoding",
         )
-    if encoding not in ENCODINGS:
-        raise wrong("encoding", encoding, f"one of {', '.join(ENCODINGS)}")
-    rate = given.number("sample_rate", MIN_RATE, MAX_RATE)
-    if rate is None and encoding == "linear16":
+    if sample_rate is None and encoding == "linear16":
         raise UnsupportedValue("sample_rate is missing; linear16 needs it, in Hz", "sample_rate")
-    return ENCODINGS[encoding], rate or _G711_RATE
+    return ENCODINGS[encoding], sample_rate or _G711_RATE
 
 
-def _channels(given: Given, most: int) -> int:
-    channels, apart = given.number("channels", 1, most) or 1, given.flag("multichannel")
-    if channels > 1 and not apart:
+def terms_of(terms: Iterable[str]) -> str:
+    """Return the terms that a client expects, as context for the model.
+
+    Raises UnsupportedValue.
+    """
+    return context_of("keyterm and keywords", terms)
+
+
+def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
+    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+
+    A client may have so many channels transcribed apart.
+    """
+    given, idle = asked(query, _Listen, _LIVE)
+    encoding, sample_rate = audio_form(given.encoding, given.sample_rate)
+    warnings: list[str] = []
+    silence_ms, speech_final = _endpointing(given.endpointing, warnings)
+    return ListenOptions(
+        encoding=encoding,
+        sample_rate=sample_rate,
+        channels=_channels(given, most_channels),
+        model=given.model,
+        language=given.forced(),
+        context=given.context(warnings),
+        partials=given.interim_results,
+        silence=silence_ms,
+        vad_events=given.vad_events,
+        speech_final=speech_final,
+        utterance_end_ms=given.utterance_end_ms,
+        words=given.word_times,
+        warnings=(*warnings, *idle),
+    )
+
+
+def _channels(given: _Listen, most: int) -> int:
+    channels = given.channels
+    if not 1 <= channels <= most:
+        raise wrong("channels", channels, f"a whole number from 1 to {most}")
+    if channels > 1 and not given.multichannel:
         raise UnsupportedValue(
             f"channels={channels} needs multichannel=true: channels are not mixed here", "channels"
         )
     return channels
 
 
-def _endpointing(given: Given) -> tuple[int | None, bool]:
+def _endpointing(value: str, warnings: list[str]) -> tuple[int | None, bool]:
     """Return the silence that ends speech, None for the server's, and whether results say so."""
-    value = given.one("endpointing")
-    if value is None or value.lower() in ("true", "false"):
-        return None, value is None or value.lower() == "true"
+    if (switch := SWITCHES.get(value.lower())) is not None:
+        return None, switch
     number = whole(value)
     if number is None or number > MAX_SILENCE_MS:
         raise wrong("endpointing", value, f"false or milliseconds, at most {MAX_SILENCE_MS}")
-    if number < MIN_SILENCE_MS:
-        given.warnings.append(
-            f"endpointing={number} is too short: speech ends after {MIN_SILENCE_MS} ms of silence"
-        )
-    return max(number, MIN_SILENCE_MS), True
+    return least_silence("endpointing", number, warnings), True
+
+
+def _is_weight(text: str) -> bool:
+    number = text.removeprefix("-").replace(".", "", 1)
+    return number.isascii() and number.isdigit()

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auricle.frontend.deepgram.given import ADVISORY, REFUSED, Given
+from auricle.frontend.deepgram.options import ADVISORY, REFUSED, REPEATED, Spoken, asked
+from auricle.frontend.doors.options import Others, switched_off
 from auricle.quoting import quoted
 
-_HONOURED = (
-    *("model", "language", "detect_language", "keyterm", "keywords"),
-    *("utterances", "multichannel", "diarize", "diarize_model"),
-)
-_ADVISORY = (
-    *(name for name in ADVISORY if name not in _HONOURED),
-    *("utt_split", "summarize", "sentiment", "topics", "custom_topic", "custom_topic_mode"),
-    *("intents", "custom_intent", "custom_intent_mode"),
-)
 _IN_HEADER = "a recording says so in its header; send WAV, FLAC, MP3 or another common format"
-_REFUSED = {
-    **REFUSED,
-    **dict.fromkeys(("encoding", "sample_rate", "channels"), _IN_HEADER),
-}
+_OTHERS = Others(
+    {**REFUSED, **dict.fromkeys(("encoding", "sample_rate", "channels"), _IN_HEADER)},
+    (
+        *ADVISORY,
+        *("utt_split", "summarize", "sentiment", "topics", "custom_topic", "custom_topic_mode"),
+        *("intents", "custom_intent", "custom_intent_mode"),
+    ),
+    (*REPEATED, "custom_topic", "custom_intent"),
+)
+
+
+class _Given(Spoken, frozen=True, kw_only=True):
+    utterances: bool = False
+    diarize: bool = False
+    diarize_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,24 +47,19 @@ class RecordingOptions:
 
 def parse_recording_options(query: str) -> RecordingOptions:
     """Parse the query string. Raises BadRequest, naming the option and what would be right."""
-    given = Given(query, _HONOURED, _ADVISORY, _REFUSED)
+    given, idle = asked(query, _Given, _OTHERS)
+    warnings: list[str] = []
+    named = given.diarize_model  # speakers are asked for as of old, or by the name of a model
+    context = given.context(warnings)
+    if not switched_off(named) and named.lower() != "latest":
+        warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")
     return RecordingOptions(
-        given.model(),
-        given.language(),
-        given.flag("detect_language"),
-        given.context(),
-        given.flag("utterances"),
-        given.flag("multichannel"),
-        _diarize(given),
-        given.all_warnings,
+        given.model,
+        given.forced(),
+        given.detect_language,
+        context,
+        given.utterances,
+        given.multichannel,
+        given.diarize if switched_off(named) else True,
+        (*warnings, *idle),
     )
-
-
-def _diarize(given: Given) -> bool:
-    """Return whether speakers are asked for, as of old or by the name of a model."""
-    named = given.one("diarize_model") or ""
-    if given.off("diarize_model"):
-        return given.flag("diarize")
-    if named.lower() != "latest":
-        given.warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")
-    return True

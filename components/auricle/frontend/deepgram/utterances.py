@@ -20,7 +20,8 @@ from auricle.frontend.deepgram.options import ListenOptions
 from auricle.frontend.dialects.messages import Reply
 from auricle.frontend.line.word_times import WordTimes
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
-from auricle.messages import Final, Partial, Word
+from auricle.messages.sessions import Final, Partial
+from auricle.messages.stream import Word
 
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME

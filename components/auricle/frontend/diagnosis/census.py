@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from auricle.errors import AuricleError
 from auricle.frontend.diagnosis.deployment import Asked
-from auricle.messages import AskDescription, Description, ProcessAnswer
+from auricle.messages.diagnosis import AskDescription, Description, ProcessAnswer
 
 # Asked at once.
 MAX_PROCESSES = 256

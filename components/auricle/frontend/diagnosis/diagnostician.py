@@ -12,7 +12,13 @@ from auricle.frontend.diagnosis.census import census
 from auricle.frontend.diagnosis.deployment import Deployment, beside
 from auricle.frontend.diagnosis.discovery import discovery_state
 from auricle.frontend.diagnosis.probing import probes, routes
-from auricle.messages import BusState, Description, Diagnosis, DiscoveryState, ProcessAnswer
+from auricle.messages.diagnosis import (
+    BusState,
+    Description,
+    Diagnosis,
+    DiscoveryState,
+    ProcessAnswer,
+)
 from auricle.settings import CommonSettings
 
 # Every diagnosis has every worker encode or decode a second of audio.

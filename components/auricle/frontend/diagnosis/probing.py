@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from auricle.errors import AuricleError
 from auricle.frontend.diagnosis.deployment import Asked
-from auricle.messages import AskProbe, ProbeAnswer, Probed, ProcessAnswer
+from auricle.messages.diagnosis import AskProbe, ProbeAnswer, Probed, ProcessAnswer
 
 MAX_PROBES = 64
 _PROBE_SECONDS = 20.0

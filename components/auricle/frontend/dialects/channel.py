@@ -14,7 +14,7 @@ from auricle.frontend.doors.sockets import ClientSocket
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.pieces import GateEvent
 from auricle.frontend.listening.turn_wait import Silence
-from auricle.messages import Final, Partial
+from auricle.messages.sessions import Final, Partial
 
 
 class Talk(Protocol):

@@ -15,7 +15,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.dialects.messages import Reply
-from auricle.frontend.dialects.silences import TurnEnds, silences
+from auricle.frontend.dialects.silences import EndpointingPolicy
 from auricle.frontend.listening.pieces import (
     GateEvent,
     Piece,
@@ -24,9 +24,13 @@ from auricle.frontend.listening.pieces import (
     TurnPaused,
     TurnResumed,
 )
-from auricle.messages import Final, Partial, Word
+from auricle.messages.sessions import Final, Partial
+from auricle.messages.stream import Word
 
-TurnEvent = Literal["Update", "StartOfTurn", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"]
+# What became of a turn; `paused`: it may be over.
+TurnEvent = Literal["started", "updated", "paused", "resumed", "ended"]
+# Why it ended: one was sure enough, the silence was as long as any may be, or the client said so.
+Cause = Literal["sure", "silence", "client"]
 # How much later than its first sample speech is found.
 _ONSET = 4 * VAD_FRAME
 
@@ -69,9 +73,9 @@ class TurnReplies(Protocol):
     """Makes the messages of a session, in the order in which they are sent."""
 
     def turn(
-        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, trigger: str | None = None
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
-        """Return what is said of what became of a turn; `confidence` is that it is over."""
+        """Return the messages on a turn; `confidence` is that it is over."""
         ...
 
 
@@ -79,15 +83,15 @@ class TurnReplies(Protocol):
 class _Mark:
     """What follows the text of all speech before it.
 
-    `speech`: nothing; the speech of session samples [begin, end) has its text. `eager`: the turn
-    may be over. `end`: it is, because of `trigger`. `confidence` is that it is over.
+    `speech`: nothing; the speech of session samples [begin, end) has its text. `paused`: the turn
+    may be over. `ended`: it is, because of `cause`. `confidence` is that it is over.
     """
 
-    kind: Literal["speech", "eager", "end"]
+    kind: Literal["speech", "paused", "ended"]
     begin: int = 0
     end: int = 0
     confidence: float = 0.0
-    trigger: str = ""
+    cause: Cause = "client"
 
 
 class Turns:
@@ -96,8 +100,8 @@ class Turns:
     A turn starts with its first words and has those of all segments up to its end.
     """
 
-    def __init__(self, ends: TurnEnds, replies: TurnReplies) -> None:
-        self.ends = ends  # may change at any time
+    def __init__(self, policy: EndpointingPolicy, replies: TurnReplies) -> None:
+        self.policy = policy  # may change at any time
         self._replies = replies
         self._marks: deque[_Mark] = deque()
         self._index = 0
@@ -124,7 +128,7 @@ class Turns:
                 self._probability = 0.0
             elif isinstance(event, SpeechStopped):
                 self._quiet_since, self._eager_found = event.at, False
-                silence = _samples(silences(self.ends, self._probability).speech_ends_ms)
+                silence = _samples(self.policy.pause(self._probability).speech_ms)
                 if silence <= until - event.at:
                     self._silent_until(event.at + silence)
             elif isinstance(event, Piece):
@@ -134,7 +138,7 @@ class Turns:
 
     def finalized(self, _at: int) -> list[Reply]:
         """The client says that the turn is over."""
-        self._over("manual", 0.0)
+        self._over("client", 0.0)
         return self._due()
 
     def partial(self, event: Partial) -> list[Reply]:
@@ -160,7 +164,7 @@ class Turns:
 
     def closed(self) -> list[Reply]:
         """There is no more audio, and all text was told: whatever is open ends."""
-        self._over("manual", 0.0)
+        self._over("client", 0.0)
         return self._due()
 
     # ── silences ────────────────────────────────────────────────────────────
@@ -177,16 +181,16 @@ class Turns:
         if self._quiet_since is None:
             return
         silence_ms = (at - self._quiet_since) * 1000 / SAMPLE_RATE
-        ends = silences(self.ends, self._probability)
-        eager_ms = ends.eager_ms
+        pause = self.policy.pause(self._probability)
+        eager_ms = pause.eager_ms
         if eager_ms is not None and silence_ms >= eager_ms and not self._eager_found:
             self._eager_found = True
-            self._marks.append(_Mark("eager", confidence=ends.confidence(eager_ms)))
-        if silence_ms >= ends.end_ms:
-            self._over(ends.trigger, ends.confidence(ends.end_ms))
+            self._marks.append(_Mark("paused", confidence=pause.eager_confidence))
+        if silence_ms >= pause.end_ms:
+            self._over("silence" if pause.timed_out else "sure", pause.end_confidence)
 
-    def _over(self, trigger: str, confidence: float) -> None:
-        self._marks.append(_Mark("end", confidence=confidence, trigger=trigger))
+    def _over(self, cause: Cause, confidence: float) -> None:
+        self._marks.append(_Mark("ended", confidence=confidence, cause=cause))
         self._quiet_since = None
 
     def _resumed(self) -> list[Reply]:
@@ -194,13 +198,13 @@ class Turns:
         going_on, self._quiet_since = self._quiet_since is not None, None
         if not going_on:
             return []
-        if self._marks and self._marks[-1].kind == "eager":  # nobody was told yet
+        if self._marks and self._marks[-1].kind == "paused":  # nobody was told yet
             self._marks.pop()
             return []
         if not self._eager:
             return []
         self._eager = False
-        return self._replies.turn("TurnResumed", self._turn(self._finals))
+        return self._replies.turn("resumed", self._turn(self._finals))
 
     # ── text ────────────────────────────────────────────────────────────────
 
@@ -213,10 +217,10 @@ class Turns:
         if self._started:
             return []
         self._started = True
-        return self._replies.turn("StartOfTurn", self._turn(said))
+        return self._replies.turn("started", self._turn(said))
 
     def _updated(self, said: Sequence[Spoken]) -> list[Reply]:
-        return self._replies.turn("Update", self._turn(said)) if said else []
+        return self._replies.turn("updated", self._turn(said)) if said else []
 
     def _due(self) -> list[Reply]:
         """Tell what the marks mean whose text was told."""
@@ -227,11 +231,11 @@ class Turns:
             if mark.end - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
                 break
             self._marks.popleft()
-            if mark.kind == "eager" and self._started and self._finals:
+            if mark.kind == "paused" and self._started and self._finals:
                 self._eager = True
                 turn = self._turn(self._finals)
-                told += self._replies.turn("EagerEndOfTurn", turn, mark.confidence)
-            elif mark.kind == "end":
+                told += self._replies.turn("paused", turn, mark.confidence)
+            elif mark.kind == "ended":
                 told += self._ended(mark)
         return told
 
@@ -242,7 +246,7 @@ class Turns:
         self._index += 1
         self._finals, self._begin = [], None
         self._started = self._eager = False
-        return self._replies.turn("EndOfTurn", turn, mark.confidence, mark.trigger)
+        return self._replies.turn("ended", turn, mark.confidence, mark.cause)
 
     def _turn(self, said: Sequence[Spoken]) -> Turn:
         return Turn(self._index, tuple(said), self._begin or 0.0, self._end)

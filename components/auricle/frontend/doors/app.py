@@ -24,8 +24,8 @@ from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.origins import SocketOrigins
 from auricle.frontend.doors.rpc.incoming import Methods
-from auricle.frontend.doors.session_log import RefusalLog
-from auricle.messages import Diagnosis
+from auricle.frontend.doors.session_log import log_refused
+from auricle.messages.diagnosis import Diagnosis
 from auricle.process.metrics import Registry
 from auricle.quoting import escaped
 from auricle.text_bounds import MODEL, check
@@ -57,7 +57,6 @@ class Services:
     listen_openapi: dict[str, Any]
     registry: Registry
     processors: Callable[[], Awaitable[int]]
-    refusals: RefusalLog
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
@@ -76,13 +75,13 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
         app.add_middleware(
             CORSMiddleware, allow_origins=cors_origins, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(SocketOrigins, allowed=cors_origins, refusals=services.refusals)
+    app.add_middleware(SocketOrigins, allowed=cors_origins)
     app.add_exception_handler(HTTPException, _http_error)
 
     async def our_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, AuricleError):
             raise error
-        services.refusals.refused(address_of(request.client), error.code, str(error))
+        log_refused(address_of(request.client), error)
         return error_response(error)
 
     app.add_exception_handler(AuricleError, our_error)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from starlette.types import Message
 
 from auricle.errors import ProtocolError, TooLarge
-from auricle.frontend.doors.socket_protocol import FAILED
 
+# Key of the disconnect message of a connection that failed: a client may send any close code.
+FAILED = "auricle.failed"
 _TOO_BIG = 1009  # close code
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from auricle.errors import AuricleError, Overloaded
 from auricle.frontend.doors.addresses import Network, address_of, host_of, within
 from auricle.frontend.doors.seats import Shares
-from auricle.frontend.doors.session_log import RefusalLog
+from auricle.frontend.doors.session_log import log_refused
 
 Peer = tuple[str, int] | None
 _LOOK_SECONDS = 0.5
@@ -53,14 +53,10 @@ class Connections:
     """
 
     def __init__(
-        self,
-        limits: ConnectionLimits,
-        refusals: RefusalLog,
-        clock: Callable[[], float] = time.monotonic,
+        self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.limits = limits
         self.clock = clock
-        self._refusals = refusals
         self._open: dict[Watched, str | None] = {}  # the host they are counted for
         self._told: set[Watched] = set()
         self._hosts = Shares(limits.per_address, "connections")
@@ -99,7 +95,7 @@ class Connections:
 
     def log(self, connection: Watched, error: AuricleError) -> None:
         """Log that a connection was ended because of `error`, up to the log's rate limit."""
-        self._refusals.refused(address_of(connection.client), error.code, str(error))
+        log_refused(address_of(connection.client), error)
 
     def look(self) -> None:
         """End the connections whose deadlines are over."""
@@ -140,3 +136,35 @@ class ClosingWatch:
         if since is not None and now >= since + self._CLOSE_SECONDS:
             return True
         return self._stalled_at is not None and now >= self._stalled_at + self._reader_seconds
+
+
+class CountedProtocol(asyncio.Protocol):
+    """What our subclasses of uvicorn's protocols share; list it ahead of uvicorn's class."""
+
+    client: Peer
+    transport: asyncio.Transport
+
+    def count_among(self, connections: Connections, reader_seconds: float) -> None:
+        """Be one of `connections`, whose client may leave data unread for `reader_seconds`."""
+        self._connections = connections
+        self._watch = ClosingWatch(reader_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._connections.leave(self)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read; it may do so for a while."""
+        super().pause_writing()
+        self._watch.stalled(self._connections.clock())
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        self._watch.reads()
+
+    def look(self, now: float) -> None:
+        """End the connection if a deadline is over at `now`."""
+        if self._watch.is_over(now, closing=self.transport.is_closing()):
+            self.transport.abort()

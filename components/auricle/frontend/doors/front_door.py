@@ -13,7 +13,7 @@ from hashlib import blake2b
 from auricle.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
 from auricle.frontend.doors.seats import Seat, Seats
 from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.messages import (
+from auricle.messages.sessions import (
     ADMISSION_SECONDS,
     AdmitSession,
     Admitted,

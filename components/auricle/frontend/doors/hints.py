@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+import msgspec
+from msgspec import Meta
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.doors.field_errors import bounded
-from auricle.text_bounds import CONTEXT, LANGUAGE, check
+from auricle.frontend.doors.options import Context, Language, context_of
 
-_MOST_KEYWORDS, _MOST_LANGUAGES = 1_000, 100
 # Among more than that languages are detected freely: each costs a decode where another is heard.
 MOST_AMONG = 4
 
@@ -39,32 +38,13 @@ def without_effect(languages: Iterable[str], field: str) -> list[str]:
     return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
 
 
-class Hints(BaseModel):
-    """Fields that say what is spoken, and what may be said. Unknown fields are refused."""
+class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields that say what is spoken, and what may be said."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    language: Annotated[str, AfterValidator(bounded("language", LANGUAGE))] | None = Field(
-        default=None,
-        description="ISO 639-1 code or name; detected by default",
-        json_schema_extra={"maxLength": LANGUAGE},
-    )
-    languages: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("languages", LANGUAGE))], ...],
-        Field(max_length=_MOST_LANGUAGES),
-    ] = Field(
-        default=(),
-        description="in place of `language`; of up to four, each segment is in one of them",
-    )
-    prompt: Annotated[str, AfterValidator(bounded("prompt", CONTEXT))] = Field(
-        default="",
-        description="context the model may take into account, such as names",
-        json_schema_extra={"maxLength": CONTEXT},
-    )
-    keywords: Annotated[
-        tuple[Annotated[str, AfterValidator(bounded("keywords", CONTEXT))], ...],
-        Field(max_length=_MOST_KEYWORDS),
-    ] = Field(default=(), description="words that may come; context for the model, with `prompt`")
+    language: Language | None = None
+    languages: Annotated[tuple[Language, ...], Meta(max_length=100)] = ()
+    prompt: Context = ""
+    keywords: Annotated[tuple[Context, ...], Meta(max_length=1_000)] = ()
 
     @property
     def spoken(self) -> str | None:
@@ -85,9 +65,8 @@ class Hints(BaseModel):
     @property
     def context(self) -> str:
         """The model's context. Raises UnsupportedValue if both together are too long."""
-        context = " ".join(part for part in (self.prompt, ", ".join(self.keywords)) if part)
-        check("prompt and keywords" if self.prompt else "keywords", context, CONTEXT)
-        return context
+        name = "prompt and keywords" if self.prompt else "keywords"
+        return context_of(name, self.keywords, self.prompt)
 
     @property
     def without_effect(self) -> list[str]:

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from auricle.errors import AuricleError, BadRequest, HeadTooLarge, Overloaded, RateLimited, TooSlow
-from auricle.frontend.doors.connections import ClosingWatch, Connections, Peer, Watched
+from auricle.frontend.doors.connections import Connections, CountedProtocol, Watched
 from auricle.frontend.doors.plain_answers import plain_answer
 
 _HEAD_BYTES = 64 * 1024
@@ -68,18 +68,16 @@ class _Wait(Enum):
     NEXT = "the next request"
 
 
-class HttpProtocol(HttpToolsProtocol):
+class HttpProtocol(CountedProtocol, HttpToolsProtocol):
     """One HTTP connection. Its configuration must be a `DoorConfig`."""
 
     flow: _Flow
-    client: Peer
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
         assert isinstance(config, DoorConfig)
-        self._connections = config.connections
-        self._limits = self._connections.limits
-        self._watch = ClosingWatch(self._limits.reader_seconds)
+        self._limits = config.connections.limits
+        self.count_among(config.connections, self._limits.reader_seconds)
         self._refusal: AuricleError | None = None
         self._ended = False  # everything the client sends is ignored from now on
         self._upgraded = False
@@ -109,27 +107,15 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._connections.leave(self)
         if self._turn is not None:
             self._turn.cancel()
         self._unfed.clear()
         super().connection_lost(exc)
 
-    def pause_writing(self) -> None:
-        """The client does not read; it may do so for a while."""
-        super().pause_writing()
-        self._watch.stalled(self._connections.clock())
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        super().resume_writing()
-        self._watch.reads()
-
     def look(self, now: float) -> None:
         """End the connection if a deadline is over at `now`."""
-        if self._watch.is_over(now, closing=self.transport.is_closing()):
-            self.transport.abort()
-        elif self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
+        super().look(now)
+        if self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
             if self._waits[0] is _Wait.HEAD and self._head_bytes and not self._ended:
                 seconds = self._limits.head_seconds
                 self._end(TooSlow(f"{_Wait.HEAD.value} took longer than {seconds:g} s"))

@@ -18,7 +18,7 @@ from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.closing import close_socket
 from auricle.frontend.doors.front_door import FrontDoor, about_to_go
 from auricle.frontend.doors.http_errors import error_response
-from auricle.frontend.doors.session_log import RefusalLog
+from auricle.frontend.doors.session_log import log_refused
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.tasks import Patience
 
@@ -88,12 +88,9 @@ class LateProtocol:
 class LateSockets:
     """Serves such connections. Until its client has begun, one is bounded as any connection is."""
 
-    def __init__(
-        self, front_door: FrontDoor, metrics: FrontendMetrics, refusals: RefusalLog
-    ) -> None:
+    def __init__(self, front_door: FrontDoor, metrics: FrontendMetrics) -> None:
         self._front_door = front_door
         self._metrics = metrics
-        self._refusals = refusals
 
     async def serve(self, socket: WebSocket, protocol: LateProtocol) -> None:
         """Serve one connection until it is closed. Its close code and reason tell an error."""
@@ -122,7 +119,7 @@ class LateSockets:
             await connection.close(CLOSE_INTERNAL, UNFORESEEN)
 
     def _refused(self, socket: WebSocket, error: AuricleError) -> None:
-        self._refusals.refused(address_of(socket.client), error.code, str(error))
+        log_refused(address_of(socket.client), error)
 
 
 def _reason(error: AuricleError) -> str:

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from auricle.errors import Forbidden
 from auricle.frontend.doors.addresses import address_of
 from auricle.frontend.doors.http_errors import error_response
-from auricle.frontend.doors.session_log import RefusalLog
+from auricle.frontend.doors.session_log import log_refused
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -27,10 +27,9 @@ class SocketOrigins:
     other than browsers send no origin and are not concerned.
     """
 
-    def __init__(self, app: ASGIApp, allowed: Collection[str], refusals: RefusalLog) -> None:
+    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self._app = app
         self._allowed = allowed
-        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or WebSocket, or refuse it."""
@@ -39,7 +38,7 @@ class SocketOrigins:
                 "pages of this origin may not call; the server's operator lists those that may "
                 "in Frontend.cors_origins"
             )
-            self._refusals.refused(address_of(scope.get("client")), error.code, str(error))
+            log_refused(address_of(scope.get("client")), error)
             await WebSocket(scope, receive, send).send_denial_response(error_response(error))
             return
         await self._app(scope, receive, send)

@@ -129,10 +129,42 @@ class Shares:
             del self._held[client]
 
 
+class TokenBucket:
+    """Holds at most `capacity` tokens and gains `rate` a second. It is full at first.
+
+    It may be overdrawn: what is used may be counted afterwards.
+    """
+
+    __slots__ = ("_at", "_capacity", "_clock", "_left", "rate")
+
+    def __init__(self, rate: float, capacity: float, clock: Callable[[], float]) -> None:
+        self.rate = rate
+        self._left = self._capacity = capacity
+        self._clock = clock
+        self._at = clock()
+
+    def take(self, tokens: float) -> None:
+        """Take so many tokens, whether or not they are there."""
+        self._left -= tokens
+
+    def wait(self, tokens: float = 0.0) -> float:
+        """Return the seconds until there are so many tokens."""
+        now = self._clock()
+        self._left = min(self._capacity, self._left + (now - self._at) * self.rate)
+        self._at = now
+        return max(0.0, (tokens - self._left) / self.rate)
+
+    def change(self, rate: float, capacity: float) -> None:
+        """Refill at another rate from now on; what was used stays used."""
+        self.wait()
+        self._left += capacity - self._capacity
+        self.rate, self._capacity = rate, capacity
+
+
 class Rates:
     """A token bucket for each client, which holds two seconds' tokens; a rate of 0 is no limit.
 
-    The clients heard of last are remembered; one that was forgotten has a full bucket.
+    The most recent clients are remembered; one that was forgotten has a full bucket.
     """
 
     def __init__(
@@ -146,21 +178,19 @@ class Rates:
         self._what = what
         self._clock = clock
         self._most_clients = most_clients
-        self._capacity = max(1.0, 2 * per_second)
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # (tokens, when)
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def spend(self, client: str) -> None:
         """Take a token. Raises RateLimited, with the time to the next one, if there is none."""
         if not self._rate:
             return
-        now = self._clock()
-        left, at = self._buckets.get(client, (self._capacity, now))
-        left = min(self._capacity, left + (now - at) * self._rate)
-        refused = left < 1
-        self._buckets[client] = (left if refused else left - 1, now)
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = TokenBucket(self._rate, max(1.0, 2 * self._rate), self._clock)
+        self._buckets[client] = bucket
         self._buckets.move_to_end(client)
         if len(self._buckets) > self._most_clients:
             self._buckets.popitem(last=False)
-        if refused:
-            wait = (1 - left) / self._rate
+        if wait := bucket.wait(1.0):
             raise RateLimited(f"you open more than {self._rate:g} {self._what} a second", wait)
+        bucket.take(1.0)

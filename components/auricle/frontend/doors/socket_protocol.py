@@ -13,7 +13,8 @@ from websockets.http11 import Request
 from auricle.errors import BadRequest
 from auricle.frontend.doors.binary_frames import take_frames
 from auricle.frontend.doors.bounded_messages import BoundedMessages
-from auricle.frontend.doors.connections import ClosingWatch, Peer
+from auricle.frontend.doors.client_gone import FAILED
+from auricle.frontend.doors.connections import CountedProtocol
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.plain_answers import plain_answer
 from auricle.frontend.listening.holding import HoldTimer
@@ -25,27 +26,23 @@ _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisec
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
 # Of a session that ends itself: more than its close frame may take to be sent.
 _FAREWELL_SECONDS = 10.0
-# Key of the disconnect message of a connection that failed: a client may send any close code.
-FAILED = "auricle.failed"
 # Key in the scope's state of `WebSocketProtocol.join`.
 JOIN = "auricle.join"
 
 
-class WebSocketProtocol(WebSocketsSansIOProtocol):
+class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     """One WebSocket connection. Its configuration must be a `DoorConfig`.
 
     Frames are parsed when the application has taken the messages before them, so that at most
     a few hundred messages are objects, however small a client makes them.
     """
 
-    client: Peer
-
     def __init__(self, config: uvicorn.Config, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
         assert isinstance(config, DoorConfig)
-        self._connections = config.connections
         # The session ends itself after `reader_seconds` and may say why for as long again.
-        self._watch = ClosingWatch(2 * self._connections.limits.reader_seconds + _FAREWELL_SECONDS)
+        reader_seconds = 2 * config.connections.limits.reader_seconds + _FAREWELL_SECONDS
+        self.count_among(config.connections, reader_seconds)
         self._messages = self.conn = BoundedMessages(
             config.ws_max_size, extensions=self.conn.available_extensions, logger=self.logger
         )
@@ -64,27 +61,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._connections.leave(self)
         self._held.close()
         if self._next is not None:
             self._next.cancel()
         self._unread.clear()
         super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """The client does not read; it may do so for a while."""
-        super().pause_writing()
-        self._watch.stalled(self._connections.clock())
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        super().resume_writing()
-        self._watch.reads()
-
-    def look(self, now: float) -> None:
-        """End the connection if a deadline is over at `now`."""
-        if self._watch.is_over(now, closing=self.transport.is_closing()):
-            self.transport.abort()
 
     async def send(self, message: Any) -> None:
         """Send an ASGI message, as uvicorn's own method does."""

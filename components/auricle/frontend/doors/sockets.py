@@ -23,7 +23,7 @@ from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.http_errors import error_response
 from auricle.frontend.doors.queries import query_string, says_it_resumes
 from auricle.frontend.doors.seats import Seat, seat_lost
-from auricle.frontend.doors.session_log import RefusalLog, log_ended
+from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.doors.socket_protocol import JOIN
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
@@ -196,7 +196,6 @@ class SocketSessions:
         front_door: FrontDoor,
         metrics: FrontendMetrics,
         tracer: Tracer,
-        refusals: RefusalLog,
         key_limits: KeyLimits,
         slow_reader_seconds: float,
     ) -> None:
@@ -206,7 +205,6 @@ class SocketSessions:
         self._metrics = metrics
         self._tracer = tracer
         self._slow_reader_seconds = slow_reader_seconds
-        self._refusals = refusals
 
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
         """Serve one connection until it is closed. Errors of the session are sent to the client.
@@ -233,7 +231,7 @@ class SocketSessions:
                     connection.release()
         except AuricleError as error:
             self._metrics.ended(error.code)
-            self._refusals.refused(address_of(socket.client), error.code, str(error))
+            log_refused(address_of(socket.client), error)
             await socket.send_denial_response(protocol.denial(error))
 
     async def _serve(

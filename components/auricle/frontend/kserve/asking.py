@@ -5,35 +5,51 @@ What changes the text is honoured or refused. What does not is taken, and `warni
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import UnsupportedValue
+from auricle.frontend.doors.options import (
+    Context,
+    Language,
+    Others,
+    SampleRate,
+    names,
+    read,
+    text,
+    without_region,
+)
 from auricle.frontend.kserve.tensors import OUTPUTS
-from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
-from auricle.quoting import escaped, quoted
-from auricle.text_bounds import CONTEXT, EVENT_ID, LANGUAGE, MODEL, check
+from auricle.live_settings import SilenceMs
+from auricle.quoting import quoted
+from auricle.text_bounds import EVENT_ID, MODEL, check
 
 VERSION = "1"  # of the only model
-_SEQUENCE = ("sequence_id", "sequence_start", "sequence_end")
-_ADVISORY = ("priority", "timeout")
+_OTHERS = Others(advisory=("priority", "timeout"))
 # Every sequence here ends with a response that is marked as its last.
 _IMPLIED = "triton_enable_empty_final_response"
 
 
-@dataclass(frozen=True)
-class SpeechOptions:
+class SpeechOptions(msgspec.Struct, frozen=True):
     """`sample_rate` is that of samples, in Hz. Without `silence_ms` the server's endpointing
     applies; with `partials` text comes that may still change."""
 
-    sample_rate: int = SAMPLE_RATE
-    language: str | None = None
-    context: str = ""
-    silence_ms: int | None = None
+    sample_rate: SampleRate = SAMPLE_RATE
+    language: Language | None = None
+    context: Context = ""
+    silence_ms: SilenceMs | None = field(default=None, name="min_silence_ms")
     partials: bool = True
+
+
+class _Sequence(msgspec.Struct, frozen=True):
+    sequence_id: int | Annotated[str, text(EVENT_ID)] | None = None
+    sequence_start: bool = False
+    sequence_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,26 +80,23 @@ def asked_by(request: Any) -> Asked:
             "model_version",
         )
     given = {name: _value(parameter) for name, parameter in request.parameters.items()}
-    for name in given:
-        if name not in (*_SEQUENCE, *_OPTIONS, *_ADVISORY, _IMPLIED):
-            known = ", ".join([*_SEQUENCE, *_OPTIONS])
-            raise UnsupportedValue(
-                f"the parameter {escaped(name)} is not supported; supported: {known}", escaped(name)
-            )
-    options = {name: taken for name, taken in _OPTIONS.items() if name in given}
-    sequence, starts = _sequence(given), _switch("sequence_start", given)
-    if sequence is not None and not starts:
-        for name in options:
-            raise UnsupportedValue(f"{name} can be sent with sequence_start only", name)
+    given.pop(_IMPLIED, None)
+    honoured, warnings = _OTHERS.sifted(given, (*names(_Sequence), *names(SpeechOptions)))
+    sequence = read(_Sequence, honoured)
+    if sequence.sequence_id and not sequence.sequence_start:
+        for name in names(SpeechOptions):
+            if name in honoured:
+                raise UnsupportedValue(f"{name} can be sent with sequence_start only", name)
+    options = read(SpeechOptions, honoured)
     return Asked(
         request.model_name,
         request.id,
         _outputs(request),
-        sequence,
-        starts,
-        _switch("sequence_end", given),
-        SpeechOptions(**dict(taken(name, given[name]) for name, taken in options.items())),
-        tuple(f"{name} has no effect" for name in _ADVISORY if given.get(name)),
+        sequence.sequence_id or None,
+        sequence.sequence_start,
+        sequence.sequence_end,
+        replace(options, language=without_region(options.language)),
+        tuple(warnings),
     )
 
 
@@ -112,23 +125,6 @@ def _value(parameter: Any) -> Any:
     return None if choice is None else getattr(parameter, choice)
 
 
-def _sequence(given: dict[str, Any]) -> int | str | None:
-    found = given.get("sequence_id")
-    if isinstance(found, str):
-        check("sequence_id", found, EVENT_ID)
-        return found or None
-    if found is not None and type(found) is not int:
-        raise _wrong("sequence_id", found, "a whole number or text")
-    return found or None
-
-
-def _switch(name: str, given: dict[str, Any]) -> bool:
-    value = given.get(name, False)
-    if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    return value
-
-
 def _outputs(request: Any) -> tuple[str, ...]:
     for output in request.outputs:
         if output.name not in OUTPUTS:
@@ -142,49 +138,3 @@ def _outputs(request: Any) -> tuple[str, ...]:
             )
     wanted = dict.fromkeys(output.name for output in request.outputs)
     return tuple(wanted) or tuple(OUTPUTS)
-
-
-# ── options: each returns its name in SpeechOptions, and the value ──────────
-
-
-def _number(low: int, high: int, field: str) -> Callable[[str, Any], tuple[str, Any]]:
-    def taken(name: str, value: Any) -> tuple[str, Any]:
-        if type(value) is not int or not low <= value <= high:
-            raise _wrong(name, value, f"a whole number from {low} to {high}")
-        return field, value
-
-    return taken
-
-
-def _text(most: int) -> Callable[[str, Any], tuple[str, Any]]:
-    def taken(name: str, value: Any) -> tuple[str, Any]:
-        if not isinstance(value, str):
-            raise _wrong(name, value, "text")
-        check(name, value, most)
-        return name, value
-
-    return taken
-
-
-def _language(name: str, value: Any) -> tuple[str, Any]:
-    _, text = _text(LANGUAGE)(name, value)
-    return name, None if text in ("", "multi") else text.partition("-")[0]
-
-
-def _partials(name: str, value: Any) -> tuple[str, Any]:
-    return name, _switch(name, {name: value})
-
-
-_OPTIONS: dict[str, Callable[[str, Any], tuple[str, Any]]] = {
-    "sample_rate": _number(MIN_RATE, MAX_RATE, "sample_rate"),
-    "language": _language,
-    "context": _text(CONTEXT),
-    "min_silence_ms": _number(MIN_SILENCE_MS, MAX_SILENCE_MS, "silence_ms"),
-    "partials": _partials,
-}
-
-
-def _wrong(name: str, value: Any, right: str) -> UnsupportedValue:
-    return UnsupportedValue(
-        f"the parameter {name} {quoted(value)} cannot be used: it must be {right}", name
-    )

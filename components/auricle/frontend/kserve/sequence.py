@@ -13,10 +13,11 @@ from auricle.frontend.channel import Channel
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.session_log import log_refused
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.kserve.answers import failed, heard
 from auricle.frontend.kserve.asking import Asked
-from auricle.messages import Final, Partial
+from auricle.messages.sessions import Final, Partial
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import Interrupted, Patience, first_failure_or, unless
 
@@ -103,7 +104,7 @@ class Sequence:
             raise
         except AuricleError as error:
             if not begun:
-                self._frontend.refusals.refused(self._caller.address, error.code, str(error))
+                log_refused(self._caller.address, error)
             await self._send(failed(self._asked, error))
         finally:
             self._over.set()

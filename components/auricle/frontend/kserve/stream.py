@@ -18,6 +18,7 @@ from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.rpc.incoming import Context, Incoming
 from auricle.frontend.doors.rpc.messages import CallMessages
 from auricle.frontend.doors.rpc.schema import parsed
+from auricle.frontend.doors.session_log import log_refused
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.kserve.answers import PACKAGE, failed
 from auricle.frontend.kserve.asking import Asked, asked_by, unasked
@@ -44,7 +45,7 @@ class ModelStreamInfer:
             client = self._access.client(incoming.metadata, "live")
         except AuricleError as error:
             self._frontend.metrics.ended(error.code)
-            self._frontend.refusals.refused(incoming.address, error.code, str(error))
+            log_refused(incoming.address, error)
             raise
         caller = Caller(client, incoming.host, incoming.address)
         try:
@@ -118,7 +119,7 @@ class _Stream:
             if sequence is not None:
                 await sequence.put(Chunk(asked, error=error))
             else:
-                self._frontend.refusals.refused(self._caller.address, error.code, str(error))
+                log_refused(self._caller.address, error)
                 await self._messages.send(failed(asked, error))
 
     def _sequence(self, asked: Asked, running: Sequence | None) -> Sequence:

@@ -22,7 +22,14 @@ from auricle.frontend.line.lead import Lead
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.line.session_line import SessionLine
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import Accepted, EndAudio, OpenSession, PushAudio, ResumePoint, SessionEvent
+from auricle.messages.sessions import (
+    Accepted,
+    EndAudio,
+    OpenSession,
+    PushAudio,
+    ResumePoint,
+    SessionEvent,
+)
 from auricle.process.tracing import OFF, Tracer
 from auricle.tasks import within
 

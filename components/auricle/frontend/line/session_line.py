@@ -15,7 +15,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.kept_audio import KeptAudio
 from auricle.frontend.line.told_translations import ToldTranslations
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import (
+from auricle.messages.sessions import (
     Accepted,
     Done,
     EndAudio,
@@ -27,11 +27,11 @@ from auricle.messages import (
     PushAudio,
     SessionEvent,
     SessionReady,
-    Speakers,
-    Translation,
     WholeAudio,
     Words,
 )
+from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translation
 
 _AHEAD = 40 * SAMPLE_RATE  # samples that may be unsent before backpressure is applied
 # The session fails when this many processors in a row were lost, or full, with no text between.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.messages import Final, Translating, Translation, Untranslated
+from auricle.messages.sessions import Final
+from auricle.messages.translations import Translating, Translation, Untranslated
 from auricle.translation.context import Pairs, followed
 
 

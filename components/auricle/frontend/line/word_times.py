@@ -7,25 +7,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from auricle.errors import UnsupportedValue
-from auricle.messages import Final, Partial, Words
-from auricle.quoting import quoted
+from auricle.messages.sessions import Final, Partial, Words
 
-# Times of decodes, which are there with the text, or the aligner's, for which finals wait.
+# The option `word_times`, an extension of several protocols: times of decodes, which are there with
+# the text, or the aligner's, for which finals wait.
 WordTimes = Literal["grid", "aligned"]
-
-
-def word_times(value: str | None) -> WordTimes:
-    """Return the option `word_times`, an extension of each protocol. Raises UnsupportedValue."""
-    if value in (None, "grid"):
-        return "grid"
-    if value == "aligned":
-        return "aligned"
-    raise UnsupportedValue(
-        f"word_times {quoted(value)} cannot be used: it must be grid, for times of decodes, or "
-        "aligned, for times of the aligner, which final text then waits for",
-        "word_times",
-    )
 
 
 class HeldWords:

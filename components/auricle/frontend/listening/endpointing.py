@@ -31,7 +31,7 @@ from auricle.frontend.listening.pieces import (
 )
 from auricle.frontend.listening.point import GateMemory
 from auricle.frontend.listening.turn_wait import LOOK_MS, TurnWait
-from auricle.messages import Boundary
+from auricle.messages.sessions import Boundary
 from auricle.settings import FrontendSettings
 
 # A frame is silence if its probability is below (threshold − this), as in silero-vad's iterator.

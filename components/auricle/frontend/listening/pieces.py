@@ -8,7 +8,7 @@ import numpy as np
 
 from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import Int16
-from auricle.messages import Boundary
+from auricle.messages.sessions import Boundary
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from auricle.frontend.observers.transcript_bus import (
 )
 from auricle.frontend.observers.transcript_queue import QueuedMessage, TranscriptQueue
 from auricle.frontend.observers.transcript_stream import Refused, TranscriptStream, connected
-from auricle.messages import BusState
+from auricle.messages.diagnosis import BusState
 
 log = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import Final, Partial, SessionEvent
+from auricle.messages.sessions import Final, Partial, SessionEvent
 
 _KEPT = 2_000  # pieces whose arrival times are kept: some minutes of audio
 

@@ -13,7 +13,9 @@ import msgspec
 
 from auricle.frontend.line.link import LinkObserver
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import BusState, Final, Partial, SessionEvent, Translation
+from auricle.messages.diagnosis import BusState
+from auricle.messages.sessions import Final, Partial, SessionEvent
+from auricle.messages.translations import Translation
 
 
 @dataclass(frozen=True)

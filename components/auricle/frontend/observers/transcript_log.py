@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from auricle.frontend.listening.pieces import FeaturePiece, Piece
-from auricle.messages import Final, SessionEvent
+from auricle.messages.sessions import Final, SessionEvent
 
 log = logging.getLogger(__name__)
 

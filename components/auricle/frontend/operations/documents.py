@@ -7,14 +7,9 @@ from typing import Literal
 import msgspec
 
 from auricle.findings.finding import Finding
-from auricle.messages import (
-    ChunkSteps,
-    KvRoom,
-    PastDecision,
-    SeenWorker,
-    SessionState,
-    SlabState,
-)
+from auricle.messages.diagnosis import KvRoom, SlabState
+from auricle.messages.planning import PastDecision
+from auricle.messages.views import ChunkSteps, SeenWorker, SessionState
 
 State = Literal["ready", "draining", "silent", "unreachable"]
 

@@ -13,7 +13,9 @@ import msgspec
 from auricle.errors import AuricleError
 from auricle.frontend.diagnosis.deployment import Asked
 from auricle.frontend.operations.merging import Gathered
-from auricle.messages import AskDecisions, AskView, Decisions, Diagnosis, View
+from auricle.messages.diagnosis import Diagnosis
+from auricle.messages.planning import AskDecisions, Decisions
+from auricle.messages.views import AskView, View
 from auricle.runtime import Runtime
 
 _ANSWER_SECONDS = 2.0

@@ -22,12 +22,9 @@ from auricle.frontend.operations.documents import (
     TextLag,
     WorkerState,
 )
-from auricle.messages import (
-    Decisions,
-    Diagnosis,
-    SeenWorker,
-    View,
-)
+from auricle.messages.diagnosis import Diagnosis
+from auricle.messages.planning import Decisions
+from auricle.messages.views import SeenWorker, View
 
 T = TypeVar("T")
 # A worker is silent when its last report is older than so many of its intervals.

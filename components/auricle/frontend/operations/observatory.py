@@ -12,7 +12,7 @@ import msgspec
 from auricle.errors import RateLimited
 from auricle.frontend.operations.documents import FrontendState, Operations
 from auricle.frontend.operations.merging import Gathered, chosen, document
-from auricle.messages import STEPS_KEPT_SECONDS
+from auricle.messages.views import STEPS_KEPT_SECONDS
 
 EVERY_SECONDS = 2.0
 MAX_VIEWERS = 16

@@ -17,7 +17,7 @@ from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.operations.documents import Examination, Operations, StreamEnd
 from auricle.frontend.operations.event_stream import EventStream
 from auricle.frontend.operations.observatory import EVERY_SECONDS, Observatory
-from auricle.messages import Diagnosis
+from auricle.messages.diagnosis import Diagnosis
 from auricle.text_bounds import check as check_text
 
 _SCOPE = "operations"

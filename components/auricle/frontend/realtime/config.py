@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from msgspec import Meta
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.doors.field_errors import bounded, form_fault
 from auricle.frontend.doors.hints import Hints
-from auricle.frontend.realtime.turn_detection import TAGS, ServerVad, TurnDetection
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
-from auricle.quoting import escaped
-from auricle.text_bounds import MODEL
+from auricle.frontend.doors.options import LENIENT_SWITCHES, ChunkMs, Model, read
+from auricle.frontend.realtime.turn_detection import ServerVad, TurnDetection
 
 _G711_RATE = 8_000
 _MOST_FIELDS = 100  # of a session.update, objects within it included; there are fewer
@@ -26,38 +24,28 @@ _COMMITTED_BY_CLIENTS = ("gpt-realtime-whisper", "gpt-live-transcribe")
 _HASTY_CHUNK_MS = 320
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
 
 
-class PcmFormat(_Strict):
+class PcmFormat(_Strict, frozen=True, tag="audio/pcm"):
     """Signed 16-bit little-endian PCM, one channel; `rate` is in Hz."""
 
-    type: Literal["audio/pcm"] = "audio/pcm"
     rate: Literal[24000, 16000] = 24000
 
 
-class MuLawFormat(_Strict):
+class MuLawFormat(_Strict, frozen=True, tag="audio/pcmu"):
     """G.711 µ-law at 8 kHz."""
 
-    type: Literal["audio/pcmu"]
 
-
-class ALawFormat(_Strict):
+class ALawFormat(_Strict, frozen=True, tag="audio/pcma"):
     """G.711 A-law at 8 kHz."""
-
-    type: Literal["audio/pcma"]
-
-
-AudioFormat = Annotated[PcmFormat | MuLawFormat | ALawFormat, Field(discriminator="type")]
-# In the paths of pydantic's errors, which the field's own path does not have.
-_TAGS = ("audio/pcm", "audio/pcmu", "audio/pcma", *TAGS)
 
 
 Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 
-class Transcription(Hints):
+class Transcription(Hints, frozen=True, kw_only=True):
     """Transcription options.
 
     With `model` None the served model is used. `delay` says how long text waits before it is sent
@@ -65,9 +53,9 @@ class Transcription(Hints):
     between two decodes.
     """
 
-    model: Annotated[str, AfterValidator(bounded("model", MODEL))] | None = None
+    model: Model | None = None
     delay: Delay | None = None
-    chunk_ms: Annotated[int, Field(ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)] | None = None
+    chunk_ms: ChunkMs | None = None
 
     @property
     def hasty(self) -> bool:
@@ -87,39 +75,39 @@ class Transcription(Hints):
         return found
 
 
-class NoiseReduction(_Strict):
+class NoiseReduction(_Strict, frozen=True):
     """Noise reduction, which has no effect: the model hears the audio as it comes."""
 
     type: Literal["near_field", "far_field"] | None = None
-    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    strength: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-class AudioInput(_Strict):
+class AudioInput(_Strict, frozen=True):
     """Options of the input audio.
 
     With `turn_detection` None the client ends turns with `input_audio_buffer.commit`.
     """
 
-    format: AudioFormat = PcmFormat()
+    format: PcmFormat | MuLawFormat | ALawFormat = PcmFormat()
     transcription: Transcription = Transcription()
     turn_detection: TurnDetection | None = ServerVad()
     noise_reduction: NoiseReduction | None = None
 
 
-class Audio(_Strict):
+class Audio(_Strict, frozen=True):
     """Audio options; there is no output audio."""
 
     input: AudioInput = AudioInput()
 
 
-class SessionConfig(_Strict):
+class SessionConfig(_Strict, frozen=True):
     """The whole configuration of a session."""
 
     type: Literal["transcription"] = "transcription"
     audio: Audio = Audio()
     include: (
         Annotated[
-            tuple[Literal["item.input_audio_transcription.logprobs"], ...], Field(max_length=1)
+            tuple[Literal["item.input_audio_transcription.logprobs"], ...], Meta(max_length=1)
         ]
         | None
     ) = None
@@ -139,13 +127,11 @@ class SessionConfig(_Strict):
         """
         if _fields(changes) > _MOST_FIELDS:
             raise UnsupportedValue(f"session has more than {_MOST_FIELDS} fields", "session")
-        try:
-            config = SessionConfig.model_validate(_merged(self.model_dump(), self._whole(changes)))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            path = (str(part) for part in first["loc"] if part not in _TAGS)
-            name = ".".join(["session", *path])
-            raise UnsupportedValue(form_fault(name, first), escaped(name)) from None
+        merged = _merged(msgspec.to_builtins(self), self._whole(changes))
+        detection = _inside(_inside(_inside(merged, "audio"), "input"), "turn_detection")
+        if detection:
+            detection.setdefault("type", "server_vad")
+        config = read(_Update, {"session": merged}, switches=LENIENT_SWITCHES).session
         # Both are checked here, and not when a turn begins.
         _ = config.audio.input.transcription.context, config.audio.input.transcription.spoken
         return config
@@ -182,6 +168,10 @@ class SessionConfig(_Strict):
         if given.noise_reduction is not None:
             found.append("noise_reduction has no effect: the model hears the audio as it comes")
         return found
+
+
+class _Update(_Strict, frozen=True):
+    session: SessionConfig
 
 
 def _clients_commit(model: object) -> bool:

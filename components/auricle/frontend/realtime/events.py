@@ -15,7 +15,7 @@ from auricle.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import check_text, json_fault
 from auricle.frontend.doors.http_errors import error_body
 from auricle.frontend.line.token_scores import entries
-from auricle.messages import ScoredToken
+from auricle.messages.sessions import ScoredToken
 from auricle.text_bounds import EVENT_ID
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.errors import BadRequest, UnsupportedValue
@@ -21,7 +23,7 @@ from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.realtime.events import Append, Clear, ClientEvent, Commit, SessionUpdate
 from auricle.frontend.realtime.turn_detection import SemanticVad, ServerVad, described
 from auricle.frontend.realtime.turns import Emit, Turn, TurnRunner
-from auricle.messages import OpenSession, ResumePoint
+from auricle.messages.sessions import OpenSession, ResumePoint
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import LoopTurn, first_failure_or
 
@@ -144,7 +146,7 @@ class RealtimeSession:
 
     def _described(self) -> dict[str, Any]:
         """Return the configuration in effect, with the server's values as defaults."""
-        whole = self._config.model_dump()
+        whole = msgspec.to_builtins(self._config)
         given = whole["audio"]["input"]
         given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
         if (turns := self._config.audio.input.turn_detection) is not None:

@@ -19,7 +19,8 @@ from auricle.frontend.realtime.translation_events import (
     Update,
     parse,
 )
-from auricle.messages import Final, Partial, Translation
+from auricle.messages.sessions import Final, Partial
+from auricle.messages.translations import Translation
 from auricle.tasks import Interrupted
 from auricle.text_bounds import query_fields
 from auricle.translation.targets import NO_TRANSLATOR, SAME

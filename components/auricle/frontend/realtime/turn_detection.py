@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+import msgspec
+from msgspec import Meta
 
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.server_vad import ServerVadFields
@@ -19,27 +20,17 @@ from auricle.live_settings import (
 from auricle.settings import FrontendSettings
 
 
-class _Responses(BaseModel):
-    """What is asked of responses, which there are none of here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    create_response: bool | None = None
-    interrupt_response: bool | None = None
-
-    def without_effect(self) -> list[str]:
-        """Return the fields that ask for something that does not happen."""
-        return [name for name in _Responses.model_fields if getattr(self, name)]
-
-
-class ServerVad(ServerVadFields, _Responses):
+class ServerVad(
+    ServerVadFields, frozen=True, kw_only=True, tag="server_vad", forbid_unknown_fields=True
+):
     """Turn detection by the server: a turn ends where speech ends."""
 
-    type: Literal["server_vad"] = "server_vad"
     # OpenAI's bounds, which are wider than those in effect.
-    threshold: float | None = Field(default=None, ge=0, le=1)
-    silence_duration_ms: int | None = Field(default=None, ge=0, le=MAX_SILENCE_MS)
+    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    silence_duration_ms: Annotated[int, Meta(ge=0, le=MAX_SILENCE_MS)] | None = None
     idle_timeout_ms: int | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
 
     def over(self, settings: FrontendSettings) -> EndpointingOptions:
         """Return the options in effect, within their bounds; see `ServerVadFields.over`."""
@@ -57,8 +48,7 @@ class ServerVad(ServerVadFields, _Responses):
 
     def warnings(self) -> list[str]:
         """Return sentences on what has no effect, or not the one that was asked for."""
-        unused = [*self.without_effect(), *(["idle_timeout_ms"] if self.idle_timeout_ms else [])]
-        found = [f"turn_detection.{name} has no effect: there are no responses" for name in unused]
+        found = _without_effect(self)
         low, high = MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD
         if self.threshold is not None and not low <= self.threshold <= high:
             found.append(f"turn_detection.threshold is taken as the nearest of {low:g} to {high:g}")
@@ -67,11 +57,14 @@ class ServerVad(ServerVadFields, _Responses):
         return found
 
 
-class SemanticVad(_Responses):
+class SemanticVad(
+    msgspec.Struct, frozen=True, kw_only=True, tag="semantic_vad", forbid_unknown_fields=True
+):
     """Turn detection by what was said and how, which a turn model hears."""
 
-    type: Literal["semantic_vad"] = "semantic_vad"
     eagerness: Eagerness | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
 
     def over(self, settings: FrontendSettings) -> EndpointingOptions:
         """Return the server's options, with turns that end as `eagerness` wants."""
@@ -79,35 +72,28 @@ class SemanticVad(_Responses):
 
     def warnings(self) -> list[str]:
         """Return sentences on what has no effect."""
-        return [
-            f"turn_detection.{name} has no effect: there are no responses"
-            for name in self.without_effect()
-        ]
+        return _without_effect(self)
 
 
-def described(wanted: ServerVad | SemanticVad, options: EndpointingOptions) -> dict[str, Any]:
+TurnDetection = ServerVad | SemanticVad
+
+
+def _without_effect(wanted: TurnDetection) -> list[str]:
+    """Return sentences on what is asked of responses, which there are none of here."""
+    return [
+        f"turn_detection.{name} has no effect: there are no responses"
+        for name in ("create_response", "interrupt_response", "idle_timeout_ms")
+        if getattr(wanted, name, None)
+    ]
+
+
+def described(wanted: TurnDetection, options: EndpointingOptions) -> dict[str, Any]:
     """Return the turn detection that `wanted` asks for as it is in effect, by `options`."""
     if isinstance(wanted, SemanticVad):
-        return {"type": wanted.type, "eagerness": wanted.eagerness or "auto"}
+        return {"type": "semantic_vad", "eagerness": wanted.eagerness or "auto"}
     return {
-        "type": wanted.type,
+        "type": "server_vad",
         "threshold": options.threshold,
         "prefix_padding_ms": options.pre_roll_ms,
         "silence_duration_ms": options.min_silence_ms,
     }
-
-
-def _kind(value: Any) -> str | None:
-    """Return the type of a turn detection; it need not be named for `server_vad`."""
-    if isinstance(value, dict):
-        kind = value.get("type", "server_vad")
-    else:
-        kind = getattr(value, "type", None)
-    return kind if isinstance(kind, str) else None
-
-
-TurnDetection = Annotated[
-    Annotated[ServerVad, Tag("server_vad")] | Annotated[SemanticVad, Tag("semantic_vad")],
-    Discriminator(_kind),
-]
-TAGS = ("server_vad", "semantic_vad")

@@ -21,7 +21,7 @@ from auricle.frontend.line.token_scores import joined
 from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
-from auricle.messages import Failed, Final, Partial
+from auricle.messages.sessions import Failed, Final, Partial
 from auricle.tasks import first_failure_or, unless
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from auricle.alignment.words import divided
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.recordings.transcriber import Segment
-from auricle.messages import Word
+from auricle.messages.stream import Word
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, only_message, warn
 from auricle.frontend.doors.seats import Seats
-from auricle.frontend.doors.session_log import log_ended
+from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.recordings.received import Receive, Received
@@ -205,4 +205,4 @@ class RecordingCalls:
                 if error is not None and error.told is not None:
                     log.error("recording %s failed: %s", work.name, error)
         elif error is not None:
-            self._frontend.refusals.refused(incoming.address, error.code, str(error))
+            log_refused(incoming.address, error)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from auricle.errors import DeadlineExceeded, Overloaded, WorkerUnavailable
-from auricle.messages import Speakers, SpokenPart
+from auricle.messages.speakers import Speakers
+from auricle.messages.stream import SpeakerPart
 
 # A pool that does not answer costs each part its deadline, and parts follow one another.
 _MOST_IN_VAIN = 3
@@ -24,7 +25,7 @@ class PartSpeakers:
     of decodes, of which a part of a recording has one.
     """
 
-    turns: tuple[SpokenPart, ...] = ()
+    turns: tuple[SpeakerPart, ...] = ()
     missing: str = ""
     rough: bool = False
 
@@ -62,7 +63,7 @@ def speakers_of(segments: Sequence[Speakers]) -> PartSpeakers:
     missing = next((one.missing for one in segments if one.missing), "")
     if missing:
         return PartSpeakers(missing=missing)
-    turns: list[SpokenPart] = []
+    turns: list[SpeakerPart] = []
     for one in segments:
         said = [part for part in one.parts if part.text]  # of other turns, the text has nothing
         if turns and said:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from auricle.messages import Final, Translation
+from auricle.messages.sessions import Final
+from auricle.messages.translations import Translation
 from auricle.translation.targets import CUT, SAME
 
 

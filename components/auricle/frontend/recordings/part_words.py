@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from auricle.messages import Word, Words
+from auricle.messages.sessions import Words
+from auricle.messages.stream import Word
 
 _GRID = "commit_grid"
 

@@ -26,7 +26,7 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of
-from auricle.frontend.doors.session_log import log_ended
+from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.recordings.charging import charged, owner
@@ -245,9 +245,7 @@ class RecordingRequests:
             with about(tenant=request.tenant):
                 log_ended("recording", request.name, protocol.name, request.seconds, outcome)
         elif failure is not None:
-            self.frontend.refusals.refused(
-                address_of(request.scope.get("client")), failure.code, str(failure)
-            )
+            log_refused(address_of(request.scope.get("client")), failure)
 
 
 async def _admitted(protocol: RecordingProtocol, request: RecordingRequest) -> None:

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from auricle.errors import from_code
 from auricle.frontend.line.token_scores import joined
-from auricle.frontend.recordings.part_speakers import (
-    NO_SPEAKERS,
-    PartSpeakers,
-    Voices,
-    speakers_of,
-)
+from auricle.frontend.recordings.part_speakers import NO_SPEAKERS, PartSpeakers, Voices, speakers_of
 from auricle.frontend.recordings.part_translation import Translated, translated
 from auricle.frontend.recordings.part_words import NO_WORDS, PartWords, words_of
-from auricle.messages import (
-    Failed,
-    Final,
-    ScoredToken,
-    SessionEvent,
-    Speakers,
-    Translation,
-    Word,
-    Words,
-)
+from auricle.messages.sessions import Failed, Final, ScoredToken, SessionEvent, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.stream import Word
+from auricle.messages.translations import Translation
 
 
 class Told:

@@ -30,7 +30,8 @@ from auricle.frontend.recordings.part_translation import NO_TRANSLATION, Transla
 from auricle.frontend.recordings.part_words import NO_WORDS, PartWords
 from auricle.frontend.recordings.parts import Decoded, Part
 from auricle.frontend.recordings.told import Told
-from auricle.messages import OpenSession, ResumePoint, ScoredToken, Word
+from auricle.messages.sessions import OpenSession, ResumePoint, ScoredToken
+from auricle.messages.stream import Word
 from auricle.process.tracing import NO_TRACE
 from auricle.tasks import cancelled, first_failure_or
 

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from auricle.audio.decode import MAX_RATE, MIN_RATE
+import msgspec
+from msgspec import Meta
+
 from auricle.audio.wav import WavHeader
 from auricle.errors import UnsupportedValue
-from auricle.frontend.line.word_times import WordTimes, word_times
-from auricle.live_settings import MAX_SILENCE_MS, MIN_SILENCE_MS
+from auricle.frontend.doors.options import (
+    Language,
+    Model,
+    SampleRate,
+    context_of,
+    least_silence,
+    read,
+    without_region,
+)
+from auricle.frontend.line.word_times import WordTimes
+from auricle.live_settings import MAX_SILENCE_MS
 from auricle.quoting import quoted
-from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check
 
 # Numbers of the enum AudioEncoding: samples, and what a container or a header says.
 _SAMPLES = {1: "pcm_s16le", 3: "pcm_mulaw", 20: "pcm_alaw"}
@@ -32,10 +42,23 @@ _REFUSED = {
 # They ask for what the model does or does not do by itself, or for what it does not know.
 _ADVISORY = ("enable_automatic_punctuation", "verbatim_transcripts")
 _WORD_TIMES = "word_times"  # of custom_configuration, for live audio
+_STOP_HISTORY = "endpointing_config.stop_history"
 _ADVISORY_ENDPOINTING = (
     *("start_history", "start_threshold", "stop_threshold"),
     *("stop_history_eou", "stop_threshold_eou"),
 )
+
+
+class _Endpointing(msgspec.Struct, frozen=True):
+    stop_history: Annotated[int, Meta(ge=0, le=MAX_SILENCE_MS)] | None = None  # ms
+
+
+class _Given(msgspec.Struct, frozen=True):
+    model: Model | None = None
+    language_code: Language | None = None
+    sample_rate_hertz: SampleRate | None = None
+    endpointing_config: _Endpointing = _Endpointing()
+    word_times: WordTimes = "grid"
 
 
 @dataclass(frozen=True)
@@ -62,29 +85,32 @@ class RecognitionOptions:
 def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
     """Return the options of a RecognitionConfig. Raises UnsupportedValue, naming the field."""
     warnings: list[str] = []
-    for field, instead in _REFUSED.items():
-        if getattr(config, field):
-            raise UnsupportedValue(f"{field} is not supported: {instead}", field)
+    fields, ends = _fields(config), _fields(config.endpointing_config)
+    for name in _REFUSED.keys() & fields.keys():
+        raise UnsupportedValue(f"{name} is not supported: {_REFUSED[name]}", name)
     custom = dict(config.custom_configuration)
-    words = word_times(custom.pop(_WORD_TIMES, None) if streaming else None)
+    words = {_WORD_TIMES: custom.pop(_WORD_TIMES)} if streaming and _WORD_TIMES in custom else {}
+    given = read(_Given, {**fields, "endpointing_config": ends, **words})
     refuse_names("custom_configuration", custom)
-    check("model", config.model, MODEL)
     context = _context(config.speech_contexts, warnings)
-    silence_ms = _silence(config.endpointing_config, warnings)
-    warnings += [f"{field} has no effect" for field in _ADVISORY if getattr(config, field)]
+    idle = [f"endpointing_config.{name}" for name in _ADVISORY_ENDPOINTING if name in ends]
+    idle += [name for name in _ADVISORY if name in fields]
+    silence_ms = given.endpointing_config.stop_history
+    if silence_ms is not None:
+        silence_ms = least_silence(_STOP_HISTORY, silence_ms, warnings)
     if config.diarization_config.enable_speaker_diarization:
-        warnings.append("diarization_config has no effect")
+        idle.append("diarization_config")
     return RecognitionOptions(
         _encoding(config.encoding, streaming=streaming),
-        _rate(config.sample_rate_hertz),
+        given.sample_rate_hertz,
         config.audio_channel_count,
-        config.model or None,
-        _language(config.language_code),
+        given.model,
+        without_region(given.language_code),
         context,
         silence_ms,
         config.enable_word_time_offsets,
-        words,
-        tuple(warnings),
+        given.word_times,
+        (*warnings, *(f"{name} has no effect" for name in idle)),
     )
 
 
@@ -122,6 +148,11 @@ def refuse_names(field: str, names: Iterable[str]) -> None:
         raise UnsupportedValue(f"{field} {quoted(name)} is not supported; none is", field)
 
 
+def _fields(message: Any) -> dict[str, Any]:
+    """Return the fields of a message that are set."""
+    return {field.name: value for field, value in message.ListFields()}
+
+
 def _encoding(number: int, *, streaming: bool) -> str | None:
     if number in _SAMPLES:
         return _SAMPLES[number]
@@ -133,24 +164,9 @@ def _encoding(number: int, *, streaming: bool) -> str | None:
     )
 
 
-def _rate(rate: int) -> int | None:
-    if rate and not MIN_RATE <= rate <= MAX_RATE:
-        raise UnsupportedValue(
-            f"sample_rate_hertz {rate} cannot be used: it must be from {MIN_RATE} to {MAX_RATE}",
-            "sample_rate_hertz",
-        )
-    return rate or None
-
-
 def _agree(field: str, stated: object, found: object) -> None:
     if stated is not None and stated != found:
         raise UnsupportedValue(f"{field} is {stated}, but the WAV header says {found}", field)
-
-
-def _language(code: str) -> str | None:
-    """Return the language without its region; None to detect it."""
-    check("language_code", code, LANGUAGE)
-    return None if code in ("", "multi") else code.partition("-")[0]
 
 
 def _context(contexts: Any, warnings: list[str]) -> str:
@@ -165,28 +181,4 @@ def _context(contexts: Any, warnings: list[str]) -> str:
             )
     if any(given.boost for given in contexts):
         warnings.append("boost has no effect: all phrases are context alike")
-    context = ", ".join(phrases)
-    check("speech_contexts", context, CONTEXT)
-    return context
-
-
-def _silence(endpointing: Any, warnings: list[str]) -> int | None:
-    """Return the silence in ms that ends speech, None for the server's."""
-    for field in _ADVISORY_ENDPOINTING:
-        if endpointing.HasField(field):
-            warnings.append(f"endpointing_config.{field} has no effect")
-    if not endpointing.HasField("stop_history"):
-        return None
-    silence = int(endpointing.stop_history)
-    if not 0 <= silence <= MAX_SILENCE_MS:
-        raise UnsupportedValue(
-            f"endpointing_config.stop_history {silence} cannot be used: it must be milliseconds, "
-            f"at most {MAX_SILENCE_MS}",
-            "endpointing_config.stop_history",
-        )
-    if silence < MIN_SILENCE_MS:
-        warnings.append(
-            f"endpointing_config.stop_history {silence} is too short: "
-            f"speech ends after {MIN_SILENCE_MS} ms of silence"
-        )
-    return max(silence, MIN_SILENCE_MS)
+    return context_of("speech_contexts", phrases)

@@ -10,7 +10,8 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.confidence import of_text
 from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.recordings.transcriber import Segment
-from auricle.messages import Final, Partial, Word
+from auricle.messages.sessions import Final, Partial
+from auricle.messages.stream import Word
 
 PACKAGE = "nvidia.riva.asr"
 _CHANNEL = 1

@@ -28,7 +28,6 @@ def riva_methods(
         frontend.front_door,
         frontend.metrics,
         frontend.tracer,
-        frontend.refusals,
         key_limits,
         frontend.settings.slow_reader_seconds,
     )

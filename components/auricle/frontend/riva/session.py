@@ -21,7 +21,7 @@ from auricle.frontend.riva.options import (
     refuse_names,
 )
 from auricle.frontend.riva.results import PACKAGE, Results
-from auricle.messages import Final
+from auricle.messages.sessions import Final
 from auricle.tasks import Interrupted, first_failure_or
 from auricle.text_bounds import EVENT_ID, check
 

@@ -1,6 +1,6 @@
 """The AsyncAPI description of `/v1/audio/stream`: docs/asyncapi.json, written by `make interfaces`.
 
-Fields and types are those of protocol.py; bounds are the ones that it checks.
+Fields and types are those of protocol.py and messages/stream.py; bounds are those that it checks.
 """
 
 from __future__ import annotations
@@ -11,40 +11,23 @@ from typing import Any, get_args
 import msgspec
 
 from auricle import __version__
-from auricle.audio.decode import MAX_RATE, MIN_RATE
-from auricle.audio.features import DTYPES
-from auricle.audio.pcm import ENCODINGS
-from auricle.frontend.doors.hints import MOST_AMONG
-from auricle.frontend.listening.turn_wait import WAITS
 from auricle.frontend.stream import protocol
-from auricle.live_settings import (
-    MAX_PRE_ROLL_MS,
-    MAX_SILENCE_MS,
-    MAX_SPEECH_THRESHOLD,
-    MIN_SILENCE_MS,
-    MIN_SPEECH_THRESHOLD,
-)
-from auricle.messages import MAX_CHUNK_MS, MIN_CHUNK_MS
-from auricle.text_bounds import CONTEXT, LANGUAGE, RESUME_TOKEN
+from auricle.messages import stream
+from auricle.text_bounds import RESUME_TOKEN
 from auricle.translation.targets import MOST_TARGETS, MOST_TERMS, PATTERN, TERM
 
 Schema = dict[str, Any]
 _SCHEMAS = "#/components/schemas/"
 _MESSAGES = "#/components/messages/"
 _CLIENT = (protocol.Start, protocol.End)
-_SERVER: tuple[type[msgspec.Struct], ...] = get_args(protocol.Reply)
+_SERVER: tuple[type[msgspec.Struct], ...] = get_args(stream.Reply)
+_NAMES = {
+    "Word": "TimedWord",
+    **{kind.__name__: f"{kind.__name__}Message" for kind in _CLIENT},
+    **{kind.__name__: f"{kind.__name__}Event" for kind in _SERVER},
+}
 _BOUNDS: dict[str, dict[str, Schema]] = {
     "StartMessage": {
-        "sample_rate": {"minimum": MIN_RATE, "maximum": MAX_RATE},
-        "encoding": {"enum": [*ENCODINGS, protocol.LOG_MEL]},
-        "feature_dtype": {"enum": list(DTYPES)},
-        "language": {"maxLength": LANGUAGE},
-        "languages": {
-            "items": {"type": "string", "maxLength": LANGUAGE},
-            "maxItems": MOST_AMONG,
-        },
-        "context": {"maxLength": CONTEXT},
-        "chunk_ms": {"minimum": MIN_CHUNK_MS, "maximum": MAX_CHUNK_MS},
         "translate": {
             "items": {"type": "string", "pattern": PATTERN},
             "maxItems": MOST_TARGETS,
@@ -57,12 +40,6 @@ _BOUNDS: dict[str, dict[str, Schema]] = {
                 "maxProperties": MOST_TERMS,
             }
         },
-    },
-    "Endpointing": {
-        "threshold": {"minimum": MIN_SPEECH_THRESHOLD, "maximum": MAX_SPEECH_THRESHOLD},
-        "min_silence_ms": {"minimum": MIN_SILENCE_MS, "maximum": MAX_SILENCE_MS},
-        "pre_roll_ms": {"minimum": 0, "maximum": MAX_PRE_ROLL_MS},
-        "eagerness": {"enum": list(WAITS)},
     },
     "Resume": {"token": {"maxLength": RESUME_TOKEN}},
 }
@@ -77,7 +54,7 @@ def schemas() -> dict[str, Schema]:
     """Return the JSON Schema of each message, and of what is in them, by name."""
     _, asked = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
     _, told = msgspec.json.schema_components(_SERVER, ref_template="{name}")
-    parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, protocol.TimedWord)
+    parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, stream.Word)
     omitting = {kind.__name__ for kind in parts if kind.__struct_config__.omit_defaults}
     found = {_name(name): _refined(_name(name), schema) for name, schema in asked.items()}
     for name, schema in told.items():
@@ -129,9 +106,7 @@ def asyncapi() -> dict[str, Any]:
 
 def _name(kind: str) -> str:
     """The name of a message in documents: `PartialEvent`, as `Partial` is TypeScript's own."""
-    if kind.endswith("Reply"):
-        return kind.removesuffix("Reply") + "Event"
-    return f"{kind}Message" if kind in ("Start", "End") else kind
+    return _NAMES.get(kind, kind)
 
 
 def _refined(name: str, schema: Schema) -> Schema:
@@ -158,7 +133,12 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _renamed(given: Schema) -> Schema:
-    kept = {key: value for key, value in given.items() if key != "default" or _simple(value)}
+    # Patterns say which characters a text may have; they are Python's.
+    kept = {
+        key: value
+        for key, value in given.items()
+        if key != "pattern" and (key != "default" or _simple(value))
+    }
     if "$ref" in kept:
         kept = {"$ref": _SCHEMAS + _name(kept["$ref"])}
     if "items" in kept:

@@ -18,10 +18,11 @@ from auricle.frontend.listening.pieces import FeaturePiece, Piece
 from auricle.frontend.listening.point import left_out
 from auricle.frontend.stream.ledger import NOTHING, Ledger, Told
 from auricle.frontend.stream.parsing import endpointing_options
-from auricle.frontend.stream.protocol import LOG_MEL, Resume, Start
+from auricle.frontend.stream.protocol import LOG_MEL, Start
 from auricle.frontend.stream.refusals import ResumeMissing, ResumeOff
 from auricle.frontend.stream.resume_token import ResumeState, ResumeTokens
-from auricle.messages import OpenSession
+from auricle.messages.sessions import OpenSession
+from auricle.messages.stream import Resume
 
 log = logging.getLogger(__name__)
 

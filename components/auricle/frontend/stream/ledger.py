@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.line.told_translations import ToldTranslations
 from auricle.frontend.listening.point import ListeningPoint
-from auricle.messages import Final, Partial, ResumePoint, Speakers, Translation
+from auricle.messages.sessions import Final, Partial, ResumePoint
+from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translation
 from auricle.text_bounds import CONTEXT
 
 # Listening points are so far apart: more of them would cost memory, fewer make clients send more

@@ -1,4 +1,4 @@
-"""Turns what happens in a session into the messages of protocol.py. No I/O."""
+"""Turns what happens in a session into the messages of `/v1/audio/stream`. No I/O."""
 
 from __future__ import annotations
 
@@ -11,67 +11,52 @@ from auricle.frontend.listening.pieces import (
     TurnPaused,
     TurnResumed,
 )
-from auricle.frontend.stream.protocol import (
-    FinalReply,
-    PartialReply,
-    SpeakerPart,
-    SpeakersReply,
-    SpeechMark,
-    SpeechStartedReply,
-    SpeechStoppedReply,
-    TimedWord,
-    TranslationReply,
-    TurnPausedReply,
-    TurnResumedReply,
-    WordsReply,
-)
-from auricle.messages import Final, Partial, Speakers, Translation, Words
+from auricle.messages import stream
+from auricle.messages.sessions import Final, Partial, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translation
 
 
-def partial_reply(event: Partial) -> PartialReply:
+def partial_reply(event: Partial) -> stream.Partial:
     """Return the client's message for a partial."""
-    return PartialReply(
+    return stream.Partial(
         event.segment, event.committed, event.partial, event.audio_ms, event.language
     )
 
 
-def final_reply(event: Final) -> FinalReply:
+def final_reply(event: Final) -> stream.Final:
     """Return the client's message for a final."""
-    return FinalReply(event.segment, event.text, event.start_ms, event.end_ms, event.language)
+    return stream.Final(event.segment, event.text, event.start_ms, event.end_ms, event.language)
 
 
-def mark_reply(event: Mark) -> SpeechMark:
+def mark_reply(event: Mark) -> stream.SpeechMark:
     """Return the client's message for what endpointing found."""
     at_ms = milliseconds(event.at)
     match event:
         case SpeechStarted():
-            return SpeechStartedReply(at_ms)
+            return stream.SpeechStarted(at_ms)
         case SpeechStopped():
-            return SpeechStoppedReply(at_ms)
+            return stream.SpeechStopped(at_ms)
         case TurnPaused():
-            return TurnPausedReply(at_ms, round(event.probability, 3))
+            return stream.TurnPaused(at_ms, round(event.probability, 3))
         case TurnResumed():
-            return TurnResumedReply(at_ms)
+            return stream.TurnResumed(at_ms)
 
 
-def words_reply(event: Words) -> WordsReply:
+def words_reply(event: Words) -> stream.Words:
     """Return the client's message for a segment's words."""
-    words = tuple(
-        TimedWord(w.word, w.text, w.start_ms, w.end_ms, w.confidence) for w in event.words
-    )
-    confidence = of_text(word.confidence for word in words)
-    return WordsReply(event.segment, words, event.source, event.missing or None, confidence)
+    confidence = of_text(word.confidence for word in event.words)
+    return stream.Words(event.segment, event.words, event.source, event.missing or None, confidence)
 
 
-def speakers_reply(event: Speakers) -> SpeakersReply:
+def speakers_reply(event: Speakers) -> stream.Speakers:
     """Return the client's message for a segment's speakers."""
-    parts = tuple(SpeakerPart(p.speaker, p.start_ms, p.end_ms, p.text) for p in event.parts)
-    return SpeakersReply(event.segment, parts, event.source, event.missing or None)
+    return stream.Speakers(event.segment, event.parts, event.source, event.missing or None)
 
 
-def translation_reply(event: Translation) -> TranslationReply:
+def translation_reply(event: Translation) -> stream.Translation:
     """Return the client's message for a segment's translation."""
-    return TranslationReply(
+    return stream.Translation(
         *(event.segment, event.language, event.committed, event.partial, event.final),
         event.missing or None,
     )

@@ -19,7 +19,7 @@ from auricle.frontend.doors.access.keys import ApiKey
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.point import client_sample
 from auricle.frontend.stream.ledger import Told
-from auricle.frontend.stream.protocol import Resume, Start
+from auricle.frontend.stream.protocol import Start
 from auricle.frontend.stream.refusals import (
     ResumeExpired,
     ResumeForged,
@@ -28,6 +28,7 @@ from auricle.frontend.stream.refusals import (
     ResumeOtherOptions,
     ResumePosition,
 )
+from auricle.messages.stream import Resume
 from auricle.runtime import Tokens
 from auricle.text_bounds import RESUME_TOKEN
 

@@ -23,16 +23,10 @@ from auricle.frontend.stream.parsing import parse_end, parse_start
 from auricle.frontend.stream.refusals import ResumeTakenOver
 from auricle.frontend.stream.resume_token import ResumeTokens
 from auricle.frontend.stream.takeovers import Takeovers
-from auricle.messages import (
-    Done,
-    Failed,
-    Final,
-    Partial,
-    SessionReady,
-    Speakers,
-    Translation,
-    Words,
-)
+from auricle.messages import stream
+from auricle.messages.sessions import Done, Failed, Final, Partial, SessionReady, Words
+from auricle.messages.speakers import Speakers
+from auricle.messages.translations import Translation
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
 from auricle.text_bounds import CONTEXT
 
@@ -65,7 +59,7 @@ class StreamProtocol:
     def error(error: AuricleError) -> str:
         """Return the last message of a session that failed."""
         after, param = error.retry_after_seconds, error.param
-        return protocol.encode(protocol.ErrorReply(error.code, error.for_client, after, param))
+        return protocol.encode(stream.Error(error.code, error.for_client, after, param))
 
 
 class _Session:
@@ -177,7 +171,7 @@ class _Session:
         ingest = self._ingest
         new = self._ledger.listened(ingest.heard_samples, lambda: ingest.point)
         if self._ledger.due and self._begun.offer is not None:
-            await self._send(protocol.CheckpointReply())
+            await self._send(stream.Checkpoint())
         if new:
             self._frontend.metrics.audio(received=new / SAMPLE_RATE)
             await self._socket.heard(new / SAMPLE_RATE)
@@ -197,7 +191,7 @@ class _Session:
             async for event in events:
                 if isinstance(event, SessionReady):
                     name, chunk_ms = self._begun.name, self._begun.chunk_ms
-                    await self._send(protocol.ReadyReply(name, self._frontend.model, chunk_ms))
+                    await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
                 elif isinstance(event, Partial | Final):
                     await self._tell(event)
                 elif isinstance(event, Words) and event.segment in self._wordless:
@@ -218,9 +212,9 @@ class _Session:
                     context = " ".join(self._texts)[-CONTEXT:]
                     # Rounded up, so that no audio of the last segment is transcribed twice.
                     resume_ms = -(-self._resume_at * 1000 // SAMPLE_RATE)
-                    await self._send_last(protocol.GoingAwayReply(resume_ms, context))
+                    await self._send_last(stream.GoingAway(resume_ms, context))
                 elif isinstance(event, Done):
-                    await self._send_last(protocol.DoneReply(" ".join(self._texts), event.usage))
+                    await self._send_last(stream.Done(" ".join(self._texts), event.usage))
                 elif isinstance(event, Failed):
                     raise from_code(event.code, event.message)
 
@@ -239,7 +233,7 @@ class _Session:
         await self._send(replies.final_reply(event), lambda: self._ledger.told(event))
 
     async def _send(
-        self, reply: protocol.Resumable, noted: Callable[[], None] = lambda: None
+        self, reply: stream.Resumable, noted: Callable[[], None] = lambda: None
     ) -> None:
         """Send a message, with the token of the session after it; `noted` tells the ledger."""
 
@@ -249,16 +243,16 @@ class _Session:
 
         await self._telling.tell(made)
 
-    async def _send_last(self, reply: protocol.DoneReply | protocol.GoingAwayReply) -> None:
+    async def _send_last(self, reply: stream.Done | stream.GoingAway) -> None:
 
         def made() -> list[str]:
-            if isinstance(reply, protocol.DoneReply):
+            if isinstance(reply, stream.Done):
                 return [protocol.encode(reply)]
             return [self._resumable(reply)]
 
         await self._telling.tell_last(made)
 
-    def _resumable(self, reply: protocol.Resumable) -> str:
+    def _resumable(self, reply: stream.Resumable) -> str:
         if self._begun.offer is not None:
             reply = replace(reply, resume=self._begun.offer())
         return protocol.encode(reply)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+import msgspec
+from msgspec import Meta
 
 from auricle.errors import UnsupportedValue
-from auricle.frontend.doors.field_errors import bounded, form_fault
 from auricle.frontend.doors.hints import Hints
+from auricle.frontend.doors.options import LENIENT_SWITCHES, Model, read
 from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.quoting import escaped
-from auricle.text_bounds import MODEL
 
 ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt", "vtt"]
 # Clients send a list as a field that comes again, with brackets; several have it without.
@@ -23,14 +24,14 @@ _UNNAMED = "voices are not known by name; speakers are A, B, … in the order in
 _REFUSED = {"known_speaker_names": _UNNAMED, "known_speaker_references": _UNNAMED}
 
 
-class ChunkingStrategy(ServerVadFields):
+class ChunkingStrategy(ServerVadFields, frozen=True, kw_only=True):
     """Endpointing. With `none`, an extension of OpenAI's API, all audio counts as speech."""
 
     type: Literal["auto", "server_vad", "none"] = "auto"
 
 
-class TranscriptionForm(Hints):
-    """All fields except `file`. Unknown fields are rejected by name.
+class TranscriptionForm(Hints, frozen=True, kw_only=True):
+    """All fields except `file`.
 
     What changes the text is honoured or refused; `warnings` names what has no effect. `task` is
     the word for what is asked for, and `chunk` that for a part of the answer, as vLLM names it.
@@ -38,34 +39,17 @@ class TranscriptionForm(Hints):
 
     task: ClassVar[str] = "transcribe"
     chunk: ClassVar[str] = "transcription.chunk"
-    model: Annotated[str, AfterValidator(bounded("model", MODEL))] = Field(
-        description="the served model's name, see GET /v1/models",
-        json_schema_extra={"maxLength": MODEL},
-    )
-    include: Annotated[tuple[Literal["logprobs"], ...], Field(max_length=1)] = Field(
-        (), description="the log probabilities of the tokens: with json, verbose_json, a stream"
-    )
-    response_format: ResponseFormat = Field(
-        "json", description="`diarized_json` says who speaks, where there is a speaker model"
-    )
-    temperature: float = Field(
-        0.0, ge=0.0, le=1.0, description="without effect: decoding is greedy"
-    )
-    stream: bool = Field(False, description="server-sent events as text becomes known")
-    timestamp_granularities: tuple[Literal["segment", "word"], ...] = Field(
-        (), description="with verbose_json"
-    )
-    max_line_characters: int | None = Field(
-        None, ge=10, le=500, description="with srt and vtt: a subtitle is a line of whole words"
-    )
+    model: Model
+    include: Annotated[tuple[Literal["logprobs"], ...], Meta(max_length=1)] = ()
+    response_format: ResponseFormat = "json"
+    temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    stream: bool = False
+    timestamp_granularities: tuple[Literal["segment", "word"], ...] = ()
+    max_line_characters: Annotated[int, Meta(ge=10, le=500)] | None = None
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
-    stream_include_usage: bool | None = Field(
-        None, description="of vLLM's API: with `stream`, text comes in chunks as vLLM sends them"
-    )
-    stream_continuous_usage_stats: bool | None = Field(None, description="without effect")
-    max_completion_tokens: int | None = Field(
-        None, ge=1, description="without effect: the server bounds the text of every part"
-    )
+    stream_include_usage: bool | None = None
+    stream_continuous_usage_stats: bool | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
 
     @property
     def wants_logprobs(self) -> bool:
@@ -141,13 +125,7 @@ def parse_as(fields: Iterable[tuple[str, str]], kind: type[F]) -> F:
 
     Raises UnsupportedValue, naming the field and what would be valid.
     """
-    try:
-        form = kind.model_validate(_nested(fields), strict=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        known = ", ".join(dict.fromkeys(["file", "model", *kind.model_fields]))
-        raise UnsupportedValue(form_fault(name, first, known), escaped(name)) from None
+    form = read(kind, _nested(fields), switches=LENIENT_SWITCHES)
     _ = form.context, form.spoken  # checked here, before the recording is looked at
     return form
 
@@ -181,12 +159,9 @@ def _twice(name: str) -> UnsupportedValue:
 
 
 def _strategy(text: str) -> Any:
-    """Parse `auto`, `none`, or a JSON object."""
+    """Parse `auto`, `none`, or a JSON object; what is none stays as it is."""
     if not text.lstrip().startswith("{"):
         return {"type": text}
-    try:
-        return ChunkingStrategy.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(["chunking_strategy", *(str(part) for part in first["loc"])])
-        raise UnsupportedValue(form_fault(name, first), escaped(name)) from None
+    with suppress(msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(text)
+    return text

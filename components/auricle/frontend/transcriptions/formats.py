@@ -14,7 +14,7 @@ from auricle.frontend.line.token_scores import joined
 from auricle.frontend.recordings.by_speaker import Saying, by_speaker
 from auricle.frontend.recordings.transcriber import Segment
 from auricle.frontend.transcriptions.subtitles import lines
-from auricle.messages import ScoredToken
+from auricle.messages.sessions import ScoredToken
 from auricle.subtitles import Cue
 
 _LETTERS = string.ascii_uppercase  # more than a session has speakers: see MOST_SPEAKERS

@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from auricle.frontend.transcriptions.form import LISTS, TranscriptionForm
 from auricle.frontend.transcriptions.translating import TranslationForm
 
+_DESCRIPTIONS = {
+    "language": "ISO 639-1 code or name; detected by default",
+    "languages": "in place of `language`; of up to four, each segment is in one of them",
+    "prompt": "context the model may take into account, such as names",
+    "keywords": "words that may come; context for the model, with `prompt`",
+    "model": "the served model's name, see GET /v1/models",
+    "include": "the log probabilities of the tokens: with json, verbose_json, a stream",
+    "response_format": "`diarized_json` says who speaks, where there is a speaker model",
+    "temperature": "without effect: decoding is greedy",
+    "stream": "server-sent events as text becomes known",
+    "timestamp_granularities": "with verbose_json",
+    "max_line_characters": "with srt and vtt: a subtitle is a line of whole words",
+    "chunking_strategy": "`auto`, `none`, or an object with type `server_vad`",
+    "stream_include_usage": (
+        "of vLLM's API: with `stream`, text comes in chunks as vLLM sends them"
+    ),
+    "stream_continuous_usage_stats": "without effect",
+    "max_completion_tokens": "without effect: the server bounds the text of every part",
+    "to_language": "of vLLM's API: ISO 639-1 code or name of the language to translate into",
+}
 _ERROR = {
     "type": "object",
     "required": ["error"],
@@ -37,12 +59,14 @@ _REFUSALS = {
 
 
 def _request_schema(kind: type[TranscriptionForm]) -> dict[str, Any]:
-    schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-    properties = dict(schema["properties"])
-    strategy = schema["$defs"]["ChunkingStrategy"]
-    properties["chunking_strategy"] = {
-        **strategy,
-        "description": "`auto`, `none`, or an object with type `server_vad`",
+    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    strategy = parts["ChunkingStrategy"]
+    inner = {name: _value(given) for name, given in strategy["properties"].items()}
+    given = parts[kind.__name__]["properties"]
+    given["chunking_strategy"] = {**strategy, "properties": inner}
+    properties = {
+        name: {**_value(schema), "description": _DESCRIPTIONS[name]}
+        for name, schema in given.items()
     }
     for name in LISTS:
         properties[f"{name}[]"] = properties.pop(name)
@@ -53,6 +77,17 @@ def _request_schema(kind: type[TranscriptionForm]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {"file": file, **properties},
     }
+
+
+def _value(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field, which a form leaves out rather than send as null."""
+    several = [one for one in given.get("anyOf", ()) if one != {"type": "null"}]
+    kept = several[0] if several else given
+    # Patterns say which characters a text may have; they are Python's.
+    found = {name: value for name, value in kept.items() if name != "pattern"}
+    if "items" in found:
+        found["items"] = _value(found["items"])
+    return found
 
 
 def _responses() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from auricle.messages import Word
+from auricle.messages.stream import Word
 from auricle.subtitles import Cue
 
 

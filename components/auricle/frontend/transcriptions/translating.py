@@ -7,13 +7,13 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.checkpoint.languages import ENGLISH, language_code, language_name
 from auricle.errors import AuricleError, UnsupportedValue, WorkerUnavailable, from_code
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.options import Language
 from auricle.frontend.recordings.requests import (
     RecordingProtocol,
     RecordingRequest,
@@ -24,7 +24,6 @@ from auricle.frontend.transcriptions.answers import answer, error_event
 from auricle.frontend.transcriptions.endpoint import endpointing
 from auricle.frontend.transcriptions.form import TranscriptionForm, parse_as
 from auricle.frontend.transcriptions.upload import read_form, take_upload
-from auricle.text_bounds import LANGUAGE, check
 from auricle.translation.targets import CUT, check_targets
 
 _PARAM = "to_language"
@@ -32,7 +31,7 @@ _STARTING_SECONDS = 30.0
 TranslationFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 
 
-class TranslationForm(TranscriptionForm):
+class TranslationForm(TranscriptionForm, frozen=True, kw_only=True):
     """All fields except `file`: those of a transcription, as far as a translation has such things,
     and vLLM's `to_language`.
     """
@@ -40,16 +39,11 @@ class TranslationForm(TranscriptionForm):
     task: ClassVar[str] = "translate"
     chunk: ClassVar[str] = "translation.chunk"
     response_format: TranslationFormat = "json"
-    to_language: str = Field(
-        "en",
-        description="of vLLM's API: ISO 639-1 code or name of the language to translate into",
-        json_schema_extra={"maxLength": LANGUAGE},
-    )
+    to_language: Language = "en"
 
     @property
     def target(self) -> str:
         """The target's ISO 639-1 code. Raises UnsupportedValue if there is none of that name."""
-        check(_PARAM, self.to_language, LANGUAGE)
         code = language_code(language_name(self.to_language)) or self.to_language.strip().lower()
         check_targets((code,), _PARAM)
         return code

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 
-from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.frontend.doors.field_errors import json_fault
-from auricle.messages import Final, Partial
-from auricle.quoting import escaped, quoted
-from auricle.text_bounds import CONTEXT, LANGUAGE, MODEL, check, query_fields
+from auricle.frontend.doors.options import (
+    Context,
+    Language,
+    Model,
+    Others,
+    SampleRate,
+    read,
+    read_query,
+)
+from auricle.messages.sessions import Final, Partial
+from auricle.text_bounds import query_fields
 
 # Who speaks on the first channel and on the second.
 SPEAKERS = ("customer", "assistant")
 _LONGEST = 8_192  # characters of the start message
-_OPTIONS = ("language", "model", "context")
+_NO_START = "not a start message of Vapi"
 
 
 class Start(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="start"):
     """The first message; audio follows, with the channels interleaved."""
 
-    sample_rate: int
-    encoding: str = "linear16"
-    container: str = "raw"
-    channels: int = 2
+    sample_rate: SampleRate
+    encoding: Literal["linear16"] = "linear16"
+    container: Literal["raw"] = "raw"
+    channels: Literal[1, 2] = 2
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What the transcriber's URL asks for."""
 
-    language: str | None = None
-    model: str | None = None
-    context: str = ""
+    language: Language = ""
+    model: Model = ""
+    context: Context = ""
 
 
 def parse_start(text: str | None) -> Start:
@@ -44,45 +50,18 @@ def parse_start(text: str | None) -> Start:
     if len(text) > _LONGEST:
         raise ProtocolError(f"the start message has at most {_LONGEST} characters, not {len(text)}")
     try:
-        start = msgspec.json.decode(text, type=Start)
+        return read(Start, msgspec.json.decode(text, type=dict[str, Any]))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ProtocolError(f"not a start message of Vapi: {json_fault(error)}") from None
-    for name, value, right in (
-        ("encoding", start.encoding, "linear16"),
-        ("container", start.container, "raw"),
-    ):
-        if value != right:
-            raise UnsupportedValue(
-                f"{name} {quoted(value)} cannot be used: it must be {right}", name
-            )
-    if not 1 <= start.channels <= len(SPEAKERS):
-        raise UnsupportedValue(
-            f"channels {quoted(start.channels)} cannot be used: it must be 1 or 2", "channels"
-        )
-    if not MIN_RATE <= start.sample_rate <= MAX_RATE:
-        raise UnsupportedValue(
-            f"sampleRate {quoted(start.sample_rate)} cannot be used: it must be from {MIN_RATE} to "
-            f"{MAX_RATE}",
-            "sampleRate",
-        )
-    return start
+        raise ProtocolError(f"{_NO_START}: {json_fault(error)}") from None
+    except UnsupportedValue as error:
+        if error.param != "type":
+            raise
+        raise ProtocolError(f"{_NO_START}: {error}") from None
 
 
 def parse_options(query: str) -> Options:
     """Parse the query of the transcriber's URL. Raises BadRequest, naming the option."""
-    given = query_fields(query)
-    for name in given:
-        if name not in _OPTIONS:
-            raise UnsupportedValue(
-                f"{escaped(name)} is not supported; supported: {', '.join(_OPTIONS)}", escaped(name)
-            )
-    options = Options(
-        given.get("language") or None, given.get("model") or None, given.get("context", "")
-    )
-    check("language", options.language, LANGUAGE)
-    check("model", options.model, MODEL)
-    check("context", options.context, CONTEXT)
-    return options
+    return read_query(Options, query_fields(query), Others())[0]
 
 
 def response(event: Partial | Final, speaker: str) -> str:

@@ -19,7 +19,7 @@ from auricle.frontend.vapi.messages import (
     parse_start,
     response,
 )
-from auricle.messages import Final, Partial
+from auricle.messages.sessions import Final, Partial
 from auricle.tasks import Interrupted
 
 NAME = "vapi"
@@ -39,7 +39,7 @@ class VapiCalls:
 
     def check(self, query: str) -> None:
         """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        self._frontend.check_model(parse_options(query).model)
+        self._frontend.check_model(parse_options(query).model or None)
 
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one call until it is over, which Vapi says by leaving: then ClientGone is raised.
@@ -57,7 +57,7 @@ class VapiCalls:
             channels = [
                 Channel(
                     *(self._frontend, session, start.sample_rate, "pcm_s16le"),
-                    language=options.language,
+                    language=options.language or None,
                     context=options.context,
                     call=socket.session,
                     part=speaker,

@@ -16,13 +16,14 @@ from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.options import context_of
 from auricle.frontend.doors.tcp import TcpConnection, TcpProtocol
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.wyoming import events
 from auricle.frontend.wyoming.events import AudioFormat, Event, EventParser, Ping, Transcribe
 from auricle.frontend.wyoming.transcript import Transcript
 from auricle.tasks import Interrupted, LoopTurn, first_failure_or
-from auricle.text_bounds import CONTEXT, LANGUAGE, check
+from auricle.text_bounds import LANGUAGE, check
 
 NAME = "wyoming"
 _MOST_HELD = 1 << 16  # of what follows an utterance that has not got its text yet
@@ -154,6 +155,4 @@ def _check_format(audio: AudioFormat) -> None:
 def _context(asked: Transcribe) -> str:
     """Return the words that the client expects, as context for the model."""
     words = (*(asked.transcript_names or ()), *(asked.transcript_terms or ()))
-    context = ", ".join(words)
-    check("transcript_names and transcript_terms", context, CONTEXT)
-    return context
+    return context_of("transcript_names and transcript_terms", words)

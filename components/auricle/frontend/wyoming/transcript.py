@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auricle.checkpoint.languages import language_code
 from auricle.frontend.wyoming.events import encode
-from auricle.messages import Final, Partial
+from auricle.messages.sessions import Final, Partial
 
 
 class Transcript:

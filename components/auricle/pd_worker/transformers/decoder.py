@@ -14,32 +14,26 @@ from auricle.errors import CheckpointError
 from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.transformers.text_models import as_modules, text_model
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import DeviceModel
 
 
-class TextDecoder:
-    """The decoder of a checkpoint. Not thread-safe: call it from one thread at a time.
-
-    Sets torch's number of CPU threads for the process. Raises CheckpointError if the weights do
-    not fit the config.
-    """
+class TextDecoder(DeviceModel):
+    """The decoder of a checkpoint. Raises CheckpointError if the weights do not fit the config."""
 
     def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
-        self._device, self.dtype = torch.device(options.device), DTYPES[options.dtype]
-        set_up_torch(self.dtype, options.threads)
+        super().__init__(options.dtype, options.device, options.threads)
         config, build = text_model(checkpoint)
         config._attn_implementation = "sdpa"
         text, head = text_weights(checkpoint)
         text = as_modules(checkpoint, text)
         self._model = build(config)
-        load(self._model, text, "text decoder")
+        self._load(self._model, text, "text decoder")
         # Where it is absent it is tied to the embeddings of the tokens.
         output = head.get("weight")
-        self._model.to(self._device, self.dtype).eval()
         self._output = (
             self._model.embed_tokens.weight
             if output is None
-            else output.to(self._device, self.dtype)
+            else output.to(self._device, self._dtype)
         )
         if self._output.shape != (config.vocab_size, config.hidden_size):
             raise CheckpointError(
@@ -56,7 +50,7 @@ class TextDecoder:
             kv_shapes(checkpoint.text_config),
             options.slots,
             options.max_model_len,
-            self.dtype,
+            self._dtype,
             self._device,
         )
 
@@ -74,7 +68,7 @@ class TextDecoder:
         return self._with_inputs(self._model.embed_tokens(ids), ids)
 
     def _window(self, content: torch.Tensor) -> torch.Tensor:
-        values = content.to(self._device).view(self.dtype).view(-1, self._output.shape[1])
+        values = content.to(self._device).view(self._dtype).view(-1, self._output.shape[1])
         ids = torch.full((len(values),), self._stand_in or 0, device=self._device)
         return self._with_inputs(values, ids)
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Sequence
 
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.text_weights import end_tokens
@@ -21,8 +20,8 @@ from auricle.errors import (
     ProcessFailed,
     WorkerUnavailable,
 )
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded, EngineState
+from auricle.load.reporter import EngineState
+from auricle.pd_worker.engine import Decoded, GenerateRequest
 from auricle.pd_worker.transformers.decoders import decoder_of
 from auricle.pd_worker.transformers.jobs import Job, Jobs
 from auricle.pd_worker.transformers.options import TransformersOptions, capabilities
@@ -65,39 +64,16 @@ class TransformersEngine:
         self._thread = threading.Thread(target=self._run, name="transformers", daemon=True)
         self._thread.start()
 
-    async def generate(
-        self,
-        request_id: str,
-        head: Sequence[int],
-        windows: Sequence[PlacedWindow],
-        tail: Sequence[int],
-        stop_tokens: Iterable[int],
-        max_tokens: int,
-        *,
-        priority: int,
-        tenant: str,
-        draft: Sequence[int] = (),
-        reusable_windows: int | None = 0,
-        logprobs: bool = False,
-        allowed: Sequence[int] = (),
-    ) -> Decoded:
+    async def generate(self, request: GenerateRequest) -> Decoded:
         """Decode as `engine.Engine.generate` says. Raises Overloaded if too many requests wait."""
-        if draft:
+        if request.draft:
             raise ValueError("this engine declares no drafts and was given one")
-        limited = reusable_windows is not None and self.capabilities.limited_reuse
-        in_prompt = sum(self._geometry.prompt_tokens(w.length) for w in windows)
+        in_prompt = sum(self._geometry.prompt_tokens(w.length) for w in request.windows)
         job = Job(
-            head=tuple(head),
-            windows=tuple(windows),
-            tail=tuple(tail),
-            stop_tokens=frozenset(stop_tokens) | self._ends,
-            max_tokens=max_tokens,
-            priority=priority,
-            tenant=tenant,
-            reusable_windows=(reusable_windows or 0) if limited else self._reusable(windows),
-            prompt_tokens=len(head) + in_prompt + len(tail),
-            logprobs=logprobs,
-            allowed=tuple(allowed),
+            request,
+            stop_tokens=frozenset(request.stop_tokens) | self._ends,
+            reusable_windows=self._reusable(request),
+            prompt_tokens=len(request.head) + in_prompt + len(request.tail),
         )
         if job.prompt_tokens >= self._max_model_len:
             raise BadRequest(
@@ -111,9 +87,11 @@ class TransformersEngine:
             self.dead.set()
             raise
 
-    def _reusable(self, windows: Sequence[PlacedWindow]) -> int:
+    def _reusable(self, request: GenerateRequest) -> int:
         """Return how many windows have KV in a prompt's slot, for prompts that begin alike."""
-        return sum(self._geometry.prompt_tokens(w.length) > 0 for w in windows)
+        if request.reusable_windows is not None and self.capabilities.limited_reuse:
+            return request.reusable_windows
+        return sum(self._geometry.prompt_tokens(w.length) > 0 for w in request.windows)
 
     async def _outcome(self, job: Job) -> Decoded:
         answer = asyncio.wrap_future(job.outcome)

@@ -11,28 +11,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from auricle.errors import Overloaded, WorkerUnavailable
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded
+from auricle.pd_worker.engine import Decoded, GenerateRequest
 
 
 @dataclass(eq=False)
 class Job:
-    """One request. `prompt_tokens` is its prompt's length.
+    """One request, with all of its stop tokens. `prompt_tokens` is its prompt's length.
 
-    `withdrawn` is set from another thread, and heeded between two steps.
+    KV is kept of its first `reusable_windows` windows. `withdrawn` is set from another thread, and
+    heeded between two steps.
     """
 
-    head: tuple[int, ...]
-    windows: tuple[PlacedWindow, ...]
-    tail: tuple[int, ...]
+    request: GenerateRequest
     stop_tokens: frozenset[int]
-    max_tokens: int
-    prompt_tokens: int
-    priority: int
-    tenant: str
     reusable_windows: int
-    logprobs: bool
-    allowed: tuple[int, ...] = ()
+    prompt_tokens: int
     queued: float = field(default_factory=time.monotonic)
     outcome: Future[Decoded] = field(default_factory=Future)
     withdrawn: bool = False
@@ -59,7 +52,7 @@ class Jobs:
             self._refuse_if_closed()
             if len(self._waiting) + self._running >= self._most:
                 raise Overloaded(f"{self._most} requests wait for the engine; try again")
-            heapq.heappush(self._waiting, (job.priority, next(self._numbers), job))
+            heapq.heappush(self._waiting, (job.request.priority, next(self._numbers), job))
             self._changed.notify()
 
     def withdraw(self, job: Job) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from auricle.embeddings.slab import Slab
 from auricle.errors import AuricleError, WindowsMissing, WorkerUnavailable
-from auricle.pd_worker.engine import Decoded, EngineState, Timings
+from auricle.load.reporter import EngineState
+from auricle.pd_worker.engine import Decoded, GenerateRequest, Timings
 from auricle.pd_worker.transformers.decoders import Decoder
 from auricle.pd_worker.transformers.jobs import Job
 from auricle.pd_worker.transformers.prefixes import KvSlots, Prefix
@@ -28,21 +29,21 @@ class _Output:
     logprobs: list[float] = field(default_factory=list)
     at: list[float] = field(default_factory=list)  # when, in monotonic seconds
 
-    def add(self, logits: torch.Tensor, never: torch.Tensor, job: Job) -> int:
-        """Take the likeliest token that the job may have, the first of equal ones.
+    def add(self, logits: torch.Tensor, never: torch.Tensor, request: GenerateRequest) -> int:
+        """Take the likeliest token that the request may have, the first of equal ones.
 
         Raises AuricleError if the logits are not finite: every token after would be wrong.
         """
         if not bool(torch.isfinite(logits).all()):
             raise AuricleError("the text decoder produced values that are not finite")
         logits = logits.index_fill(0, never, -torch.inf)
-        if job.allowed:
+        if request.allowed:
             others = torch.ones_like(logits, dtype=torch.bool)
-            others[list(job.allowed)] = False
+            others[list(request.allowed)] = False
             logits = logits.masked_fill(others, -torch.inf)
         token = int(logits.argmax())
         self.tokens.append(token)
-        if job.logprobs:
+        if request.logprobs:
             self.logprobs.append(float(torch.log_softmax(logits, -1)[token]))
         self.at.append(time.monotonic())
         return token
@@ -74,14 +75,16 @@ class Passes:
         and WorkerUnavailable if the engine is to end.
         """
         scheduled = time.monotonic()
+        request = job.request
         prompt = Prefix(
-            job.tenant,
-            job.head,
-            tuple(w.key for w in job.windows),
-            tuple(w.length for w in job.windows),
+            request.tenant,
+            tuple(request.head),
+            tuple(w.key for w in request.windows),
+            tuple(w.length for w in request.windows),
         )
         # Something is left to compute, or there would be no logits to begin with.
-        slot, held = self._slots.take(prompt if job.tail else prompt.first(len(job.windows) - 1))
+        leading = prompt if request.tail else prompt.first(len(request.windows) - 1)
+        slot, held = self._slots.take(leading)
         keep: Prefix | None = None
         self._state.kv_usage = self._slots.in_use / self._slots.count
         try:
@@ -104,14 +107,14 @@ class Passes:
 
     def _decode(self, job: Job, slot: int, held: Prefix) -> tuple[_Output, str]:
         cache = self._decoder.kv.slot(slot, held.tokens)
-        embeddings = self._decoder.embedded(list(self._new_pieces(job, held)))
-        limit = min(job.max_tokens, self._max_model_len - job.prompt_tokens)
+        embeddings = self._decoder.embedded(list(self._new_pieces(job.request, held)))
+        limit = min(job.request.max_tokens, self._max_model_len - job.prompt_tokens)
         output = _Output()
         while True:
             self._check(job)
             began = time.monotonic()
             logits = self._decoder.step(embeddings, cache)
-            token = output.add(logits, self._decoder.suppressed, job)
+            token = output.add(logits, self._decoder.suppressed, job.request)
             if output.tokens[1:]:  # not of the prompt's pass
                 self._state.stepped(output.at[-1] - began)
             if token in job.stop_tokens:
@@ -120,11 +123,13 @@ class Passes:
                 return output, "length"
             embeddings = self._decoder.embedded([[token]])
 
-    def _new_pieces(self, job: Job, held: Prefix) -> Iterator[tuple[int, ...] | torch.Tensor]:
+    def _new_pieces(
+        self, request: GenerateRequest, held: Prefix
+    ) -> Iterator[Sequence[int] | torch.Tensor]:
         """Yield what of a prompt the slot of the KV cache does not hold."""
-        if not held.tokens and job.head:
-            yield job.head
-        new = job.windows[len(held.keys) :]
+        if not held.tokens and request.head:
+            yield request.head
+        new = request.windows[len(held.keys) :]
         for window in new:
             wrong = self._slab.mismatch(window.slot, window.key, window.generation, window.length)
             if wrong is not None:
@@ -133,8 +138,8 @@ class Passes:
             gathered = self._slab.gather([(w.slot, w.length) for w in new])
             self._slab.settle()
             yield from map(torch.as_tensor, gathered)
-        if job.tail:
-            yield job.tail
+        if request.tail:
+            yield request.tail
 
     def _check(self, job: Job) -> None:
         if not self._go_on():

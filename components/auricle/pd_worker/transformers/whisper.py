@@ -19,7 +19,7 @@ from auricle.checkpoint.text_weights import text_weights
 from auricle.checkpoint.whole_chunks import positions_attended
 from auricle.pd_worker.transformers.kv_cache import StaticKv
 from auricle.pd_worker.transformers.options import TransformersOptions
-from auricle.process.torch_modules import DTYPES, load, set_up_torch
+from auricle.process.torch_modules import DeviceModel
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,19 @@ class Feed:
     heard: torch.Tensor | None
 
 
-class WhisperTextDecoder:
-    """The decoder of a checkpoint, as `decoder.TextDecoder`. For one thread at a time.
+class WhisperTextDecoder(DeviceModel):
+    """The decoder of a checkpoint, as `decoder.TextDecoder`.
 
     Raises CheckpointError if the weights do not fit the config.
     """
 
     def __init__(self, checkpoint: Checkpoint, options: TransformersOptions) -> None:
-        self._device, self._dtype = torch.device(options.device), DTYPES[options.dtype]
-        set_up_torch(self._dtype, options.threads)
+        super().__init__(options.dtype, options.device, options.threads)
         values = json.loads((checkpoint.path / "config.json").read_text())
         config = WhisperConfig(**values)
         config._attn_implementation = "sdpa"
         self._model: Any = WhisperDecoder(config)
-        load(self._model, text_weights(checkpoint)[0], "text decoder")
-        self._model.to(self._device, self._dtype).eval()
+        self._load(self._model, text_weights(checkpoint)[0], "text decoder")
         self._width = checkpoint.geometry.hidden_size
         known = suppressed_tokens(checkpoint.path, checkpoint.architecture, config.vocab_size)
         self.suppressed = torch.tensor(known, dtype=torch.long, device=self._device)

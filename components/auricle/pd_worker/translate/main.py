@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
 
 from auricle.checkpoint.text_model import open_text_model
-from auricle.messages import Parts, RunningModel, TranslateRequest
-from auricle.pd_worker.engine import Engine
+from auricle.messages.diagnosis import RunningModel
+from auricle.messages.translating import TranslateRequest
+from auricle.pd_worker.engine import Engine, GenerateRequest
 from auricle.pd_worker.engine_start import started_in_turn, text_kind
 from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import TranslatorPrompt
@@ -16,12 +17,9 @@ from auricle.pd_worker.translate.worker import TranslateWorker
 from auricle.pd_worker.watching import watch
 from auricle.process.metrics import Registry
 from auricle.process.status import report_status
-from auricle.process.tracing import Tracer
-from auricle.runtime import Route, Runtime, report_load
+from auricle.process.tracing import traced
+from auricle.runtime import Part, WorkerService, serve_worker
 from auricle.settings import TranslateWorkerSettings
-
-_NAME: Final = "translate_worker"
-_ENDPOINT = "generate"
 
 
 async def run(settings: TranslateWorkerSettings) -> None:
@@ -34,13 +32,13 @@ async def run(settings: TranslateWorkerSettings) -> None:
     report_status("reading checkpoint")
     model = await asyncio.to_thread(open_text_model, settings.checkpoint)
     prompt = await asyncio.to_thread(TranslatorPrompt, model)
-    registry = Registry()
-    tracer = Tracer("TranslateWorker", settings.otlp_endpoint, settings.namespace)
     await asyncio.to_thread(kind.check_memory, settings, model)
     engine = await started_in_turn(
         kind.name, settings.processes_per_device, partial(kind.start, settings, model)
     )
-    try:
+    registry = Registry()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(engine.close)
         worker = TranslateWorker(
             settings,
             prompt,
@@ -48,28 +46,22 @@ async def run(settings: TranslateWorkerSettings) -> None:
             TranslateWorkerMetrics(registry.registry),
             targets=settings.translate_targets or model.targets,
             sources=model.sources,
-            tracer=tracer,
+            tracer=await stack.enter_async_context(traced("TranslateWorker", settings)),
         )
         report_status("warming up")
         await _warm_up(engine, prompt)
-        runtime = Runtime(settings, _ENDPOINT, registry.registry)
-        runtime.add_metrics((_NAME, _ENDPOINT), registry.text)
-        runtime.tasks.start(watch(engine), kind.name)
-        runtime.liveness.part(kind.name, engine.answers)
-        state = engine.state
-        load, drain = report_load(
-            *(runtime, settings, _NAME, worker.meter, registry.registry),
+        service = WorkerService(
+            pool="translate_worker",
+            request=TranslateRequest,
+            handler=worker.translate,
+            meter=worker.meter,
             slots=settings.max_requests,
-            kv_usage=lambda: state.kv_usage,
-            step_seconds=lambda: state.step_seconds,
+            unit="translations",
+            model=RunningModel(model.fingerprint, settings.dtype),
+            parts=[Part(kind.name, partial(watch, engine), engine.answers)],
+            engine_state=engine.state,
         )
-        running = RunningModel(model.fingerprint, settings.dtype)
-        runtime.description.parts = lambda: Parts(model=running, load=load.now("translations"))
-        routes = [Route(_ENDPOINT, TranslateRequest, unary=worker.translate)]
-        await runtime.serve(_NAME, routes, drain=drain)
-    finally:
-        await engine.close()
-        await asyncio.to_thread(tracer.close)
+        await serve_worker(settings, registry, service)
 
 
 async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:
@@ -77,6 +69,10 @@ async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:
     request = TranslateRequest("warm-up", "warm-up", "en", "es", "Hello.")
     built = prompt.build(request, 0)
     await engine.generate(
-        "warm-up", built.tokens, (), (), prompt.stop_tokens, 8,
-        priority=1, tenant="warm-up", reusable_windows=None,
-    )  # fmt: skip
+        GenerateRequest(
+            *("warm-up", built.tokens, (), (), prompt.stop_tokens, 8),
+            priority=1,
+            tenant="warm-up",
+            reusable_windows=None,
+        )
+    )

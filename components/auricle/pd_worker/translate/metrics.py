@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages import TranslateReply
+from auricle.messages.translating import TranslateReply
 from auricle.pd_worker.engine import Decoded
 from auricle.pd_worker.token_counters import TokenCounters
 from auricle.process.metrics import ComponentMetrics

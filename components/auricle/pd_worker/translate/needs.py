@@ -7,7 +7,7 @@ from functools import partial
 
 from auricle.checkpoint.text_model import open_text_model
 from auricle.pd_worker.engine_start import text_kind
-from auricle.process.needs import LIBRARIES, Need, imports
+from auricle.process.needs import Need, imports_of
 from auricle.settings import TranslateWorkerSettings
 
 
@@ -16,7 +16,7 @@ def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
     kind = text_kind()
     return [
         Need("device", partial(kind.built_for, settings)),
-        imports("auricle.pd_worker.translate.main", *LIBRARIES, *kind.libraries()),
+        imports_of("pd_worker.translate", *kind.libraries()),
         Need("checkpoint", partial(_read, settings)),
     ]
 

@@ -19,7 +19,7 @@ from auricle.checkpoint.text_model import TextModel
 from auricle.checkpoint.text_weights import end_tokens
 from auricle.checkpoint.tokenizer import without_added_tokens
 from auricle.errors import CheckpointError
-from auricle.messages import TranslateRequest
+from auricle.messages.translating import TranslateRequest
 
 # Of one character each, which no text has: what stands in a rendered template for contents.
 _MARKS = range(0xF0000, 0xFFFFD)

@@ -9,8 +9,8 @@ from itertools import chain
 
 from auricle.errors import BadRequest, UnsupportedValue
 from auricle.load.work_meter import WorkMeter
-from auricle.messages import TranslateReply, TranslateRequest
-from auricle.pd_worker.engine import Decoded, Engine
+from auricle.messages.translating import TranslateReply, TranslateRequest
+from auricle.pd_worker.engine import Decoded, Engine, GenerateRequest
 from auricle.pd_worker.places import admit, priority
 from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
 from auricle.pd_worker.translate.prompt import Prompt, TranslatorPrompt
@@ -132,26 +132,24 @@ class TranslateWorker:
     async def _generate(self, request: TranslateRequest, prompt: Prompt) -> Decoded:
         self._requests += 1
         return await self._engine.generate(
-            # A session may ask for the same again while its last request is being aborted.
-            f"{request.session}-{request.target}-{self._requests}",
-            prompt.tokens,
-            (),
-            (),
-            self._prompt.stop_tokens,
-            _longest(prompt),
-            priority=priority(final=request.whole, background=request.background),
-            tenant=request.tenant,
-            draft=prompt.draft if self._engine.capabilities.drafts else (),
-            reusable_windows=None,
+            GenerateRequest(
+                # A session may ask for the same again while its last request is being aborted.
+                f"{request.session}-{request.target}-{self._requests}",
+                prompt.tokens,
+                (),
+                (),
+                self._prompt.stop_tokens,
+                _longest(prompt),
+                priority=priority(final=request.whole, background=request.background),
+                tenant=request.tenant,
+                draft=prompt.draft if self._engine.capabilities.drafts else (),
+                reusable_windows=None,
+            )
         )
 
     def _record(self, decoded: Decoded, trace: str, began: float) -> None:
         """Record the work and the engine's timings of a request that arrived at `began`."""
-        self.meter.did(
-            translations=1,
-            prefill_tokens=decoded.prompt_tokens - decoded.cached_tokens,
-            steps=decoded.steps,
-        )
+        self.meter.did(translations=1, **decoded.work)
         at = decoded.timings
         self.meter.waited(at.scheduled - began)
         self._tracer.record("translate_queue", trace, at.queued, at.scheduled)

@@ -17,7 +17,8 @@ from auricle.errors import (
     WorkerUnavailable,
 )
 from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Capabilities, Decoded, EngineState, Timings
+from auricle.load.reporter import EngineState
+from auricle.pd_worker.engine import Capabilities, Decoded, GenerateRequest, Timings
 from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.last_words import last_words, said
 from auricle.pd_worker.vllm.options import EngineOptions
@@ -97,22 +98,7 @@ class VllmEngine:
         self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
         self.attended = options.chunk_positions
 
-    async def generate(
-        self,
-        request_id: str,
-        head: Sequence[int],
-        windows: Sequence[PlacedWindow],
-        tail: Sequence[int],
-        stop_tokens: Sequence[int],
-        max_tokens: int,
-        *,
-        priority: int,
-        tenant: str,
-        draft: Sequence[int] = (),
-        reusable_windows: int | None = 0,
-        logprobs: bool = False,
-        allowed: Sequence[int] = (),
-    ) -> Decoded:
+    async def generate(self, request: GenerateRequest) -> Decoded:
         """Decode as `engine.Engine.generate` says; cancelling aborts the request in vLLM.
 
         WindowsMissing names all windows of the request: the connector does not say which it was.
@@ -120,17 +106,14 @@ class VllmEngine:
         from vllm.v1.engine.exceptions import EngineDeadError
 
         reusable = None
-        if reusable_windows is not None and self.capabilities.limited_reuse:
-            reusable = len(head) + sum(w.length for w in windows[:reusable_windows])
-        sampling = self._requests.sampling(
-            *(stop_tokens, max_tokens, windows, draft), reusable, logprobs=logprobs, allowed=allowed
-        )
-        request = self._requests.build(
-            request_id, head, windows, tail, sampling, priority=priority, tenant=tenant
-        )
+        if request.reusable_windows is not None and self.capabilities.limited_reuse:
+            kept = request.windows[: request.reusable_windows]
+            reusable = len(request.head) + sum(window.length for window in kept)
+        sampling = self._requests.sampling(request, reusable)
+        built = self._requests.build(request, sampling)
         last = None
         try:
-            async for output in self._llm.generate(request, sampling, request_id):
+            async for output in self._llm.generate(built, sampling, request.request_id):
                 last = output
         except asyncio.CancelledError:
             await self._abort_processed()
@@ -138,7 +121,7 @@ class VllmEngine:
         except EngineDeadError as error:
             self.dead.set()
             raise WorkerUnavailable("vLLM's engine on this PD worker has ended") from error
-        return _decoded(last, windows)
+        return _decoded(last, request.windows)
 
     async def _abort_processed(self) -> None:
         """Wait until vLLM's engine has processed the abort that it was sent.

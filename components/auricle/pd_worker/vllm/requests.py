@@ -27,6 +27,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from auricle.checkpoint.architectures.base import Audio
 from auricle.errors import BadRequest
 from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import GenerateRequest
 from auricle.pd_worker.vllm.cross_attention import PLACES
 from auricle.pd_worker.vllm.scheduler import DRAFT, REUSABLE_TOKENS
 
@@ -47,40 +48,30 @@ class RequestBuilder:
         self._attends, self._audio_token = audio == "cross_attention", audio_token
         self._greedy: dict[tuple[int, ...], SamplingParams] = {}
 
-    def build(
-        self,
-        request_id: str,
-        head: Sequence[int],
-        windows: Sequence[PlacedWindow],
-        tail: Sequence[int],
-        sampling: SamplingParams,
-        *,
-        priority: int,
-        tenant: str,
-    ) -> EngineCoreRequest:
-        """Return the request of head · windows · tail; raises BadRequest if it is too long."""
-        tokens = list(head)
+    def build(self, request: GenerateRequest, sampling: SamplingParams) -> EngineCoreRequest:
+        """Return vLLM's form of a request; raises BadRequest if it is too long."""
+        tokens = list(request.head)
         if self._attends:
-            features = [_attended(windows)]
+            features = [_attended(request.windows)]
         else:
-            features = [self._in_prompt(window, tokens) for window in windows]
-        tokens += tail
+            features = [self._in_prompt(window, tokens) for window in request.windows]
+        tokens += request.tail
         if len(tokens) >= self._max_tokens:  # checked by nobody else on this way
             raise BadRequest(
                 f"a prompt of {len(tokens)} tokens leaves no room for output "
                 f"in max_model_len {self._max_tokens}"
             )
         return EngineCoreRequest(
-            request_id=request_id,
+            request_id=request.request_id,
             prompt_token_ids=tokens,
             mm_features=features,
             sampling_params=sampling,
             pooling_params=None,
             arrival_time=time.time(),
             lora_request=None,
-            cache_salt=_TENANT_SALT + tenant,
+            cache_salt=_TENANT_SALT + request.tenant,
             data_parallel_rank=None,
-            priority=priority,
+            priority=request.priority,
         )
 
     def _in_prompt(self, window: PlacedWindow, tokens: list[int]) -> MultiModalFeatureSpec:
@@ -94,29 +85,16 @@ class RequestBuilder:
         tokens += [self._audio_token] * window.length
         return MultiModalFeatureSpec(None, "audio", window.key, place, mm_hash=window.key)
 
-    def sampling(
-        self,
-        stop_tokens: Sequence[int],
-        max_tokens: int,
-        windows: Sequence[PlacedWindow],
-        draft: Sequence[int],
-        reusable_tokens: int | None,
-        *,
-        logprobs: bool = False,
-        allowed: Sequence[int] = (),
-    ) -> SamplingParams:
-        """Return the parameters of a greedy request that is answered once, at its end.
-
-        With `logprobs` the answer has that of each of its tokens; with `allowed` it has these only.
-        """
-        rows = [[w.key, w.slot, w.generation, w.length] for w in windows]
-        greedy = copy.copy(self._stopping_at(tuple(stop_tokens)))
-        greedy.max_tokens = max_tokens
-        greedy.logprobs = 0 if logprobs else None  # of further tokens than the one taken
-        greedy.allowed_token_ids = list(allowed) or None
+    def sampling(self, request: GenerateRequest, reusable_tokens: int | None) -> SamplingParams:
+        """Return the parameters of a greedy request that is answered once, at its end."""
+        rows = [[w.key, w.slot, w.generation, w.length] for w in request.windows]
+        greedy = copy.copy(self._stopping_at(tuple(request.stop_tokens)))
+        greedy.max_tokens = request.max_tokens
+        greedy.logprobs = 0 if request.logprobs else None  # of further tokens than the one taken
+        greedy.allowed_token_ids = list(request.allowed) or None
         greedy.extra_args = {
             "ec_transfer_params": {"windows": rows},
-            DRAFT: list(draft),
+            DRAFT: list(request.draft),
             REUSABLE_TOKENS: reusable_tokens,
         }
         return greedy

@@ -35,14 +35,10 @@ from auricle.settings import PdWorkerSettings
 from auricle.worker_settings import DecoderSettings
 
 
-class VllmKind:
-    """vLLM, as `engine.EngineKind`."""
+class VllmOnDevice:
+    """What vLLM needs of its device, whatever model it has."""
 
     name = "vLLM"
-
-    def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
-        """Return all; drafts and limited reuse can be turned off."""
-        return capabilities(settings.draft_tokens, settings.limit_reuse)
 
     def libraries(self) -> Sequence[str]:
         """Return vLLM, and the modules of our plug-in, which vLLM's own processes import."""
@@ -61,12 +57,40 @@ class VllmKind:
         return f"vLLM is built for a {device.upper()}, which was not looked for"
 
     def check_device(self, settings: DecoderSettings) -> None:
-        """See `check_device` below."""
-        check_device(settings)
+        """Raise SettingsError if vLLM or its device is missing, or would not run as it is set."""
+        _check_installed(settings)
+        check_runner(settings, os.environ)
+        passes_on(device_of_vllm(), settings)
+        if device_of_vllm() == "gpu":
+            import torch  # takes seconds
+
+            check_driver(torch.version.cuda, settings.component)
 
     def device(self) -> str | None:
         """Return the GPU if the installed vLLM is built for GPUs."""
         return "cuda" if device_of_vllm() == "gpu" else None
+
+    def _started(
+        self,
+        settings: DecoderSettings,
+        options: EngineOptions,
+        slab: Slab | None = None,
+        audio_token: int | None = None,
+    ) -> VllmEngine:
+        """Start vLLM; what it says of memory is told with the settings that decide."""
+        try:
+            return VllmEngine(options, slab, audio_token)
+        except ProcessFailed as error:
+            said = with_settings(str(error), settings, device_of_vllm())
+            raise ProcessFailed(said) from error
+
+
+class VllmKind(VllmOnDevice):
+    """vLLM, as `engine.EngineKind`."""
+
+    def capabilities(self, settings: PdWorkerSettings) -> Capabilities:
+        """Return all; drafts and limited reuse can be turned off."""
+        return capabilities(settings.draft_tokens, settings.limit_reuse)
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
         """See `check_memory` below."""
@@ -80,12 +104,9 @@ class VllmKind:
         audio_token: int | None,
         kv_events: str,
     ) -> VllmEngine:
-        """Start vLLM; what it says of memory is told with the settings that decide."""
-        try:
-            return VllmEngine(engine_options(settings, checkpoint, kv_events), slab, audio_token)
-        except ProcessFailed as error:
-            said = with_settings(str(error), settings, device_of_vllm())
-            raise ProcessFailed(said) from error
+        """Start vLLM with our model and connector."""
+        options = engine_options(settings, checkpoint, kv_events)
+        return self._started(settings, options, slab, audio_token)
 
 
 def _check_installed(settings: DecoderSettings) -> None:
@@ -115,17 +136,6 @@ def _check_kernels() -> None:
             "vLLM's kernels for this CPU cannot be loaded, mostly because libnuma is missing "
             "(Debian's package libnuma1); with VLLM_LOGGING_LEVEL=WARNING vLLM says why"
         )
-
-
-def check_device(settings: DecoderSettings) -> None:
-    """Raise SettingsError if vLLM or its device is missing, or it would not run as it is set."""
-    _check_installed(settings)
-    check_runner(settings, os.environ)
-    passes_on(device_of_vllm(), settings)
-    if device_of_vllm() == "gpu":
-        import torch  # takes seconds
-
-        check_driver(torch.version.cuda, settings.component)
 
 
 def check_memory(settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:

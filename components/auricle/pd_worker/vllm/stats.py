@@ -6,7 +6,7 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import PrometheusStatLogger
 
-from auricle.pd_worker.engine import EngineState
+from auricle.load.reporter import EngineState
 
 
 def logger_into(state: EngineState) -> Any:

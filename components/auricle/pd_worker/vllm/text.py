@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from auricle.checkpoint.geometry import kv_values_per_token
 from auricle.checkpoint.text_model import TextModel, check_positions
 from auricle.embeddings.layout import ITEM_BYTES
-from auricle.errors import CheckpointError, ProcessFailed
-from auricle.pd_worker.vllm.device_memory import check_share, with_settings
+from auricle.errors import CheckpointError
+from auricle.pd_worker.vllm.device_memory import check_share
 from auricle.pd_worker.vllm.device_passes import device_of_vllm
 from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.start import VllmKind, check_device, of_decoder
+from auricle.pd_worker.vllm.start import VllmOnDevice, of_decoder
 from auricle.process.gpus import visible_gpus
 from auricle.settings import TranslateWorkerSettings
 
 
-class VllmTextKind:
+class VllmTextKind(VllmOnDevice):
     """vLLM, as `engine.TextEngineKind`."""
-
-    name = "vLLM"
-
-    def libraries(self) -> Sequence[str]:
-        """See `VllmKind.libraries`."""
-        return VllmKind().libraries()
-
-    def built_for(self, settings: TranslateWorkerSettings) -> str:
-        """See `VllmKind.built_for`."""
-        return VllmKind().built_for(settings)
-
-    def check_device(self, settings: TranslateWorkerSettings) -> None:
-        """Raise SettingsError if vLLM has no device, or would not run on it as it is set."""
-        check_device(settings)
 
     def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None:
         """Raise SettingsError if what the settings order does not fit, or the prompt's positions
@@ -48,9 +32,5 @@ class VllmTextKind:
             check_share(settings, block, model.weight_bytes, gpu_bytes)
 
     def start(self, settings: TranslateWorkerSettings, model: TextModel) -> VllmEngine:
-        """Start vLLM; what it says of memory is told with the settings that decide."""
-        try:
-            return VllmEngine(of_decoder(settings, model.path))
-        except ProcessFailed as error:
-            said = with_settings(str(error), settings, device_of_vllm())
-            raise ProcessFailed(said) from error
+        """Start vLLM with its own model."""
+        return self._started(settings, of_decoder(settings, model.path))

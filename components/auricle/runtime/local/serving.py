@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Protocol, cast
 
 from auricle.errors import AuricleError, Overloaded
-from auricle.messages import Refusal
+from auricle.messages.refusal import Refusal
 from auricle.runtime.local.frames import (
     AHEAD,
     REPORTED,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from auricle.errors import SettingsError
 from auricle.frontend.doors.access.keys import ApiKey, KeyRing
+from auricle.process.watched_file import LOOK_SECONDS, WatchedFile
 
 log = logging.getLogger(__name__)
 ENVIRONMENT = "AURICLE_API_KEYS"
@@ -23,10 +24,6 @@ keys:
 - name: acme
   sha256: 64 hexadecimal digits
 """
-_LOOK_SECONDS = 1.0
-# Device, inode, time and size: an atomic replacement and Kubernetes' exchange of a symbolic link
-# give another inode. None while there is no file.
-Stamp = tuple[int, int, int, int] | None
 
 
 class _KeyFile(BaseModel):
@@ -51,8 +48,7 @@ class KeysFile:
     """A keys file that is watched. Create it before the keys are first read, to miss no change."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._taken = self._last = _stamp(path)
+        self._file = WatchedFile(path, settled=True)
 
     def look(self) -> Sequence[ApiKey] | None:
         """Return the keys if the file has changed and is the same as at the last look.
@@ -60,14 +56,9 @@ class KeysFile:
         The second look is for files that are written in place: half of one would withdraw the
         keys of the other half. Raises SettingsError, once, for a changed file without valid keys.
         """
-        seen, before = _stamp(self._path), self._last
-        self._last = seen
-        if seen == self._taken or seen != before:
-            return None
-        self._taken = seen
-        return read_keys(self._path)
+        return read_keys(self._file.path) if self._file.changed() else None
 
-    async def follow(self, keys: TakesKeys, seconds: float = _LOOK_SECONDS) -> None:
+    async def follow(self, keys: TakesKeys, seconds: float = LOOK_SECONDS) -> None:
         """Look every `seconds` and hand over new keys, until cancelled.
 
         A file that cannot be used leaves the keys as they are, and one line in the log.
@@ -151,11 +142,3 @@ def _distinct(keys: Sequence[ApiKey], source: str) -> Sequence[ApiKey]:
     if same := sorted(key.name for key in keys if digests.count(key.sha256) > 1):
         raise SettingsError(f"{source}: {' and '.join(same)} have the same sha256")
     return keys
-
-
-def _stamp(file: Path) -> Stamp:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from auricle.errors import AuricleError, RateLimited, TooLarge, Unauthorized
 from auricle.frontend.doors.access.keys import ANYONE, ApiKey, Scope, utc_now
+from auricle.frontend.doors.seats import TokenBucket
 
 _SESSION_RETRY_SECONDS = 5.0
 _LONGEST_SLEEP_SECONDS = 1.0
@@ -29,7 +30,7 @@ class Client:
     _sessions: int = 0
     _stays: set[_Stay] = field(init=False, default_factory=set)
     _withdrawn: bool = field(init=False, default=False)
-    _budget: AudioBudget | None = field(init=False, default=None)
+    _budget: TokenBucket | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._take_rate()
@@ -58,8 +59,9 @@ class Client:
                 f"this API key has {limit} sessions open, which is its limit; end one first",
                 _SESSION_RETRY_SECONDS,
             )
-        if self._budget is not None:
-            self._budget.check()
+        if self._budget is not None and (wait := self._budget.wait()) > 0:
+            used = f"this API key has used its {self._budget.rate:g} minutes of audio per minute"
+            raise RateLimited(used, wait)
         self._sessions += 1
         try:
             async with _Stay(scope).among(self._stays):
@@ -93,11 +95,14 @@ class Client:
         return self.key.refusal(scope, self.now())
 
     def _take_rate(self) -> None:
+        """Hold a minute's allowance of audio, in seconds. Overdrawn, it slows sessions down."""
         rate = self.key.audio_minutes_per_minute
-        if rate is None or self._budget is None:
-            self._budget = None if rate is None else AudioBudget(rate, self.clock)
+        if rate is None:
+            self._budget = None
+        elif self._budget is None:
+            self._budget = TokenBucket(rate, 60.0 * rate, self.clock)
         else:
-            self._budget.change(rate)
+            self._budget.change(rate, 60.0 * rate)
 
     async def charge(self, seconds: float) -> None:
         """Count `seconds` of live audio; waits until the client's audio rate allows more."""
@@ -109,7 +114,11 @@ class Client:
 
     def spend(self, seconds: float) -> float:
         """Count `seconds` of audio; return the seconds until the audio rate allows more."""
-        return 0.0 if self._budget is None else self._budget.spend(seconds)
+        if self._budget is None:
+            return 0.0
+        wait = self._budget.wait(seconds)
+        self._budget.take(seconds)
+        return wait
 
     def check_size(self, size: int, limit: int) -> None:
         """Raise TooLarge for a request beyond the server's `limit` or the client's own."""
@@ -120,43 +129,6 @@ class Client:
                 f"the request is larger than the {allowed} bytes it may have; "
                 "compress the audio (FLAC, Opus) or send it in parts"
             )
-
-
-class AudioBudget:
-    """A token bucket of audio, which may be overdrawn because audio is counted afterwards.
-
-    Its capacity is one minute's allowance. While it is overdrawn, new sessions are refused and
-    running ones are slowed down.
-    """
-
-    def __init__(self, minutes_per_minute: float, clock: Callable[[], float]) -> None:
-        self._rate = minutes_per_minute  # seconds of audio per second
-        self._clock = clock
-        self._left = self._capacity = minutes_per_minute * 60.0
-        self._at = clock()
-
-    def check(self) -> None:
-        """Raise RateLimited, with the time until the next retry, if the bucket is overdrawn."""
-        wait = self.spend(0.0)
-        if wait > 0.0:
-            raise RateLimited(
-                f"this API key has used its {self._rate:g} minutes of audio per minute", wait
-            )
-
-    def change(self, minutes_per_minute: float) -> None:
-        """Refill at another rate from now on; what was used stays used."""
-        self.spend(0.0)
-        used = self._capacity - self._left
-        self._rate = minutes_per_minute
-        self._capacity = minutes_per_minute * 60.0
-        self._left = self._capacity - used
-
-    def spend(self, seconds: float) -> float:
-        """Take `seconds` of audio; return the seconds until the bucket is no longer overdrawn."""
-        now = self._clock()
-        self._left = min(self._capacity, self._left + (now - self._at) * self._rate) - seconds
-        self._at = now
-        return max(0.0, -self._left / self._rate)
 
 
 class _Stay:

@@ -18,7 +18,7 @@ from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, warn
 from auricle.frontend.doors.rpc.messages import CallMessages
 from auricle.frontend.doors.seats import Seat, seat_lost
-from auricle.frontend.doors.session_log import RefusalLog, log_ended
+from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
@@ -110,7 +110,6 @@ class LiveCalls:
         front_door: FrontDoor,
         metrics: FrontendMetrics,
         tracer: Tracer,
-        refusals: RefusalLog,
         key_limits: KeyLimits,
         slow_reader_seconds: float,
     ) -> None:
@@ -118,7 +117,6 @@ class LiveCalls:
         self._front_door = front_door
         self._metrics = metrics
         self._tracer = tracer
-        self._refusals = refusals
         self._key_limits = key_limits
         self._slow_reader_seconds = slow_reader_seconds
 
@@ -190,4 +188,4 @@ class LiveCalls:
                 if error is not None and error.told is not None:
                     log.error("session %s failed: %s", session.name, error)
         elif error is not None:
-            self._refusals.refused(incoming.address, error.code, str(error))
+            log_refused(incoming.address, error)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from google.protobuf.descriptor import FileDescriptor
-
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, Method, Methods
-from auricle.frontend.doors.rpc.schema import message, parsed, pool
-from auricle.frontend.doors.rpc.statuses import Code
+from auricle.frontend.doors.rpc.schema import parsed, pool
 from auricle.tasks import within
 
-_PACKAGE = "grpc.reflection.v1"
-SERVICE = f"{_PACKAGE}.ServerReflection"
+SERVICE = "grpc.reflection.v1.ServerReflection"
 # Older clients ask for this one. Its messages are the same.
 _ALPHA = "grpc.reflection.v1alpha.ServerReflection"
 _IDLE_SECONDS = 60.0
 _READER_SECONDS = 20.0
-_UNIMPLEMENTED = 12
 
 
 class Reflection:
@@ -35,47 +30,20 @@ class Reflection:
 
     async def info(self, _incoming: Incoming, context: Context) -> None:
         """Answer each question until the client has no more, or has asked none for a minute."""
-        while True:
-            data = await within(_IDLE_SECONDS, context.read(), "the next question")
-            if not isinstance(data, bytes):
-                return
-            answer = self.answer(parsed(f"{_PACKAGE}.ServerReflectionRequest", data))
-            await within(_READER_SECONDS, context.write(answer), "reading what was sent")
+        from grpc_reflection.v1alpha.reflection import aio  # imports gRPC
 
-    def answer(self, request: Any) -> bytes:
-        """Return the answer to one question."""
-        response = message(f"{_PACKAGE}.ServerReflectionResponse")(
-            valid_host=request.host, original_request=request
-        )
-        try:
-            match request.WhichOneof("message_request"):
-                case "list_services":
-                    for name in self._services:
-                        response.list_services_response.service.add(name=name)
-                case "file_by_filename":
-                    _describe(response, pool().FindFileByName(request.file_by_filename))
-                case "file_containing_symbol":
-                    symbol = request.file_containing_symbol
-                    _describe(response, pool().FindFileContainingSymbol(symbol))
-                case _:
-                    _fail(response, _UNIMPLEMENTED, "there are no extensions here")
-        except KeyError:
-            _fail(response, Code.NOT_FOUND, "there is nothing of that name here")
-        described: bytes = response.SerializeToString()
-        return described
+        servicer = aio.ReflectionServicer(self._services, pool())
+        async for answer in servicer.ServerReflectionInfo(_questions(context), context):
+            writing = context.write(answer.SerializeToString())
+            await within(_READER_SECONDS, writing, "reading what was sent")
 
 
-def _describe(response: Any, file: FileDescriptor) -> None:
-    """Put a file's description, and those of all files that it imports, into the response."""
-    waiting, seen = [file], {file.name: file.serialized_pb}
-    while waiting:
-        for imported in waiting.pop().dependencies:
-            if imported.name not in seen:
-                seen[imported.name] = imported.serialized_pb
-                waiting.append(imported)
-    response.file_descriptor_response.file_descriptor_proto.extend(seen.values())
+async def _questions(context: Context) -> AsyncIterator[Any]:
+    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
-
-def _fail(response: Any, code: int, words: str) -> None:
-    response.error_response.error_code = int(code)
-    response.error_response.error_message = words
+    while True:
+        data = await within(_IDLE_SECONDS, context.read(), "the next question")
+        if not isinstance(data, bytes):
+            return
+        parsed("grpc.reflection.v1.ServerReflectionRequest", data)  # is valid and not too large
+        yield ServerReflectionRequest.FromString(data)

@@ -16,6 +16,7 @@ from auricle.frontend.doors.rpc.reflection import SERVICE as REFLECTION
 from auricle.frontend.doors.rpc.reflection import Reflection
 from auricle.frontend.doors.rpc.statuses import status_of
 from auricle.frontend.doors.seats import Rates
+from auricle.frontend.doors.session_log import log_refused
 from auricle.settings import FrontendSettings
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,6 @@ class RpcServer:
         self._settings = settings
         self._front_door = front_door
         self._rates = rates
-        self._refusals = services.refusals
         named = (*services.rpc_methods, HEALTH, REFLECTION)
         health = Health(services.processors, named).methods
         self._methods = {**services.rpc_methods, **health, **Reflection(named).methods}
@@ -119,7 +119,7 @@ class RpcServer:
         try:
             self._rates.spend(incoming.host)
         except AuricleError as error:
-            self._refusals.refused(incoming.address, error.code, str(error))
+            log_refused(incoming.address, error)
             raise
 
 
