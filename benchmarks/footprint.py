@@ -19,9 +19,9 @@ import statistics
 import psutil
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.commands import auricle
-from tests.server import Server, serving
+from auricle_testing import recordings
+from auricle_testing.commands import auricle
+from auricle_testing.server import Server, serving
 
 
 def memory_mib(server: Server) -> dict[str, float]:

@@ -29,7 +29,7 @@ from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.engine import GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 _MODEL = ROOT / "models/demo"
 _CHUNK_FRAMES, _SEGMENT_FRAMES, _WINDOW_FRAMES = 64, 3_000, 800

@@ -33,6 +33,8 @@ import psutil
 
 from auricle.launcher.config import load_config, settings_for
 from auricle.settings import FrontendSettings
+from auricle_testing.feed import feed
+from auricle_testing.server import Server, serving
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.load.metrics import partial_lags, partial_latencies, percentile, stop_to_final
 from benchmarks.load.plan import Planner, SessionPlan, SpeechStyle
@@ -42,8 +44,6 @@ from benchmarks.load.spans import CHUNK_STEPS, Span, collecting, waterfall
 from benchmarks.load.usage import measured
 from benchmarks.prepared import checkpoint
 from benchmarks.streaming.environment import environment
-from benchmarks.streaming.feed import feed
-from tests.server import Server, serving
 
 _WARM_UP_SECONDS = 8.0
 _PACKET_SECONDS = 0.1

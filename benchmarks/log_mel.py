@@ -20,11 +20,11 @@ from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle_testing.server import Server, serving
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Recording, spoken
 from benchmarks.streaming.environment import environment
 from examples.log_mel_client import FeatureSender, speech, transcribe
-from tests.server import Server, serving
 
 _LIMITS = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
 _OPTIONS = EndpointingOptions(0.5, 500, 300)

@@ -22,13 +22,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from auricle_testing.server import AS_DELIVERED, serving
 from benchmarks.load.metrics import Slo, partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.spans import ORDER, Span, collecting, waterfall
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.streaming.environment import environment
-from tests.server import AS_DELIVERED, serving
 
 STEPS = (1, 4, 8, 16, 32, 64)
 _STYLE = SpeechStyle((4.0, 8.0))

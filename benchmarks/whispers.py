@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.whisper import random_whisper
 
 _TURBO = {
     "d_model": 1280, "encoder_layers": 32, "num_hidden_layers": 32, "decoder_layers": 4,

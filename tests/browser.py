@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 CLIENT = ROOT / "components/auricle/frontend/page/assets"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")

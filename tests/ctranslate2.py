@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from tests.whisper import END, SUPPRESSED
+from auricle_testing.checkpoints.whisper import END, SUPPRESSED
 
 KINDS = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 HEADS = [[1, 0], [1, 1]]

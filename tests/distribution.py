@@ -16,7 +16,7 @@ from xdist.workermanage import WorkerController
 
 GRAPHS_AT_A_TIME = 2
 # Other folders have a graph that all their tests share.
-FOLDERS_WITHOUT_GRAPH = {"unit", "integration"}
+FOLDERS_WITHOUT_GRAPH = {"unit", "integration", "tests"}
 # Modules there that start graphs of their own.
 GRAPHS_OF_THEIR_OWN = {
     *("test_commands.py", "test_dynamo_frontend.py", "test_languages.py", "test_ops_page.py"),

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.server import READY_SECONDS, ROOT
+from auricle_testing.server import READY_SECONDS, ROOT
 
 _BLOCK = re.compile(r"<!-- runs(?: with (\S+))? -->\n```console\n(.*?)```", re.DOTALL)
 

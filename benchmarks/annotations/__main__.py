@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from auricle_testing.checkpoints.aligners import random_aligner
 from benchmarks import results
 from benchmarks.annotations.capacity import capacity
 from benchmarks.annotations.delays import delays
@@ -25,7 +26,6 @@ from benchmarks.annotations.graph import Asked
 from benchmarks.annotations.words import equality, word_errors
 from benchmarks.parts import LeftOut, measure_into
 from benchmarks.prepared import ROOT
-from tests.aligners import random_aligner
 
 _TRAINED = ROOT / "models/demo-aligner"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import psutil
 
+from auricle_testing.server import Server
 from benchmarks.annotations.graph import BOTH_POOLS, Asked
 from benchmarks.load.capacity import CapacitySearch, Condition
 from benchmarks.load.subjects import Running, Subject
 from benchmarks.parts import Sized
-from tests.server import Server
 
 _CHUNK_MS, _FIRST = 640, 16
 _SUBJECT = Subject("ours", "demo")

@@ -27,9 +27,9 @@ import soundfile
 
 from auricle.alignment.words import pieces
 from auricle.confidence import of_words
+from auricle_testing.server import serving
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Samples, spoken
-from tests.server import serving
 
 _WORDS, _QUICK = 6_000, 1_200
 _SECONDS = 10.0

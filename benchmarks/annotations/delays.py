@@ -29,8 +29,8 @@ def delays(asked: Asked) -> dict[str, float]:
         for wanted, events, stopped in in_turns(asked, server.url, {"words": True}):
             stops[wanted].append(last_final(events) - stopped)
             if wanted:
-                waits, without = _waits(events)
-                after += waits
+                waited, without = waits(events)
+                after += waited
                 missing += without
                 segments += len(waits) + without
     return final_delays(stops, "words") | {
@@ -91,7 +91,7 @@ def last_final(events: Sequence[Told]) -> float:
     return max(one.at for one in events if isinstance(one.event, Final))
 
 
-def _waits(events: Sequence[Told]) -> tuple[list[float], int]:
+def waits(events: Sequence[Told]) -> tuple[list[float], int]:
     """Return the seconds from each final to its words, and how many have no aligned ones."""
     final = dict(_finals(events))
     found = [one for one in events if isinstance(one.event, Words)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from auricle.audio.pcm import Int16
 from auricle.client import Client, Final, Speakers, Words
+from auricle_testing.server import Server, eventually
 from benchmarks.annotations.graph import (
     BOTH_POOLS,
     Asked,
@@ -18,7 +19,6 @@ from benchmarks.annotations.graph import (
     told,
     words,
 )
-from tests.server import Server, eventually
 
 _Read = Callable[[list[Told]], Mapping[int, Words | Speakers]]
 # What each of them makes, and the name of that.
@@ -40,7 +40,7 @@ def faults(asked: Asked) -> dict[str, float]:
                 (pcm,) = speech(1, _SECONDS, seed=number)
                 usual, hurt = asyncio.run(_both(server, component, pcm))
                 same += list(finals(usual).values()) == list(finals(hurt).values())
-                right, told_wrong, absent = _compared(read(usual), read(hurt))
+                right, told_wrong, absent = compared(read(usual), read(hurt))
                 wrong, missing = wrong + told_wrong, missing + absent
                 count += right + told_wrong + absent
             found |= {
@@ -72,7 +72,7 @@ def _is_back(server: Server, component: str) -> bool:
         return False
 
 
-def _compared(
+def compared(
     usual: Mapping[int, Words | Speakers], hurt: Mapping[int, Words | Speakers]
 ) -> tuple[int, int, int]:
     """Count segments of which this is as usual, wrong, and missing and said to be so."""

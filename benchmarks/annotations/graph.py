@@ -12,10 +12,10 @@ from typing import Any
 
 from auricle.audio.pcm import Int16, to_int16
 from auricle.client import Client, Final, Speakers, StreamEvent, Words
+from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks.parts import Sized
 from benchmarks.prepared import ROOT, corpus
 from benchmarks.streaming.audio import spoken
-from tests.server import AS_DELIVERED, Server, serving
 
 SPEAKERS = ROOT / "models/speakers"
 _PAUSES = (0.05, 0.3)  # none of them ends a segment

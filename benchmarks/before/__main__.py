@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from auricle_testing.feed import feed
 from benchmarks.before.pairs import Ratio, ratios
 from benchmarks.before.trees import Running, control_plane_of, serving_tree, work_tree
 from benchmarks.load import protocols
@@ -34,7 +35,6 @@ from benchmarks.load.trial import Load, run_trial
 from benchmarks.prepared import ROOT, checkpoint
 from benchmarks.streaming.cost import speech
 from benchmarks.streaming.environment import environment
-from benchmarks.streaming.feed import feed
 
 _SEGMENT_SECONDS, _SESSION_SECONDS, _WARM_SECONDS = 30.0, 60.0, 8.0
 _LENGTHS = (5.0, 20.0)

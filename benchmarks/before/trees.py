@@ -26,7 +26,10 @@ _START = """
 import pathlib, sys
 from auricle.settings import ProcessorSettings
 from benchmarks.streaming.cost import server_options
-from tests.server import serving
+try:
+    from tests.server import serving  # an older tree
+except ModuleNotFoundError:
+    from auricle_testing.server import serving
 model = sys.argv[1]
 options = server_options(pathlib.Path(model), 30.0) if model else []
 unhurried = {"target_chunk_ms": 10**9, "assured_sessions": 64, "admission": "fixed"}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.server import free_port, serving
-from tests.services import Nats
+from auricle_testing.server import free_port, serving
+from auricle_testing.services import Nats
 
 # What a session costs before its text: the frontend ends the protocol, the processor is the same
 # for all.

@@ -6,8 +6,8 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from benchmarks.faults.proxy import Proxy
-from tests.server import Server
+from auricle_testing.faulty_proxy import Proxy
+from auricle_testing.server import Server
 
 
 class _ToFrontend(Proxy):

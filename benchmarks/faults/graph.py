@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auricle_testing.call_sockets import Sockets
+from auricle_testing.discovery_records import Records
+from auricle_testing.faulty_proxy import Proxy, UnixProxy
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import READY_SECONDS, Server, serving
+from auricle_testing.services import Nats
 from benchmarks.faults import hooks
 from benchmarks.faults.door import Door
 from benchmarks.faults.kinds import ENCODE, FRONTEND, PD, PROCESSOR
-from benchmarks.faults.proxy import Proxy, UnixProxy
-from benchmarks.faults.records import Records
-from benchmarks.faults.sockets import Sockets
-from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, serving
-from tests.services import Nats
 
 _POLL_SECONDS = 0.3
 _REPLICAS = {ENCODE: 2, PD: 2, PROCESSOR: 2, FRONTEND: 2}

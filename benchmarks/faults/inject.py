@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 import httpx
 import psutil
 
+from auricle_testing.faulty_proxy import Proxy, UnixProxy
+from auricle_testing.replicas import InUse
+from auricle_testing.server import READY_SECONDS, free_port
 from benchmarks.faults import disk, hooks, limits
 from benchmarks.faults.door import Door
 from benchmarks.faults.graph import Graph, until
@@ -24,9 +27,6 @@ from benchmarks.faults.kinds import (
 )
 from benchmarks.faults.memory import scribble
 from benchmarks.faults.plan import Fault
-from benchmarks.faults.proxy import Proxy, UnixProxy
-from tests.replicas import InUse
-from tests.server import READY_SECONDS, free_port
 
 # Which frontend a session uses is known by its connection.
 _COUNTED = tuple(name for name in COMPONENTS if name != FRONTEND)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
+from auricle_testing.replicas import replicas
 from benchmarks.faults.graph import Graph
-from tests.replicas import replicas
 
 # The default of a lease is 30 s; nothing else is held for longer once nobody speaks.
 _SETTLE_SECONDS = 45.0

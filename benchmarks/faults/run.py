@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from auricle.client.stream import Event
-from benchmarks.faults.compare import compared, events_compared, on_the_bus
+from auricle_testing.transcripts import compared, events_compared, on_the_bus
 from benchmarks.faults.door import Door
 from benchmarks.faults.figures import Heard, Row, recovery_seconds
 from benchmarks.faults.graph import Graph

@@ -15,9 +15,9 @@ from auricle.audio.pcm import to_float
 from auricle.client.sources import file_blocks
 from auricle.client.stream import Event, stream_file
 from auricle.errors import AuricleError
+from auricle_testing import recordings
+from auricle_testing.transcripts import heard
 from benchmarks.faults.figures import Heard
-from tests import recordings
-from tests.faults.sessions import heard
 
 # After the end of the audio: a worker may have to be started again before the last text.
 _LAST_SECONDS = 120.0

@@ -28,10 +28,10 @@ import numpy as np
 import soundfile
 
 from auricle.audio.pcm import Int16, to_int16
+from auricle_testing import recordings
+from auricle_testing.server import READY_SECONDS, ROOT, Server, free_port, serving
 from benchmarks.frontdoor.probes import health, live_lag
 from benchmarks.streaming.environment import environment
-from tests import recordings
-from tests.server import READY_SECONDS, ROOT, Server, free_port, serving
 
 # As in the SLO of live sessions: what a text may take beyond the chunk that it waits for.
 _INSIDE_SECONDS = 0.3

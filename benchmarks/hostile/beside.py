@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from auricle.audio.pcm import Int16
+from auricle_testing.server import ROOT
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.watch import Alive, Log, failures
 from benchmarks.hostile.witness import Account, Witness
-from tests.server import ROOT
 
 _LINE_BYTES = 1 << 22
 

@@ -13,11 +13,11 @@ import httpx
 import yaml
 
 from auricle.frontend.doors.access.keys import new_key
+from auricle_testing import recordings
+from auricle_testing.server import AS_DELIVERED, ROOT, Server, free_port, serving
+from auricle_testing.services import Nats
 from benchmarks.hostile import watch
 from benchmarks.hostile.attackers.target import Target
-from tests import recordings
-from tests.server import AS_DELIVERED, ROOT, Server, free_port, serving
-from tests.services import Nats
 
 _TRANSLATOR = ROOT / "models/demo-translate"
 _TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")

@@ -17,7 +17,7 @@ from benchmarks.hostile.case import TRIED, UNEXPECTED, Case, Outcome, Verdict
 _TRIES = 6
 _AGAIN_SECONDS = 0.5
 # Longer than all waits of one case together.
-_CASE_SECONDS = 60.0
+CASE_SECONDS = 60.0
 
 
 @dataclass
@@ -86,12 +86,12 @@ async def _tried(attack: Attack, case: Case) -> Outcome:
 
 async def _once(attack: Attack, case: Case) -> Outcome:
     try:
-        async with asyncio.timeout(_CASE_SECONDS):
+        async with asyncio.timeout(CASE_SECONDS):
             return await attack(case)
     except Hung as hung:
         return Outcome(Verdict.HANG, str(hung))
     except TimeoutError:
-        return Outcome(Verdict.HANG, f"not over after {_CASE_SECONDS:g} s")
+        return Outcome(Verdict.HANG, f"not over after {CASE_SECONDS:g} s")
     except AttackerFailed as error:
         return Outcome(Verdict.LOST, str(error))
     except Exception as error:  # a defect of the attacker must not look like one of the server

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import psutil
 
+from auricle_testing.server import Server
 from benchmarks.hostile.attackers.target import Port
 from benchmarks.hostile.attackers.wire import ANSWER_SECONDS
-from tests.server import Server
 
 _MIB = 1 << 20
 _PROBE_SECONDS = 0.25

@@ -12,7 +12,7 @@ import numpy as np
 import websockets
 
 from auricle.audio.pcm import Int16, to_int16
-from tests import recordings
+from auricle_testing import recordings
 
 RATE = 16_000
 _PACKET = RATE // 10

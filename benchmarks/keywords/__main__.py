@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Done
+from auricle_testing.server import serving
 from benchmarks import results
 from benchmarks.keywords.figures import Written, figures
 from benchmarks.keywords.recordings import Case, cases
 from benchmarks.prepared import corpus
-from tests.server import serving
 
 _COUNTS = {"full": 600, "quick": 120, "smoke": 4}
 _AT_ONCE = 8

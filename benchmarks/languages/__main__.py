@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Final
 from auricle.client.options import StreamOptions
+from auricle_testing.server import serving
 from benchmarks import results
 from benchmarks.languages.cases import Case, cases
 from benchmarks.languages.figures import Heard, Segment, figures
 from benchmarks.prepared import ROOT, corpus
 from models.training.languages import codes
-from tests.server import serving
 
 _MODEL = ROOT / "models/demo-en-de-es"
 _COUNTS = {"full": 240, "quick": 60, "smoke": 2}

@@ -11,7 +11,8 @@ import numpy as np
 
 from auricle.audio.constants import BINS, HOP
 from auricle.audio.features import pack
-from benchmarks.live import wire
+from auricle_testing import wire
+from auricle_testing.noise import noise, speech_like
 
 STREAM, REALTIME = "/v1/audio/stream", "/v1/realtime"
 _END = wire.message({"type": "end"})
@@ -31,19 +32,6 @@ class Input:
     path: str
     size: int
     data: Callable[[int], bytes]
-
-
-def noise(samples: int) -> bytes:
-    """Return loud noise, 16-bit."""
-    values = np.random.default_rng(samples).integers(-9_000, 9_000, samples)
-    return values.astype("<i2").tobytes()
-
-
-def speech_like(samples: int, rate: int = 16_000) -> bytes:
-    """Return noise and silence in turn, 0.6 s each: as many starts and ends as can be."""
-    values = np.frombuffer(noise(samples), "<i2").copy()
-    values[(np.arange(samples) * 10 // (6 * rate)) % 2 == 1] = 0
-    return values.tobytes()
 
 
 def _session(frames: Callable[[int], bytes], **start: Any) -> Callable[[int], bytes]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psutil
 
+from auricle_testing.server import AS_DELIVERED, free_port, serving
 from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import RunSession, Target, protocol
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.prepared import checkpoint
-from tests.server import AS_DELIVERED, free_port, serving
 
 _WARM_UP = SpeechStyle((3.0, 6.0))
 

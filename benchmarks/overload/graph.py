@@ -13,8 +13,8 @@ import psutil
 import yaml
 
 from auricle.frontend.doors.access.keys import new_key
+from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks.load.protocols import Target
-from tests.server import AS_DELIVERED, Server, serving
 
 # Who floods, who is beside it with the same right, and who has a higher priority.
 FLOOD, BESIDE, FIRST = "flood", "beside", "first"

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from auricle_testing.chromium.visits import captions, emptied, operations, said_unasked, watched
+from auricle_testing.server import serving
 from benchmarks.footprint import seconds_to_first_words
-from tests.chromium.visits import captions, emptied, operations, said_unasked, watched
-from tests.server import serving
 
 
 def first_words(starts: int) -> dict[str, float]:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+from auricle_testing import documents
+from auricle_testing.metric_names import documented, registered
 from benchmarks.prepared import ROOT
-from tests import documents
-from tests.unit.test_metric_names import documented, registered
 
 _SECONDS = 600
 _WARNING = re.compile(r"^WARNING -\s+(.*)", re.MULTILINE)

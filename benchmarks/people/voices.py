@@ -26,8 +26,9 @@ from models.training.corpus import SAMPLE_RATE
 from models.training.evaluate import utterances
 from models.training.reference import Reference
 from models.training.sentences import SentenceMaker, vocabulary
+from models.training.sources import SOURCES
 
-FLITE_VOICES = ("rms", "awb")
+FLITE_VOICES = SOURCES["flite"].held_out
 MODEL = ROOT / "models/demo"
 _LENGTHS = (1, 2, 4, 8)  # sentences of an utterance, as the model card has them
 _ROW = (3, 6)  # words of a person that follow each other

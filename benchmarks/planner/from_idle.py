@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from auricle_testing.server import AS_DELIVERED, serving
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.trial import Load, Trial, run_trial
 from benchmarks.planner.local import PROFILE, Found
-from tests.server import AS_DELIVERED, serving
 
 SESSIONS = (10, 16)
 _POOLS = ("encode_worker", "pd_worker")

@@ -16,13 +16,13 @@ from typing import Any
 
 import httpx
 
+from auricle_testing.server import ROOT, Server, serving
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.record import Record
 from benchmarks.load.trial import Load, Trial, run_trial
 from models.training.corpus import SAMPLE_RATE
-from tests.server import ROOT, Server, serving
 
 _SESSIONS, _TIMES = 2, 8
 # On two cores more workers carry no more; they are wanted here for what it takes to start and

@@ -27,6 +27,7 @@ from typing import Any
 
 import psutil
 
+from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks import results
 from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import ROOT
@@ -39,7 +40,6 @@ from benchmarks.real_speech.units import REAL_TIME, SERVED, SETS, WAYS, Row, Uni
 from benchmarks.real_speech.weights import checkpoint
 from benchmarks.ways import ways
 from models.training.packages import NoPackages
-from tests.server import AS_DELIVERED, Server, serving
 
 _CONFIG = "configs/whisper.yaml"
 _WORK = ROOT / "build/real-speech"

@@ -31,6 +31,7 @@ from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.pd_worker.vllm.start import chunk_positions
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.settings import EncodeWorkerSettings
+from auricle_testing.engines import encoded, landing_slab
 from benchmarks import results
 from benchmarks.real_speech.corpus import Spoken, recordings
 from benchmarks.real_speech.figures import compared
@@ -40,7 +41,6 @@ from benchmarks.real_speech.segments import segments
 from benchmarks.real_speech.units import limited
 from benchmarks.real_speech.weights import checkpoint
 from benchmarks.streaming.words import Errors
-from tests.engines import encoded, landing_slab
 
 _MINUTES = {"full": 1e6, "quick": 1.5, "smoke": 0.2}
 _TOKENS_PER_SECOND, _TOKENS = 8, 16

@@ -12,7 +12,7 @@ from transformers import WhisperFeatureExtractor
 
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.models.resolve import servable
-from tests.whisper import random_english_whisper
+from auricle_testing.checkpoints.whisper import random_english_whisper
 
 
 @contextmanager

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from auricle_testing.server import leaving_nothing, serving
 from benchmarks.baselines.client import end
 from benchmarks.generated import table
 from benchmarks.prepared import ROOT, checkpoint, corpus
 from benchmarks.smoke.commands import SHORT, Short
-from tests.server import leaving_nothing, serving
 
 _OUT = ROOT / "build/smoke"
 _LINES_SHOWN = 15

@@ -17,16 +17,16 @@ import numpy as np
 import psutil
 
 from auricle.audio.pcm import to_int16
+from auricle_testing.feed import CHUNK, SAMPLE_RATE, ChunkTime, Fed, feed
+from auricle_testing.server import Server, serving
 from benchmarks.baselines.client import baseline
 from benchmarks.baselines.protocol import DecodeJob, cpu_seconds
 from benchmarks.baselines.published import Position, integrated, positions, sampled
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.prepared import checkpoint, corpus
 from benchmarks.streaming.audio import spoken
-from benchmarks.streaming.feed import CHUNK, SAMPLE_RATE, ChunkTime, Fed, feed
 from benchmarks.streaming.scale import Scale
 from models.training.prompts import prompt_ids
-from tests.server import Server, serving
 
 _SEGMENT_SECONDS = 30.0
 _NO_TARGET_MS = 10**9  # no chunk takes longer

@@ -8,11 +8,11 @@ import random
 import jiwer
 import numpy as np
 
+from auricle_testing.feed import speech_marks
+from auricle_testing.server import serving
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Recording, at_level, spoken, without_words
-from benchmarks.streaming.feed import speech_marks
 from benchmarks.streaming.scale import Scale
-from tests.server import serving
 
 _GAPS = (0.9, 2.0)  # longer than the 500 ms of silence that end speech
 _MINUTE = 60.0

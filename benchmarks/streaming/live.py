@@ -32,7 +32,7 @@ from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import Runtime
 from auricle.settings import FrontendSettings, ProcessorSettings
-from benchmarks.streaming.feed import CHUNK_MS
+from auricle_testing.feed import CHUNK_MS
 
 _SETTLE_SECONDS = 60.0
 _NEVER_SLOW = 1e9  # no chunk is skipped, however long it takes

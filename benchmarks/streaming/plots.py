@@ -6,8 +6,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from auricle_testing.feed import CHUNK, SAMPLE_RATE, ChunkTime
 from benchmarks.streaming.cost import Cost
-from benchmarks.streaming.feed import CHUNK, SAMPLE_RATE, ChunkTime
 
 _NAMES = {"a": "transformers, all audio again", "b": "stock vLLM, all audio again"}
 

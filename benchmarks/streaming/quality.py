@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from auricle_testing.server import ROOT, Server, serving
 from benchmarks.baselines.client import Baseline, baseline
 from benchmarks.baselines.protocol import DecodeJob
 from benchmarks.prepared import corpus
@@ -25,7 +26,6 @@ from benchmarks.streaming.words import (
     revised,
     spoken_in,
 )
-from tests.server import ROOT, Server, serving
 
 MODEL = ROOT / "models/demo"
 # As in configs/demo.yaml.

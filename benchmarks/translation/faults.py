@@ -13,9 +13,9 @@ import httpx
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Translation
+from auricle_testing.server import Server, eventually
 from benchmarks.streaming.audio import Recording
 from benchmarks.translation.graph import ASKED, Asked, Heard, heard, taken_back, texts, translations
-from tests.server import Server, eventually
 
 _SECONDS, _BACK_SECONDS = 24.0, 120.0
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Final, Partial, StreamEvent, Translation
+from auricle_testing.server import AS_DELIVERED, Server, free_port, serving
 from benchmarks.parts import Sized
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Recording, spoken
 from benchmarks.streaming.words import spoken_in
 from benchmarks.translation.latency import Said, Sentence
 from models.training.translate.parallel import held_out
-from tests.server import AS_DELIVERED, Server, free_port, serving
 
 GRAPH = "graphs.e_pd_translate:Frontend"
 TARGET = "es"

@@ -12,6 +12,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
 from auricle.client import Final, Partial, Translation
+from auricle_testing.server import Server
 from benchmarks.streaming.audio import Recording
 from benchmarks.translation.graph import (
     Asked,
@@ -25,7 +26,6 @@ from benchmarks.translation.graph import (
     translations,
 )
 from benchmarks.translation.latency import lags, longyaal
-from tests.server import Server
 
 _SECONDS = 18.0
 _AT_ONCE = 2

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from auricle.audio.pcm import to_int16
+from auricle_testing.server import serving
 from benchmarks.streaming.audio import Recording
 from benchmarks.streaming.environment import environment
 from benchmarks.ways.audio import (
@@ -35,7 +36,6 @@ from benchmarks.ways.audio import (
 from benchmarks.ways.figures import figures
 from benchmarks.ways.kept import Kept, name_of
 from benchmarks.ways.ways import WAYS
-from tests.server import serving
 
 # Recordings at a time, half of them live: how fast these go on is up to the server (pace.py).
 _AT_ONCE = 10

@@ -276,7 +276,7 @@ def from_code(
     code: str, message: str, keys: tuple[str, ...] = (), retry_after_seconds: float = 0.0
 ) -> AuricleError:
     """The error that another process reported as `code`; AuricleError for an unknown code."""
-    kind = _classes().get(code, AuricleError)
+    kind = classes_by_code().get(code, AuricleError)
     # Its constructor composed `message` where it was raised, and is not called again.
     error = kind.__new__(kind)
     error.args = (message,)
@@ -288,7 +288,7 @@ def from_code(
 
 
 @cache
-def _classes() -> dict[str, type[AuricleError]]:
+def classes_by_code() -> dict[str, type[AuricleError]]:
     found: dict[str, type[AuricleError]] = {}
     waiting = [AuricleError]
     while waiting:

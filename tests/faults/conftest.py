@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.faults.sessions import heard, spoken
-from tests.launcher import Launcher
-from tests.server import READY_SECONDS, Server, eventually, free_port, serving
+from auricle_testing.server import Server, free_port, serving
+from auricle_testing.transcripts import heard
+from tests.faults.components import whole
+from tests.faults.sessions import spoken
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,16 +49,6 @@ async def server(disturbed: Server) -> Server:
     """The graph, whole again after what the last test did to it."""
     await whole(disturbed)
     return disturbed
-
-
-async def whole(disturbed: Server) -> None:
-    """Wait until there is one process of each component."""
-    launcher = Launcher(disturbed)
-    components = ("EncodeWorker", "PdWorker", "Processor", "Frontend")
-    for component in components:
-        launcher.scale(component, 1)  # a test that failed may have left two
-    for component in components:
-        await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)
 
 
 @pytest.fixture(scope="package")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.server import eventually
+from auricle_testing.server import eventually
 
 
 async def freeze(process: psutil.Process) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from auricle.client.stream import Event, stream_file
 from auricle.tasks import cancelled
-from benchmarks.faults.compare import compared
-from tests import recordings
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.server import Server
+from auricle_testing.transcripts import compared
 
 SECONDS = 300.0
 
@@ -54,23 +53,6 @@ async def until(reached: asyncio.Event, session: asyncio.Task[list[Event]]) -> N
     await asyncio.wait((waiting, session), return_when=asyncio.FIRST_COMPLETED)
     await cancelled([waiting])
     assert reached.is_set(), f"ended before: {session.result()[-1]}"
-
-
-def heard(events: list[Event]) -> str:
-    """Of the finals. Also: what was committed stayed, segments neither overlap nor repeat."""
-    assert events[-1]["type"] == "done", events[-1]
-    finals = [e for e in events if e["type"] == "final"]
-    assert [e["segment"] for e in finals] == sorted({e["segment"] for e in finals})
-    for before, after in pairwise(finals):
-        assert before["end_ms"] <= after["start_ms"]
-    committed: dict[int, str] = {}
-    for event in events:
-        if event["type"] in ("partial", "final"):
-            said = event["committed"] if event["type"] == "partial" else event["text"]
-            assert said.startswith(committed.get(event["segment"], ""))
-            committed[event["segment"]] = said
-    assert " ".join(e["text"] for e in finals if e["text"]) == events[-1]["text"]
-    return str(events[-1]["text"])
 
 
 def replaced(server: Server, component: str, old: int) -> bool:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from auricle_testing.server import Server, eventually
 from tests.doctor import doctor
 from tests.faults.freezing import freeze
-from tests.server import Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 

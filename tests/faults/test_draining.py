@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import io
 import json
-import re
 import signal
 
 import httpx
 import jiwer
 import numpy as np
 import pytest
-import soundfile
 import soxr
 import websockets
 
 from auricle.client.stream import Event
-from tests import recordings
-from tests.faults.sessions import check_words, heard, replaced, spoken, until
-from tests.launcher import Launcher
-from tests.server import ANSWER_SECONDS, READY_SECONDS, Server, eventually, frontend_beside
+from auricle_testing import recordings
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import (
+    READY_SECONDS,
+    Server,
+    eventually,
+    frontend_beside,
+)
+from auricle_testing.transcripts import heard
+from tests.faults.recordings import recordings_in_work, transcribed
+from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 SESSIONS = 3
@@ -154,16 +158,3 @@ async def speak(socket: websockets.ClientConnection, name: str) -> None:
         await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
     while "speech_started" not in json.loads(await socket.recv())["type"]:
         pass
-
-
-async def transcribed(client: httpx.AsyncClient, samples: np.ndarray) -> httpx.Response:
-    file = io.BytesIO()
-    soundfile.write(file, samples, 16_000, format="WAV")
-    files = {"file": ("long.wav", file.getvalue())}
-    return await client.post("/v1/audio/transcriptions", data={"model": "demo"}, files=files)
-
-
-def recordings_in_work(server: Server) -> float:
-    text = httpx.get(f"{server.url}/metrics", timeout=ANSWER_SECONDS).text
-    (line,) = re.findall(r"^auricle_frontend_recordings (\S+)$", text, re.MULTILINE)
-    return float(line)

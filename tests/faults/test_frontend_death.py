@@ -8,8 +8,9 @@ import signal
 import psutil
 import pytest
 
-from tests.faults.sessions import check_words, heard, replaced, spoken, until
-from tests.server import Server, eventually, frontend_beside
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
+from auricle_testing.transcripts import heard
+from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 SHARE = 0.4  # of the session, before its frontend is killed
@@ -39,7 +40,7 @@ async def test_a_client_goes_on_at_another_frontend(server: Server, undisturbed:
         session = asyncio.create_task(spoken(server, reached, SHARE, urls=urls, told=lines.append))
         await until(reached, session)
         psutil.Process(other.process.pid).send_signal(signal.SIGKILL)
-        other.process.wait(30)
+        other.process.wait(ANSWER_SECONDS)
         events = await session
     check_words(undisturbed, heard(events))
     assert lines and other.url in lines[0]

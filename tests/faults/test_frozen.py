@@ -9,12 +9,13 @@ import re
 import psutil
 import pytest
 
+from auricle_testing.launcher import Launcher
+from auricle_testing.replicas import InUse
+from auricle_testing.server import READY_SECONDS, Server, eventually
+from auricle_testing.transcripts import heard
 from tests.engine_under_test import of_vllms_process
 from tests.faults.freezing import freeze
-from tests.faults.sessions import check_words, heard, spoken, until
-from tests.launcher import Launcher
-from tests.replicas import InUse
-from tests.server import READY_SECONDS, Server, eventually
+from tests.faults.sessions import check_words, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 

@@ -17,10 +17,10 @@ import websockets
 
 from auricle.client.stream import Event
 from auricle.tasks import cancelled
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import STOP_SECONDS, Server, eventually
+from tests.faults.recordings import recordings_in_work, transcribed
 from tests.faults.sessions import check_words
-from tests.faults.test_draining import recordings_in_work, transcribed
-from tests.server import STOP_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 PACKET = recordings.SAMPLE_RATE // 10

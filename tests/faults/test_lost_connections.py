@@ -8,12 +8,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from benchmarks.faults.proxy import Proxy, UnixProxy
-from benchmarks.faults.records import Records
-from benchmarks.faults.sockets import Sockets
-from tests.faults.conftest import whole
-from tests.faults.sessions import check_words, heard, replaced, spoken, until
-from tests.server import READY_SECONDS, Server, eventually
+from auricle_testing.call_sockets import Sockets
+from auricle_testing.discovery_records import Records
+from auricle_testing.faulty_proxy import Proxy, UnixProxy
+from auricle_testing.server import READY_SECONDS, Server, eventually
+from auricle_testing.transcripts import heard
+from tests.faults.components import whole
+from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 Way = Callable[[Server, str], AbstractAsyncContextManager[Proxy | UnixProxy]]

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.faults.sessions import check_words, heard, replaced, spoken, until
-from tests.server import Server, eventually
+from auricle_testing.server import Server, eventually
+from auricle_testing.transcripts import heard
+from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server import Server, free_port, frontend_beside, serving
+from auricle_testing.server import Server, free_port, frontend_beside, serving
 
 
 @pytest.fixture(scope="package")

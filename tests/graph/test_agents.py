@@ -15,9 +15,9 @@ import jiwer
 import pytest
 import soundfile
 
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server, frontend_beside
 from tests.proxy import Proxy, proxied
-from tests.server import ROOT, Server, frontend_beside
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 PYTHON = ROOT / ".venv-agents/bin/python"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.graph.test_deepgram import PACKET, pcm
-from tests.server import ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
+from tests.pcm import PACKET, pcm
 
 streaming = pytest.importorskip("assemblyai.streaming.v3", reason="run make setup-dev")
 

@@ -9,8 +9,8 @@ import pytest
 import websockets
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, eventually
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 START = json.dumps({"type": "start", "sample_rate": 16_000})

@@ -18,9 +18,9 @@ import soundfile
 from click.testing import CliRunner, Result
 
 from auricle.cli import main
-from tests import recordings
-from tests.commands import auricle
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.commands import auricle
+from auricle_testing.server import Server
 
 pytestmark = pytest.mark.end_to_end
 

@@ -35,8 +35,9 @@ from auricle.client import (
     StreamEvent,
     SyncClient,
 )
-from tests import browser, recordings
-from tests.server import ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
+from tests import browser
 
 pytestmark = pytest.mark.end_to_end
 DEADLINE_SECONDS = 120

@@ -18,8 +18,9 @@ import pytest
 import soundfile
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.server import ANSWER_SECONDS, ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, ROOT, Server
+from tests.pcm import PACKET, pcm
 
 deepgram = pytest.importorskip("deepgram", reason="run make setup")
 from deepgram.core.api_error import ApiError  # noqa: E402
@@ -27,13 +28,7 @@ from deepgram.environment import DeepgramClientEnvironment  # noqa: E402
 from deepgram.errors import BadRequestError  # noqa: E402
 
 pytestmark = pytest.mark.end_to_end
-PACKET = 3_200
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/deepgram.md").read_text(), re.DOTALL)
-
-
-def pcm(name: str, silence_seconds: float = 0.0) -> bytes:
-    samples = np.concatenate([recordings.samples(name), np.zeros(int(16_000 * silence_seconds))])
-    return np.clip(np.round(samples * 32768), -32768, 32767).astype("<i2").tobytes()
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from auricle.cli import main
 from auricle.frontend.doors.access.keys import key_file, new_key
+from auricle_testing.server import Server, frontend_beside
 from tests.doctor import doctor
-from tests.server import Server, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 ENCODED = ("EncodeWorker", "auricle_encode_worker_windows_encoded_total")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
 from tests.document_commands import Example, examples, shell
-from tests.server import ROOT, Server
 
 pytest.importorskip("riva.client", reason="run make setup-dev")
 pytest.importorskip("tritonclient.grpc", reason="run make setup-dev")

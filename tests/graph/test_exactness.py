@@ -27,9 +27,9 @@ from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server, eventually
 from models.training.reference import Reference
-from tests import recordings
-from tests.server import ROOT, Server, eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 MODEL = ROOT / "models/demo"

@@ -15,10 +15,10 @@ import openai
 import pytest
 import websockets
 
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import Server, frontend_beside
 from tests.frameworks import LIVEKIT, LIVEKIT_LIVE, PIPECAT, PIPECAT_SERVER_VAD
-from tests.graph.test_realtime import pcm
-from tests.server import Server, frontend_beside
+from tests.pcm import resampled_pcm
 
 pytestmark = pytest.mark.end_to_end
 DELTA = "conversation.item.input_audio_transcription.delta"
@@ -78,7 +78,7 @@ async def test_a_framework_that_leaves_turns_to_the_server(
     preset: Server, session: dict[str, Any]
 ) -> None:
     async with connected(preset, session) as connection:
-        await connection.append(pcm("hello").tobytes())
+        await connection.append(resampled_pcm("hello").tobytes())
         done = await connection.until(COMPLETED)
     kinds = [event["type"] for event in connection.received]
     started = kinds.index("input_audio_buffer.speech_started")
@@ -92,7 +92,7 @@ async def test_a_framework_that_leaves_turns_to_the_server(
 async def test_a_framework_that_ends_turns_itself(preset: Server, session: dict[str, Any]) -> None:
     async with connected(preset, session) as connection:
         for name in ("hello", "market"):
-            await connection.append(pcm(name).tobytes())
+            await connection.append(resampled_pcm(name).tobytes())
             await connection.send("input_audio_buffer.commit")
             done = await connection.until(COMPLETED)
             assert jiwer.wer(recordings.words(name), done["transcript"]) <= 0.34
@@ -107,7 +107,7 @@ async def test_text_that_is_wanted_soon_comes_within_the_turn_and_stays(server: 
     transcription = {"delay": "minimal", "keywords": ["market"]}
     session = {"audio": {"input": {"transcription": transcription, "turn_detection": None}}}
     async with connected(server, session) as connection:
-        audio = pcm("market").tobytes()
+        audio = resampled_pcm("market").tobytes()
         # 2.5 s; the rest follows once there is text.
         await connection.append(audio[:120_000])
         await connection.until(DELTA)
@@ -129,7 +129,7 @@ async def test_log_probabilities_come_with_the_same_words(server: Server) -> Non
             "audio": {"input": {"transcription": {"chunk_ms": chunk_ms}}},
         }
         async with connected(server, session) as connection:
-            await connection.append(pcm("hello").tobytes())
+            await connection.append(resampled_pcm("hello").tobytes())
             said.append(await connection.until(COMPLETED))
     assert said[0]["transcript"] == said[1]["transcript"]
     assert "logprobs" not in said[0]

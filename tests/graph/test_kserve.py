@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.server import ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
 
 triton = pytest.importorskip("tritonclient.grpc", reason="run make setup-dev")
 

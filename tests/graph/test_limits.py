@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from auricle.cli import main as auricle
 from auricle.frontend.doors.access.keys import new_key
 from auricle.tasks import cancelled
-from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, eventually, frontend_beside
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 SMALL = recordings.path("hello").read_bytes()

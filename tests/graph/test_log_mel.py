@@ -12,9 +12,9 @@ from auricle.audio.pcm import to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
 from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle_testing import recordings
+from auricle_testing.server import Server
 from examples.log_mel_client import FeatureSender, speech, transcribe
-from tests import recordings
-from tests.server import Server
 
 pytestmark = pytest.mark.end_to_end
 # Those of configs/demo.yaml and the frontend's defaults.

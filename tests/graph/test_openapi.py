@@ -8,7 +8,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 
-from tests.server import ANSWER_SECONDS, Server
+from auricle_testing.server import ANSWER_SECONDS, Server
 
 pytestmark = pytest.mark.end_to_end
 

@@ -10,9 +10,9 @@ from typing import Any
 import jiwer
 import pytest
 
-from tests.chromium.driving import needs_node
-from tests.chromium.visits import RECORDING, captions, emptied
-from tests.server import ROOT, Server
+from auricle_testing.chromium.visits import RECORDING, captions, emptied
+from auricle_testing.server import ROOT, Server
+from tests.browser import needs_node
 
 pytestmark = [
     pytest.mark.integration,
@@ -30,7 +30,7 @@ def shown() -> Path:
 
 @pytest.fixture(scope="module")
 def found(server: Server, shown: Path) -> dict[str, Any]:
-    """What Chromium found, see tests/chromium/page.mjs."""
+    """What Chromium found, see components/auricle_testing/chromium/page.mjs."""
     return captions(server, shown)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from auricle.client.stream import stream_file
 from auricle.tasks import cancelled
-from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, eventually
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 

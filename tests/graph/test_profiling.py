@@ -15,9 +15,9 @@ from auricle.launcher.config import load_config, settings_for
 from auricle.profiling.cast import Cast, Part, Stage
 from auricle.profiling.helpers import Helper
 from auricle.runtime import Runtime
-from tests import recordings
-from tests.replicas import used
-from tests.server import ANSWER_SECONDS, ROOT, Server, eventually
+from auricle_testing import recordings
+from auricle_testing.replicas import used
+from auricle_testing.server import ANSWER_SECONDS, ROOT, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 

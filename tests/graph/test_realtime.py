@@ -13,13 +13,13 @@ import jiwer
 import numpy as np
 import openai
 import pytest
-import soxr
 import websockets
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 
 from auricle.audio.pcm import g711_table
-from tests import recordings
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.server import Server
+from tests.pcm import resampled_pcm
 
 pytestmark = pytest.mark.end_to_end
 WORD_ERRORS = 0.25
@@ -41,12 +41,6 @@ async def connected(server: Server, **audio: object) -> AsyncIterator[AsyncRealt
         yield connection
 
 
-def pcm(name: str, rate: int = 24_000, pause_seconds: float = 1.0) -> np.ndarray:
-    samples = np.concatenate([recordings.samples(name), np.zeros(int(16_000 * pause_seconds))])
-    resampled = soxr.resample(samples, 16_000, rate)
-    return np.clip(np.round(resampled * 32767), -32768, 32767).astype("<i2")
-
-
 async def append(connection: AsyncRealtimeConnection, data: bytes) -> None:
     for start in range(0, len(data), PACKET):
         packet = data[start : start + PACKET]
@@ -64,7 +58,7 @@ async def until(connection: AsyncRealtimeConnection, kind: str) -> list[Any]:
 
 async def test_turns_are_found_and_their_text_only_grows(server: Server) -> None:
     async with connected(server) as connection:
-        await append(connection, pcm("hello").tobytes())
+        await append(connection, resampled_pcm("hello").tobytes())
         events = await until(connection, PREFIX + "completed")
         kinds = [event.type for event in events]
         started = events[kinds.index("input_audio_buffer.speech_started")]
@@ -83,7 +77,9 @@ async def test_turns_are_found_and_their_text_only_grows(server: Server) -> None
 
 async def test_the_next_turn_follows_the_one_before(server: Server) -> None:
     async with connected(server) as connection:
-        await append(connection, np.concatenate([pcm("hello"), pcm("station")]).tobytes())
+        await append(
+            connection, np.concatenate([resampled_pcm("hello"), resampled_pcm("station")]).tobytes()
+        )
         first = (await until(connection, PREFIX + "completed"))[-1]
         second = await until(connection, PREFIX + "completed")
         assert second[-1].item_id != first.item_id
@@ -96,7 +92,7 @@ async def test_the_next_turn_follows_the_one_before(server: Server) -> None:
 
 async def test_a_client_may_end_a_turn_that_was_found(server: Server) -> None:
     async with connected(server) as connection:
-        await append(connection, pcm("hello", pause_seconds=0.0).tobytes())
+        await append(connection, resampled_pcm("hello", pause_seconds=0.0).tobytes())
         await until(connection, "input_audio_buffer.speech_started")
         await connection.input_audio_buffer.commit()
         events = await until(connection, PREFIX + "completed")
@@ -108,7 +104,7 @@ async def test_a_client_may_end_a_turn_that_was_found(server: Server) -> None:
 
 async def test_manual_turns_end_at_the_commit(server: Server) -> None:
     async with connected(server, turn_detection=None) as connection:
-        await append(connection, pcm("kitchen").tobytes())
+        await append(connection, resampled_pcm("kitchen").tobytes())
         await connection.input_audio_buffer.commit()
         events = await until(connection, PREFIX + "completed")
         assert not [e for e in events if "speech_" in e.type]
@@ -125,10 +121,10 @@ async def test_a_manual_turn_of_silence_has_no_words(server: Server) -> None:
 
 async def test_cleared_audio_is_forgotten(server: Server) -> None:
     async with connected(server, turn_detection=None) as connection:
-        await append(connection, pcm("market").tobytes())
+        await append(connection, resampled_pcm("market").tobytes())
         await connection.input_audio_buffer.clear()
         assert (await until(connection, "input_audio_buffer.cleared"))[-1]
-        await append(connection, pcm("hello").tobytes())
+        await append(connection, resampled_pcm("hello").tobytes())
         await connection.input_audio_buffer.commit()
         done = (await until(connection, PREFIX + "completed"))[-1]
         assert jiwer.wer(recordings.words("hello"), done.transcript) <= 0.34
@@ -138,7 +134,7 @@ async def test_cleared_audio_is_forgotten(server: Server) -> None:
 async def test_every_format_gives_the_words(server: Server, kind: str) -> None:
     name, _, rate = kind.partition(" ")
     wanted: dict[str, object] = {"type": name, **({"rate": int(rate)} if rate else {})}
-    samples = pcm("market", int(rate or 8_000))
+    samples = resampled_pcm("market", int(rate or 8_000))
     if name == "audio/pcm":
         data = samples.tobytes()
     else:
@@ -164,7 +160,7 @@ async def test_partial_text_comes_as_an_event_of_ours(server: Server) -> None:
     partial = "auricle.transcription.partial"
     # The turn is open until there was one: a processor that hears its end first has none.
     async with connected(server, turn_detection=None) as connection:
-        await append(connection, pcm("market").tobytes())
+        await append(connection, resampled_pcm("market").tobytes())
         events = await until(connection, partial)
         await connection.input_audio_buffer.commit()
         events += await until(connection, PREFIX + "completed")
@@ -207,18 +203,18 @@ async def test_a_bad_event_is_answered_and_the_session_goes_on(
         assert refused.type == "error"
         assert refused.error.code == code
         assert message in refused.error.message
-        await append(connection, pcm("hello").tobytes())
+        await append(connection, resampled_pcm("hello").tobytes())
         assert (await until(connection, PREFIX + "completed"))[-1].transcript
 
 
 async def test_a_turn_that_fails_fails_alone(server: Server) -> None:
     async with connected(server, transcription={"language": "tlh"}) as connection:
-        await append(connection, pcm("hello").tobytes())
+        await append(connection, resampled_pcm("hello").tobytes())
         failed = (await until(connection, PREFIX + "failed"))[-1]
         assert "language 'tlh' is not supported; supported: English" in failed.error.message
         session: Any = {"audio": {"input": {"transcription": {"language": "en"}}}}
         await connection.session.update(session=session)
-        await append(connection, pcm("hello").tobytes())
+        await append(connection, resampled_pcm("hello").tobytes())
         done = (await until(connection, PREFIX + "completed"))[-1]
         assert done.item_id != failed.item_id
         assert jiwer.wer(recordings.words("hello"), done.transcript) <= 0.34
@@ -226,7 +222,7 @@ async def test_a_turn_that_fails_fails_alone(server: Server) -> None:
 
 async def test_format_and_turn_detection_cannot_change_within_a_turn(server: Server) -> None:
     async with connected(server, turn_detection=None) as connection:
-        await append(connection, pcm("market").tobytes())
+        await append(connection, resampled_pcm("market").tobytes())
         session: Any = {"audio": {"input": {"format": {"type": "audio/pcmu"}}}}
         await connection.session.update(session=session)
         events = await until(connection, "error")

@@ -13,10 +13,11 @@ import websockets
 
 from auricle.client.stream import Event, stream_file
 from auricle.tasks import cancelled
-from tests import recordings
-from tests.faults.sessions import check_words, heard
+from auricle_testing import recordings
+from auricle_testing.server import Server, frontend_beside
+from auricle_testing.transcripts import heard
+from tests.faults.sessions import check_words
 from tests.proxy import Proxy, proxied
-from tests.server import Server, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
 SECONDS = 300.0

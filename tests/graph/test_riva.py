@@ -13,8 +13,8 @@ import pytest
 import soundfile
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.server import ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
 
 riva_client = pytest.importorskip("riva.client", reason="run make setup-dev")
 import grpc  # noqa: E402

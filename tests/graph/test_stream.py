@@ -15,9 +15,9 @@ import websockets
 
 from auricle.audio.decode import read_audio
 from auricle.client.stream import Event, stream_file
-from benchmarks.streaming.feed import CHUNK, feed
-from tests import recordings
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.feed import CHUNK, feed
+from auricle_testing.server import Server
 
 pytestmark = pytest.mark.end_to_end
 WORD_ERRORS = 0.25  # one bad word in four would be noticed by anyone

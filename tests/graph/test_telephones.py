@@ -19,9 +19,9 @@ import soxr
 import websockets
 
 from auricle.audio.pcm import to_int16
-from tests import recordings
-from tests.server import Server, eventually, free_port, frontend_beside
-from tests.services import Nats
+from auricle_testing import recordings
+from auricle_testing.server import Server, eventually, free_port, frontend_beside
+from auricle_testing.services import Nats
 
 pytestmark = pytest.mark.end_to_end
 RATE = 8_000

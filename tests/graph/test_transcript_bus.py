@@ -21,9 +21,9 @@ from auricle.frontend.observers.transcript_stream import STREAM
 from auricle.messages.sessions import Done, Final, Partial, ResumePoint, SessionReady
 from auricle.messages.stream import Usage
 from auricle.tasks import cancelled
-from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, eventually, free_port, frontend_beside
-from tests.services import nats_server
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually, free_port, frontend_beside
+from auricle_testing.services import nats_server
 
 SPOKEN = Spoken("acme", "s1")
 RESUME = ResumePoint()

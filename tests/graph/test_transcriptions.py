@@ -15,9 +15,8 @@ import pytest
 import soundfile
 
 from auricle.client.stream import stream_file
-from benchmarks.hostile import media
-from tests import recordings
-from tests.server import ANSWER_SECONDS, Server, eventually
+from auricle_testing import media, recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 WORD_ERRORS = 0.25

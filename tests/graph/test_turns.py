@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import websockets
 
-from tests import recordings
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.server import Server
 
 pytestmark = pytest.mark.end_to_end
 NAME = "kitchen"

@@ -15,8 +15,8 @@ import pytest
 
 from auricle.audio.pcm import to_int16
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.server import ROOT, Server
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
 
 pytest.importorskip("wyoming", reason="run make setup")
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +19,15 @@ from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Runtime
 from auricle.settings import ProcessorSettings
-from tests import recordings
-from tests.aligners import Reference, random_aligner
-from tests.server import ROOT, leaving_nothing
+from auricle_testing import recordings
+from auricle_testing.checkpoints.aligners import Reference, random_aligner
+from auricle_testing.server import ROOT
+from tests.integration.aligning import START_SECONDS, Start, starting
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
-START_SECONDS = 300
 DECODER = open_checkpoint(ROOT / "models/demo")
 SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))
 WORDS = ("ten", "red", "apples", "market", "on", "a", "monday", "morning")
-Start = Callable[[str], subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module")
@@ -40,47 +36,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def reference(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Reference:
-    return Reference(path, tmp_path_factory.mktemp("reference") / "aligner")
-
-
-@pytest.fixture(scope="module")
 def discovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("discovery")
-
-
-@contextmanager
-def starting(path: Path, discovery: Path, *options: str) -> Iterator[Start]:
-    with leaving_nothing() as marked, ExitStack() as running:
-        environment = os.environ | marked | {"AURICLE_SUPERVISED": "1"}
-
-        def start(component: str) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "auricle", "component", component),
-                    *("-f", "configs/demo.yaml", f"--Common.align_model={path}"),
-                    f"--Common.discovery_path={discovery}",
-                    "--Common.load_report_seconds=0.5",
-                    *options,
-                ],
-                cwd=ROOT,
-                env=environment,
-            )
-
-            def stop() -> None:
-                process.kill()
-                process.wait()
-
-            running.callback(stop)
-            return process
-
-        yield start
 
 
 @pytest.fixture(scope="module")
 def start(path: Path, discovery: Path) -> Iterator[Start]:
     with starting(path, discovery) as start:
         yield start
+
+
+@pytest.fixture(scope="module")
+def reference(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return Reference(path, tmp_path_factory.mktemp("reference") / "aligner")
 
 
 @pytest.fixture(scope="module")

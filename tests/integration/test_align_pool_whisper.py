@@ -22,9 +22,9 @@ from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import WORKER_PULSE, Runtime
 from auricle.settings import ProcessorSettings
-from tests import recordings
-from tests.integration.test_align_pool import START_SECONDS, starting
-from tests.whisper import random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.whisper import random_whisper
+from tests.integration.aligning import START_SECONDS, starting
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))

@@ -12,9 +12,15 @@ import httpx
 import jiwer
 import pytest
 
-from tests import recordings
-from tests.commands import auricle
-from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, READY_SECONDS, ROOT, leaving_nothing
+from auricle_testing import recordings
+from auricle_testing.commands import auricle
+from auricle_testing.server import (
+    ANSWER_SECONDS,
+    LIGHT_ENGINE,
+    READY_SECONDS,
+    ROOT,
+    leaving_nothing,
+)
 
 pytestmark = pytest.mark.end_to_end
 

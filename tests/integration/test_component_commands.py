@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import auricle
-from tests.server import READY_SECONDS, ROOT
+from auricle_testing.commands import auricle
+from auricle_testing.server import READY_SECONDS, ROOT
 
 pytestmark = pytest.mark.end_to_end
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import websockets
 
-from tests import recordings
-from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, free_port, serving
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, free_port, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 # It wants every field of a session that its types have.

@@ -27,9 +27,9 @@ from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.processor.windows import KeyScheme, SegmentAudio
-from tests import recordings
-from tests.engines import MODEL, Bench, Windows, encoded, landing_slab, with_recordings
-from tests.slabs import content
+from auricle_testing import recordings
+from auricle_testing.engines import MODEL, Bench, Windows, encoded, landing_slab, with_recordings
+from auricle_testing.slabs import content
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 BLOCK = 32

@@ -22,7 +22,7 @@ from auricle.landing.placed import PlacedWindow
 from auricle.pd_worker.engine import Decoded, GenerateRequest
 from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions, Passes
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.integration
 MODEL = ROOT / "models/demo"

@@ -12,9 +12,9 @@ import jiwer
 import pytest
 
 from auricle.client.stream import stream_file
-from tests import recordings
-from tests.launcher import Launcher
-from tests.server import (
+from auricle_testing import recordings
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import (
     ANSWER_SECONDS,
     LIGHT_ENGINE,
     READY_SECONDS,
@@ -23,7 +23,7 @@ from tests.server import (
     free_port,
     serving,
 )
-from tests.services import Etcd, etcd_server, nats_server
+from auricle_testing.services import Etcd, etcd_server, nats_server
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 RECORDS = "v1/instances"  # of served endpoints

@@ -14,9 +14,9 @@ import pytest
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.wav import wav_header
 from auricle.client import Client, Final
+from auricle_testing.server import LIGHT_ENGINE, ROOT, Server, serving
 from models.training.languages import codes, language
 from tests.dialogue import conversation
-from tests.server import LIGHT_ENGINE, ROOT, Server, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 MODEL = ROOT / "models/demo-en-de-es"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import eventually
-from tests.services import Etcd, etcd_server
+from auricle_testing.server import eventually
+from auricle_testing.services import Etcd, etcd_server
 
 pytestmark = pytest.mark.integration
 # A process that serves two endpoints, as `settings` says, until it is killed.

@@ -16,10 +16,10 @@ from auricle.models.catalog import PACKAGED
 from auricle.models.errors import DamagedModel, NotReachable
 from auricle.models.packages import Wheel, fetch
 from auricle.models.pull import pull
+from auricle_testing.checkpoints.whisper import random_english_whisper
+from auricle_testing.server import ROOT
 from tests.ctranslate2 import ctranslate2_folder
-from tests.hubs import REVISION, Hub, running, wheel
-from tests.server import ROOT
-from tests.whisper import random_english_whisper
+from tests.fakes.hubs import REVISION, Hub, running, wheel
 
 pytestmark = pytest.mark.integration
 NAME = "owner/whisper-small"

@@ -24,8 +24,8 @@ from auricle.frontend.observers.transcript_bus import Spoken
 from auricle.frontend.observers.transcript_stream import STREAM
 from auricle.messages.sessions import Final, ResumePoint
 from auricle.tasks import cancelled
-from tests.server import ANSWER_SECONDS, eventually
-from tests.services import Nats
+from auricle_testing.server import ANSWER_SECONDS, eventually
+from auricle_testing.services import Nats
 
 pytestmark = pytest.mark.integration
 

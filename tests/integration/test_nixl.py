@@ -22,8 +22,8 @@ from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import READING, Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slab import Slab
 from auricle.errors import TransferFailed
-from tests.server import eventually
-from tests.slabs import KINDS, content, slab_in
+from auricle_testing.server import eventually
+from auricle_testing.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.integration
 LAYOUT = SlabLayout(width=192, item_bytes=4, max_length=104)
@@ -140,7 +140,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         endpoint.close()
         if owner.is_alive():
             mine.send("end")
-        owner.join(30)
+        owner.join(60)
         if owner.is_alive():
             owner.kill()
 
@@ -199,7 +199,7 @@ async def test_a_wrong_location_fails_that_read_alone(bench: Bench, what: str) -
 async def test_a_killed_owner_is_noticed(bench: Bench) -> None:
     await bench.read()
     bench.owner.kill()
-    bench.owner.join(30)
+    bench.owner.join(60)
     with pytest.raises(TransferFailed):
         async with asyncio.timeout(60):
             await bench.read(deadline=3.0)

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.chromium.driving import needs_node
-from tests.chromium.visits import CALLER, emptied, operations, said_unasked, watched
-from tests.server import ANSWER_SECONDS, LIGHT_ENGINE, ROOT, Server, serving
+from auricle_testing.chromium.visits import CALLER, emptied, operations, said_unasked, watched
+from auricle_testing.server import ANSWER_SECONDS, LIGHT_ENGINE, ROOT, Server, serving
+from tests.browser import needs_node
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment, needs_node]
 SCREENSHOTS = ("key", "light", "dark", "phone")
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def found(server: Server, shown: Path) -> dict[str, Any]:
-    """What Chromium found, see tests/chromium/ops.mjs."""
+    """What Chromium found, see components/auricle_testing/chromium/ops.mjs."""
     return operations(server, shown)
 
 

@@ -13,9 +13,9 @@ import jiwer
 import pytest
 from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
-from tests.commands import auricle
+from auricle_testing.commands import auricle
+from auricle_testing.server import READY_SECONDS, ROOT, Server, serving
 from tests.document_commands import Example, examples, shell
-from tests.server import READY_SECONDS, ROOT, Server, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 NAME, CONFIG = "whisper-base", "configs/whisper.yaml"

@@ -18,12 +18,17 @@ from auricle.pd_worker.vllm.engine import VllmEngine
 from auricle.pd_worker.vllm.options import EngineOptions
 from auricle.pd_worker.vllm.start import chunk_positions
 from auricle.settings import EncodeWorkerSettings
-from tests import recordings
-from tests.engines import Bench, landing_slab
-from tests.gemma import random_gemma4
-from tests.other_models import MOST_TOKENS, Listens, random_omni, random_qwen2_audio
-from tests.split_path import GRID, GrowingSegment, encode_worker
-from tests.whisper import random_english_whisper, random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.gemma import random_gemma4
+from auricle_testing.checkpoints.other_models import (
+    MOST_TOKENS,
+    Listens,
+    random_omni,
+    random_qwen2_audio,
+)
+from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
+from auricle_testing.engines import Bench, landing_slab
+from auricle_testing.split_path import GRID, GrowingSegment, encode_worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment, pytest.mark.asyncio]
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)

@@ -21,10 +21,10 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.client.stream import Event, stream_file
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from auricle.settings import ProcessorSettings
-from tests import recordings
-from tests.gemma import GemmaStock, random_gemma4
-from tests.launcher import Launcher
-from tests.server import Server, eventually, serving
+from auricle_testing import recordings
+from auricle_testing.checkpoints.gemma import GemmaStock, random_gemma4
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import Server, eventually, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 # A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even

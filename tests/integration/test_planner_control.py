@@ -24,7 +24,7 @@ from auricle.planner.kubernetes_api import KubernetesApi
 from auricle.planner.leadership.base import Leadership
 from auricle.planner.leadership.etcd import EtcdLease
 from auricle.planner.leadership.kubernetes import KubernetesLease
-from tests.services import etcd_server
+from auricle_testing.services import etcd_server
 
 pytestmark = pytest.mark.integration
 

@@ -16,10 +16,11 @@ import pytest
 from auricle.client.events import typed
 from auricle.client.report import write_report
 from auricle.client.report_text import ToldSegments
-from tests.chromium.driving import driven, needs_node
-from tests.chromium.visits import emptied
+from auricle_testing.chromium.driving import driven
+from auricle_testing.chromium.visits import emptied
+from auricle_testing.server import ROOT
+from tests.browser import needs_node
 from tests.dialogue import ERRAND, conversation
-from tests.server import ROOT
 
 pytestmark = [pytest.mark.integration, needs_node]
 DEADLINE_SECONDS = 240
@@ -45,7 +46,7 @@ def told() -> ToldSegments:
 
 @pytest.fixture(scope="module")
 def found(shown: Path, told: ToldSegments) -> dict[str, Any]:
-    """What Chromium found, see tests/chromium/report.mjs."""
+    """What Chromium found, see components/auricle_testing/chromium/report.mjs."""
     page = shown / "report.html"
     write_report(page, "conversation.wav", conversation(ERRAND), told.segments())
     return asyncio.run(driven("report.mjs", page.as_uri(), shown, seconds=DEADLINE_SECONDS))

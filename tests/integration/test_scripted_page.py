@@ -14,10 +14,11 @@ import pytest
 from fastapi import FastAPI, WebSocket
 
 from auricle.frontend.page.routes import CAPTIONS, with_pages
-from tests.chromium.driving import driven, needs_node
-from tests.chromium.visits import emptied
-from tests.server import ROOT
-from tests.unit.doors import Door
+from auricle_testing.chromium.driving import driven
+from auricle_testing.chromium.visits import emptied
+from auricle_testing.server import ROOT
+from tests.browser import needs_node
+from tests.fakes.doors import Door
 
 pytestmark = [pytest.mark.integration, needs_node]
 DEADLINE_SECONDS = 240
@@ -118,7 +119,7 @@ def shown() -> Path:
 
 @pytest.fixture(scope="module")
 def found(shown: Path) -> dict[str, Any]:
-    """What Chromium found, see tests/chromium/scripted.mjs, and the sessions' `starts`."""
+    """What Chromium found, see auricle_testing/chromium/scripted.mjs, and the `starts`."""
 
     async def look() -> dict[str, Any]:
         starts: list[dict[str, Any]] = []

@@ -13,7 +13,7 @@ from shutil import copy
 import pytest
 import yaml
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytest.importorskip("mkdocs", reason="run make setup-dev")
 pytestmark = pytest.mark.integration

@@ -22,7 +22,7 @@ from rich.console import Console
 from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Process, StartFailed, Supervisor
 from auricle.tasks import within
-from tests.server import eventually
+from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.integration
 # Longer than any wait here: what ends before has not waited for its drain's deadline.

@@ -26,9 +26,9 @@ from auricle.errors import (
 )
 from auricle.pd_worker.transformers.engine import TransformersEngine
 from auricle.pd_worker.transformers.options import TransformersOptions
+from auricle_testing import recordings
+from auricle_testing.engines import MODEL, Bench, Windows, landing_slab, with_recordings
 from models.training.reference import Reference
-from tests import recordings
-from tests.engines import MODEL, Bench, Windows, landing_slab, with_recordings
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 WAIT_SECONDS = 120.0

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from auricle_testing.server import Server, serving
 from tests.graph import test_exactness, test_stream
-from tests.server import Server, serving
 
 pytestmark = [
     pytest.mark.integration,

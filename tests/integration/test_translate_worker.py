@@ -20,11 +20,11 @@ from auricle.checkpoint.text_model import open_text_model
 from auricle.errors import UnsupportedValue
 from auricle.messages.translating import TranslateReply, TranslateRequest
 from auricle.pd_worker.translate.prompt import TranslatorPrompt
-from auricle.pd_worker.translate.worker import _longest
+from auricle.pd_worker.translate.worker import longest
 from auricle.runtime import RemoteEndpoint, Runtime
 from auricle.settings import ProcessorSettings
-from tests.server import ROOT, free_port, leaving_nothing
-from tests.translators import random_translator
+from auricle_testing.checkpoints.translators import random_translator
+from auricle_testing.server import ANSWER_SECONDS, ROOT, free_port, leaving_nothing
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 START_SECONDS = 300.0
@@ -49,7 +49,7 @@ class Reference:
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
-            max_new_tokens=_longest(built),
+            max_new_tokens=longest(built),
             eos_token_id=list(self.prompt.stop_tokens),
         )
         return tuple(out[0, ids.shape[1] :].tolist())
@@ -75,7 +75,7 @@ class Worker:
         return reply
 
     def metric(self, name: str) -> float:
-        with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=ANSWER_SECONDS) as answer:
             lines = answer.read().decode().splitlines()
         return sum(
             float(line.split()[-1])

@@ -21,9 +21,14 @@ import websockets
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.client import AuricleError, Client, Final, Partial, StreamEvent, Translation
-from tests import recordings
-from tests.server import LIGHT_ENGINE, Server, serving
-from tests.whisper import Stock, answers_that_end, random_english_whisper, random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.whisper import (
+    Stock,
+    answers_that_end,
+    random_english_whisper,
+    random_whisper,
+)
+from auricle_testing.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 CONFIG = "configs/whisper.yaml"
@@ -103,7 +108,7 @@ def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whisper]:
 
 
 def capabilities(server: Server) -> dict[str, Any]:
-    (listed,) = httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"]
+    (listed,) = httpx.get(f"{server.url}/v1/models", timeout=ANSWER_SECONDS).json()["data"]
     found: dict[str, Any] = listed["capabilities"]
     return found
 

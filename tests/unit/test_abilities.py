@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from auricle.client import Capabilities, Client
-from tests.server import ROOT
-from tests.unit.front import Front
+from auricle_testing.server import ROOT
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 TRANSLATOR = ROOT / "models/demo-translate"

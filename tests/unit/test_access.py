@@ -13,17 +13,10 @@ from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
 from auricle.frontend.doors.access.keys import ANYONE, ApiKey, KeyRing, new_key
 from auricle.frontend.doors.access.keys_file import load_keys
 from auricle.frontend.doors.access.limits import Client
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 DIGEST = hashlib.sha256(b"secret").hexdigest()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def key(**values: object) -> ApiKey:

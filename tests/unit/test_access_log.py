@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.access_log import AccessLog, identified
 from auricle.process.repeats import Repeats
-from tests.unit.front import START, Front, last_words
+from tests.fakes.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 FIELDS = ("method", "path", "status", "tenant")

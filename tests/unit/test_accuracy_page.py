@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 QUOTED = re.findall(

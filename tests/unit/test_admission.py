@@ -10,16 +10,10 @@ from auricle.load.chunk_load import ChunkLoad, Tail
 from auricle.processor.adaptive_limit import AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.processor.fair_shares import KEPT_SECONDS
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 TARGET = 0.3
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Carries(AdaptiveLimit):

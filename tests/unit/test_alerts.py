@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from auricle.process.metrics import Registry
-from tests.server import ROOT
-from tests.unit.test_dashboard import exported
+from auricle_testing.metric_names import exported
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 FOLDER = ROOT / "deploy/prometheus"

@@ -31,8 +31,8 @@ from auricle.landing.placed import PlacedWindow
 from auricle.messages.aligning import AlignRequest
 from auricle.messages.decoding import DecodeWindow
 from auricle.settings import AlignWorkerSettings
-from tests.aligners import STEP_MS, random_aligner
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.aligners import STEP_MS, random_aligner
+from auricle_testing.checkpoints.whisper import random_whisper
 
 pytestmark = pytest.mark.unit
 LENGTH, SLOTS = 104, 8

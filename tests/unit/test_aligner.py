@@ -16,8 +16,8 @@ from auricle.checkpoint.aligner import AlignerPrompt
 from auricle.checkpoint.files import open_checkpoint
 from auricle.encode_worker.encoder import Encoder, MelWindow
 from auricle.errors import CheckpointError
-from tests.aligners import Reference, as_transformers, random_aligner
-from tests.server import ROOT
+from auricle_testing.checkpoints.aligners import Reference, as_transformers, random_aligner
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 SECONDS = (1.0, 7.3, 8.0, 19.94)

@@ -13,7 +13,7 @@ from auricle.messages.decoding import DecodeReply, DecodeRequest
 from auricle.messages.sessions import Final, Partial
 from auricle.processor.actions import Decode, DecodeTask
 from auricle.processor.among import AmongLanguages
-from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, feed, session
+from tests.fakes.workers import GRID, PROMPT, ScriptedWorkers, counting, feed, session
 
 pytestmark = pytest.mark.unit
 TAIL = PROMPT.tail(None)

@@ -13,8 +13,8 @@ from auricle.frontend.assemblyai.streaming import StreamingProtocol
 from auricle.frontend.assemblyai.words import words_of
 from auricle.frontend.dialects.turns import Spoken, Turn
 from auricle.frontend.doors.access.keys import new_key
-from tests.unit.front import Front, last_words
-from tests.unit.test_deepgram_session import LOUD, QUIET, Client, refusal, served
+from tests.fakes.deepgram import LOUD, QUIET, Client, refusal, served
+from tests.fakes.front import Front, last_words
 
 pytestmark = pytest.mark.unit
 AUDIO = "sample_rate=16000&encoding=pcm_s16le"

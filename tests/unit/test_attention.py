@@ -5,7 +5,6 @@ The kernel of `varlen` needs a GPU; on a CPU a plain one takes its place.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,14 @@ import torch
 from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.encode_worker.attention import Attention, Windows, attention_for
 from auricle.encode_worker.encoder import Encoder
-from benchmarks.checkpoints import SIZES, write_checkpoint
+from auricle_testing.checkpoints.other_models import random_qwen3_asr
 
 pytestmark = pytest.mark.unit
+# Of Qwen3-ASR-0.6B's encoder, and of -1.7B's.
+SIZES = {
+    "0.6b": {"d_model": 896, "encoder_attention_heads": 14, "encoder_ffn_dim": 3584},
+    "1.7b": {"d_model": 1024, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096},
+}
 LENGTHS = [1, 13, 104, 9, 104, 57, 2]
 CPU = torch.device("cpu")
 
@@ -27,11 +31,9 @@ def checkpoint(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Checkpoint:
     """Random weights in the published geometry, of two layers."""
-    size = SIZES[request.param]
-    audio = size.audio | {"encoder_layers": 2, "num_hidden_layers": 2}
-    text = size.text | {"num_hidden_layers": 1, "intermediate_size": 64}
     path: Path = tmp_path_factory.mktemp(request.param)
-    write_checkpoint(dataclasses.replace(size, audio=audio, text=text, vocabulary=8192), path)
+    layers = {"encoder_layers": 2, "num_hidden_layers": 2, "downsample_hidden_size": 480}
+    random_qwen3_asr(path, audio=SIZES[request.param] | layers)
     return open_checkpoint(path)
 
 

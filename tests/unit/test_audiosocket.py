@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pytest
@@ -17,18 +16,15 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.keys import ApiKey, KeyRing, new_key
 from auricle.frontend.ports import Ports
 from auricle.settings import FrontendSettings
-from tests.unit.calls import KeptBus
-from tests.unit.doors import event_loop_policy, until
-from tests.unit.tcp_clients import Port
+from tests.fakes.audiosocket import BEGUN, CALL, frame
+from tests.fakes.doors import event_loop_policy
+from tests.fakes.tcp_port import Port
+from tests.fakes.transcript_bus import KeptBus
+from tests.waiting import until
 
 __all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
-CALL = UUID("40325ec2-5efd-4bd3-805f-53576e581d13")
 LOUD = np.full(8_000, 8_000, "<i2").tobytes()
-
-
-def frame(kind: int, payload: bytes = b"") -> bytes:
-    return bytes([kind]) + len(payload).to_bytes(2, "big") + payload
 
 
 def audio(samples: bytes, kind: int = 0x10) -> bytes:
@@ -36,7 +32,6 @@ def audio(samples: bytes, kind: int = 0x10) -> bytes:
     return b"".join(frame(kind, samples[at : at + 320]) for at in range(0, len(samples), 320))
 
 
-BEGUN = frame(0x01, CALL.bytes)
 DTMF = frame(0x03, b"5")
 
 
@@ -47,7 +42,7 @@ def asterisk(*keys: ApiKey, **settings: Any) -> tuple[Port, KeptBus]:
 
 async def told(port: Port, data: bytes) -> bytes:
     """All that a call is sent until its connection ends."""
-    async with asyncio.timeout(30), port.client() as (reader, writer):
+    async with asyncio.timeout(120), port.client() as (reader, writer):
         writer.write(data)
         return await reader.read()
 
@@ -82,7 +77,7 @@ def test_what_is_no_frame_is_named() -> None:
 @pytest.mark.parametrize("end", [HANG_UP, frame(0xFF, b"\1")])
 async def test_the_text_of_a_call_is_on_the_bus_under_its_id(end: bytes) -> None:
     port, bus = asterisk()
-    async with asyncio.timeout(30), port.serving():
+    async with asyncio.timeout(120), port.serving():
         assert await told(port, BEGUN + audio(LOUD) + DTMF + end) == HANG_UP
         await until(lambda: port.ended() == {"done": 1.0})
     ((call, part, text),) = bus.finals
@@ -92,7 +87,7 @@ async def test_the_text_of_a_call_is_on_the_bus_under_its_id(end: bytes) -> None
 
 async def test_a_caller_who_is_gone_has_said_what_was_heard() -> None:
     port, bus = asterisk()
-    async with asyncio.timeout(30), port.serving():
+    async with asyncio.timeout(120), port.serving():
         async with port.client() as (_, writer):
             writer.write(BEGUN + audio(LOUD))
             await until(lambda: port.frontend.front_door.open)
@@ -134,7 +129,7 @@ async def test_what_is_wrong_hangs_up_and_is_in_the_log(
 
 async def test_a_full_server_hangs_up_at_once() -> None:
     port, _ = asterisk(max_sessions=1)
-    async with asyncio.timeout(30), port.serving(), port.client() as (_, writer):
+    async with asyncio.timeout(120), port.serving(), port.client() as (_, writer):
         writer.write(BEGUN + audio(LOUD))
         await until(lambda: port.frontend.front_door.open)
         assert await told(port, BEGUN + audio(LOUD)) == HANG_UP
@@ -143,7 +138,7 @@ async def test_a_full_server_hangs_up_at_once() -> None:
 
 async def test_a_server_that_leaves_hangs_up_where_nobody_speaks() -> None:
     port, bus = asterisk()
-    async with asyncio.timeout(30), port.serving(), port.client() as (reader, writer):
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
         writer.write(BEGUN + audio(LOUD) + audio(bytes(16_000)))
         await until(lambda: bus.finals)
         port.frontend.front_door.leave(60.0)
@@ -154,7 +149,7 @@ async def test_a_server_that_leaves_hangs_up_where_nobody_speaks() -> None:
 async def test_its_callers_are_those_of_the_tenant_that_was_named() -> None:
     (_, key), (_, other) = new_key("calls"), new_key("acme")
     port, bus = asterisk(key, other, keyless_tenant="calls")
-    async with asyncio.timeout(30), port.serving():
+    async with asyncio.timeout(120), port.serving():
         await told(port, BEGUN + audio(LOUD) + HANG_UP)
         await until(lambda: bus.finals)
         port.access.replace([other])

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 

@@ -28,8 +28,8 @@ from auricle.profiling.diarize_pool import DiarizeAsking
 from auricle.profiling.translate_pool import TranslateAsking
 from auricle.settings import ProcessorSettings
 from auricle.tasks import cancelled
-from tests.aligners import random_aligner
-from tests.server import ROOT
+from auricle_testing.checkpoints.aligners import random_aligner
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 # What a request is reported to take with one at a time; each further one at a time adds as much.
@@ -188,23 +188,23 @@ async def test_a_level_lasts_until_a_request_has_ended(stage: Stage) -> None:
 async def test_workers_that_answer_nothing_are_named(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
-    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 0.5)
+    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 2.0)
     graph = Graph()
     graph.workers[silent].most = 0
     aligner = open_checkpoint(random_aligner(tmp_path / "aligner"))
     asking = AlignAsking(cast(Any, graph), stage, aligner)
-    with pytest.raises(AuricleError, match=rf"{silent}.* answered nothing within 0\.5 s"):
+    with pytest.raises(AuricleError, match=rf"{silent}.* answered nothing within 2 s"):
         await carried(graph, stage, asking)
 
 
 async def test_a_worker_that_falls_silent_under_load_is_named(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 0.5)
+    monkeypatch.setattr("auricle.profiling.beside._READY_SECONDS", 2.0)
     graph = Graph()
     graph.workers["diarize_worker"].most = 1
     asking = DiarizeAsking(cast(Any, graph), stage)
-    with pytest.raises(AuricleError, match=r"^diarize_worker answered nothing within 0\.5 s"):
+    with pytest.raises(AuricleError, match=r"^diarize_worker answered nothing within 2 s"):
         await carried(graph, stage, asking)
 
 
@@ -271,12 +271,12 @@ async def test_each_pool_that_has_a_model_is_asked(
 
     monkeypatch.setattr(beside_pools, "_said", said)
     settings: Any = stage.settings
-    assert await beside_pools._askings(cast(Any, Graph()), stage) == []
+    assert await beside_pools.askings(cast(Any, Graph()), stage) == []
     settings.align_model = ROOT / "models/demo-aligner"
     settings.speaker_model = ROOT / "models/speakers"
     settings.translate_model = ROOT / "models/demo-translate"
-    found = await beside_pools._askings(cast(Any, Graph()), stage)
+    found = await beside_pools.askings(cast(Any, Graph()), stage)
     assert [kind for asking in found for kind in asking.kinds] == [pool.kind for pool in BESIDE]
     settings.translate_targets = ("en",)
     with pytest.raises(AuricleError, match=r"or add to Common\.translate_targets"):
-        await beside_pools._askings(cast(Any, Graph()), stage)
+        await beside_pools.askings(cast(Any, Graph()), stage)

@@ -22,7 +22,7 @@ from auricle.encode_worker.encoders import encoder_for
 from auricle.encode_worker.graphs import EagerStandIn, Recording
 from auricle.errors import SettingsError
 from auricle.settings import EncodeWorkerSettings
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 CHECKPOINT = open_checkpoint(ROOT / "models/demo")

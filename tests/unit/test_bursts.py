@@ -16,18 +16,19 @@ import pytest
 from auricle.frontend.audiosocket.session import audiosocket_protocol
 from auricle.frontend.wyoming.session import wyoming_protocol
 from auricle.rendering.ways import WAYS
-from benchmarks.streaming import feed as streaming
-from benchmarks.streaming.feed import CHUNK
-from tests.unit import kserve, rpc
-from tests.unit.calls import KeptBus
-from tests.unit.doors import event_loop_policy, until
-from tests.unit.front import START, Front
-from tests.unit.tcp_clients import Port, frontend
-from tests.unit.test_audiosocket import BEGUN, frame
-from tests.unit.test_twilio import CONNECTED, media
-from tests.unit.test_twilio import start as twilio_start
-from tests.unit.test_vapi import start as vapi_start
-from tests.unit.test_wyoming_events import sent
+from auricle_testing import feed as streaming
+from auricle_testing.feed import CHUNK
+from tests.fakes import kserve, rpc
+from tests.fakes.audiosocket import BEGUN, frame
+from tests.fakes.doors import event_loop_policy
+from tests.fakes.front import START, Front
+from tests.fakes.tcp_port import Port, frontend
+from tests.fakes.transcript_bus import KeptBus
+from tests.fakes.twilio import CONNECTED, media
+from tests.fakes.twilio import start as twilio_start
+from tests.fakes.vapi import start as vapi_start
+from tests.fakes.wyoming import sent
+from tests.waiting import until
 
 __all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
@@ -190,7 +191,7 @@ async def test_the_end_of_a_burst_is_heard_though_nothing_follows(
     way: str, packets: list[float]
 ) -> None:
     client = Client()
-    async with asyncio.timeout(30), asynccontextmanager(LIVE[way])(client) as send:
+    async with asyncio.timeout(120), asynccontextmanager(LIVE[way])(client) as send:
         for seconds in packets:
             await send(client.loud(seconds))
         # A resampler keeps some samples for its filter.

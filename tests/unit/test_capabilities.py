@@ -42,8 +42,8 @@ from auricle.messages import stream
 from auricle.messages.sessions import Final, Partial, ResumePoint
 from auricle.messages.stream import Word
 from auricle.rendering.ways import WAYS
-from tests.server import ROOT
-from tests.unit.kserve import request
+from auricle_testing.server import ROOT
+from tests.fakes.kserve import request
 
 pytestmark = pytest.mark.unit
 ABILITIES = [field.name for field in dataclasses.fields(Capabilities) if field.metadata]

@@ -13,8 +13,8 @@ from auricle.encode_worker.checks import check_window
 from auricle.errors import BadRequest, ProtocolError
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from tests.unit.test_windows import segment as plain
-from tests.unit.test_windows import speech
+from tests.fakes.segment_audio import segment as plain
+from tests.fakes.segment_audio import speech
 
 pytestmark = pytest.mark.unit
 GRID = 10_240

@@ -11,7 +11,7 @@ import trustme
 from click.testing import CliRunner, Result
 
 from auricle.cli import main
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = "Common: {model: models/demo}\n"

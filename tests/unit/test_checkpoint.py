@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from auricle.checkpoint.files import audio_weights, open_checkpoint
 from auricle.checkpoint.prompt import PromptFormat
 from auricle.errors import BadRequest, CheckpointError
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"

@@ -25,8 +25,7 @@ from auricle.errors import CheckpointError, ProtocolError
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.settings import EncodeWorkerSettings
-from tests.other_models import Stock, random_qwen2_audio
-from tests.unit.test_checkpoint import DEMO
+from auricle_testing.checkpoints.other_models import DEMO, Stock, random_qwen2_audio
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from auricle.cli import main
 from auricle.cli.common import Command
 from auricle.cli.page import PAGE, cli_page, commands
-from tests.server import READY_SECONDS, ROOT
+from auricle_testing.server import READY_SECONDS, ROOT
 
 pytestmark = pytest.mark.unit
 COMMANDS = dict(commands())
@@ -177,3 +177,22 @@ def test_there_is_no_colour_without_a_terminal() -> None:
 def test_the_commands_are_all_of_the_kind_that_has_examples() -> None:
     assert all(isinstance(command, Command) for command in COMMANDS.values())
     assert {"auricle serve", "auricle models check", "auricle status"} <= COMMANDS.keys()
+
+
+def test_auricle_bench_becomes_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("os.execv", lambda _program, command: became.append(command))
+    url = "http://127.0.0.1:1"
+    assert CliRunner().invoke(main, ["bench", "--url", url, "--out", "here"]).exit_code == 0
+    (command,) = became
+    assert command[1:] == ["-m", "benchmarks.two_minutes", "--out", "here", "--url", url]
+
+
+def test_auricle_bench_says_where_it_is_at_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["bench"])
+    assert done.exit_code == 1
+    assert "run auricle bench in the folder of auricle's repository" in done.output

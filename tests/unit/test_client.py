@@ -42,8 +42,8 @@ from auricle.client.microphone import Microphone
 from auricle.client.sources import open_source
 from auricle.frontend.stream import protocol
 from auricle.messages import stream
-from tests.server import ROOT
-from tests.unit.stream_server import Connection, final, serving
+from auricle_testing.server import ROOT
+from tests.fakes.stream_server import Connection, final, serving
 
 pytestmark = pytest.mark.unit
 TONE = np.arange(1_000, dtype=np.int16)
@@ -363,7 +363,7 @@ async def test_a_source_that_ends_in_another_way_does_not_leave_its_session_wait
         await connection.ready(0)
         await connection.socket.wait_closed()
 
-    async with serving(session, session) as url, asyncio.timeout(30):
+    async with serving(session, session) as url, asyncio.timeout(120):
         with pytest.raises(RuntimeError, match="ended with Ends"):
             async for _ in Client(url).stream(interrupted()):
                 pass

@@ -28,8 +28,8 @@ from auricle.process.logs import configure_logging
 from auricle.quoting import escaped, quoted
 from auricle.settings import CommonSettings
 from auricle.text_bounds import CONTEXT, file_name, query_fields
-from tests.unit.scripted import CHECKPOINT, PROMPT
-from tests.unit.test_riva_options import config
+from tests.fakes.riva import config
+from tests.fakes.workers import CHECKPOINT, PROMPT
 
 pytestmark = pytest.mark.unit
 HOSTILE = "a\nERROR auricle: forged\x1b[31m\u202egnp.exe\0\ud800\u2028"

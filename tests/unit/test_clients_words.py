@@ -15,7 +15,13 @@ import pytest
 import websockets
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import AuricleError, WindowsMissing, WorkerUnavailable, _classes, from_code
+from auricle.errors import (
+    AuricleError,
+    WindowsMissing,
+    WorkerUnavailable,
+    classes_by_code,
+    from_code,
+)
 from auricle.frontend.realtime.worker import RealtimeWorker
 from auricle.frontend.recordings.transcriber import Segment, Whole
 from auricle.messages.refusal import Refusal
@@ -26,8 +32,8 @@ from auricle.runtime.remote import RemoteEndpoint
 from auricle.runtime.seals import Opener, Sealer
 from auricle.runtime.secrets import Secrets
 from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
-from tests.unit.front import START, Front, last_words
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
+from tests.fakes.front import START, Front, last_words
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
 DETAIL = "secret /path detail"
@@ -48,7 +54,7 @@ def log_tells(caplog: pytest.LogCaptureFixture) -> str:
 
 
 def test_errors_of_the_inside_are_told_in_general_words() -> None:
-    ours = {code for code, kind in _classes().items() if kind.told is None}
+    ours = {code for code, kind in classes_by_code().items() if kind.told is None}
     assert ours == {
         *("bad_request", "protocol", "unknown_session", "unsupported_value", "model_not_found"),
         *("undecodable_audio", "audio_too_long", "too_large", "too_costly", "too_slow"),
@@ -57,7 +63,7 @@ def test_errors_of_the_inside_are_told_in_general_words() -> None:
         *("resume_other_options", "resume_position", "resume_missing", "resume_off"),
         *("resume_taken_over", "no_audio"),
     }
-    for code in _classes().keys() - ours:
+    for code in classes_by_code().keys() - ours:
         assert "secret" not in from_code(code, DETAIL).for_client
     assert "secret" not in from_code("unheard_of", DETAIL).for_client
 

@@ -19,7 +19,7 @@ from auricle.launcher.component import needs_of
 from auricle.launcher.component_check import check_component
 from auricle.process.needs import Need, checkpoint, imports
 from auricle.settings import SECTIONS, CommonSettings, EncodeWorkerSettings, FrontendSettings
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 # Only environments for GPUs have the first two; the last has a substitute.
@@ -91,7 +91,7 @@ def settings_of(name: str) -> CommonSettings:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_what_a_component_imports_late_is_looked_at(name: str) -> None:
     """What is missing would else be found by a session, or by a deployment that uses it."""
-    main = f"{component._PACKAGES[name]}.main"
+    main = f"{component.PACKAGES[name]}.main"
     looked_at = modules_of(needs_of(name, settings_of(name)))
     assert looked_at[0] == main
     covered = {".".join(m.split(".")[: n + 1]) for m in looked_at for n in range(m.count(".") + 1)}

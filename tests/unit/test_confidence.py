@@ -10,7 +10,7 @@ import pytest
 
 from auricle.confidence import of_text, of_words
 from auricle.messages.sessions import Final, Partial, ResumePoint
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, feed, ids, noise, session
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, feed, ids, noise, session
 
 pytestmark = pytest.mark.unit
 LIKELY, UNLIKELY = math.log(0.9), math.log(0.4)

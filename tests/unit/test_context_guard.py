@@ -7,7 +7,7 @@ import pytest
 from auricle.messages.decoding import DecodeRequest
 from auricle.messages.sessions import Final, Partial
 from auricle.processor.context_guard import ContextGuard, SpokenWord, names, spoken_words
-from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, feed, session
+from tests.fakes.workers import GRID, PROMPT, ScriptedWorkers, feed, session
 
 pytestmark = pytest.mark.unit
 CONTEXT = "cat, horse"

@@ -17,6 +17,12 @@ from auricle.errors import CheckpointError
 from auricle.models.convert import convert
 from auricle.models.ctranslate2 import read_variables
 from auricle.models.tokens import all_merges, language_ids, special_ids
+from auricle_testing.checkpoints.whisper import (
+    END,
+    SUPPRESSED,
+    random_english_whisper,
+    random_whisper,
+)
 from tests.ctranslate2 import (
     HEADS,
     ctranslate2_folder,
@@ -25,7 +31,6 @@ from tests.ctranslate2 import (
     stored,
     tokenizer_json,
 )
-from tests.whisper import END, SUPPRESSED, random_english_whisper, random_whisper
 
 pytestmark = pytest.mark.unit
 

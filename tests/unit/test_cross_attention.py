@@ -25,8 +25,8 @@ from auricle.checkpoint.alignment_heads import alignment_heads
 from auricle.checkpoint.files import open_checkpoint
 from auricle.errors import BadRequest, CheckpointError
 from auricle.messages.aligning import AlignRequest
-from tests import recordings
-from tests.whisper import Stock, random_english_whisper, random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.whisper import Stock, random_english_whisper, random_whisper
 
 pytestmark = pytest.mark.unit
 TEXTS = ("The dog, and the red apple.", "Monday", "ten green trees on a hill; seven birds")

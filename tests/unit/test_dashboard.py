@@ -9,7 +9,6 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,23 +17,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.cog.runtime import panelcfg_config
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from prometheus_client import Info
 
-from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
-from auricle.encode_worker.metrics import EncodeWorkerMetrics
-from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.nats_bus import NatsBus
-from auricle.load.reporter import LoadGauges
-from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
-from auricle.planner.metrics import PlannerMetrics
-from auricle.process.metrics import Registry
-from auricle.processor.metrics import ProcessorMetrics
-from auricle.runtime.local.metrics import LocalMetrics
-from auricle.runtime.refusals import Refusals
-from auricle.settings import FrontendSettings
-from tests.server import ROOT
+from auricle_testing.metric_names import exported
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 _DASHBOARD = json.loads((ROOT / "deploy/grafana/auricle.json").read_text())
@@ -90,40 +75,6 @@ def test_a_field_that_grafana_does_not_know_is_found(
     spoil(next(panel for panel in spoilt["panels"] if panel["type"] == "timeseries"))
     (found,) = unknown(spoilt, read_by_grafana(spoilt))
     assert found.endswith(where)
-
-
-def exported() -> dict[str, set[str]]:
-    """Sample names of all components' metrics, with their label names."""
-    registry = Registry().registry
-    store = SimpleNamespace(slots_in_use=lambda: 0, open_leases=lambda: 0, slots=lambda: 1)
-    FrontendMetrics(registry, FrontendSettings())
-    NatsBus("nats://localhost", "a", max_queued=1, keep_hours=1.0, registry=registry)
-    ProcessorMetrics(registry)
-    EncodeWorkerMetrics(registry, store)  # type: ignore[arg-type]
-    PdWorkerMetrics(registry)
-    LoadGauges("encode_worker", registry)
-    LoadGauges("pd_worker", registry)
-    AlignWorkerMetrics(registry)
-    LoadGauges("align_worker", registry)
-    DiarizeWorkerMetrics(registry)
-    LoadGauges("diarize_worker", registry)
-    TranslateWorkerMetrics(registry)
-    LoadGauges("translate_worker", registry)
-    PlannerMetrics(registry)
-    Refusals(registry)
-    LocalMetrics(registry)
-    names: dict[str, set[str]] = {}
-    for collector in registry._collector_to_names:
-        if isinstance(collector, Info):
-            names[f"{collector._name}_info"] = set(collector._value)
-            continue
-        labels = set(getattr(collector, "_labelnames", ()))
-        for name in registry._collector_to_names[collector]:
-            # In the processes of encode workers, which are of two pools.
-            of_pool = {"pool"} if name.startswith("auricle_encode_worker_") else set()
-            names[name] = labels | of_pool
-    # The others are what Prometheus' client library tells of any process.
-    return {name: labels for name, labels in names.items() if name.startswith("auricle_")}
 
 
 @pytest.mark.parametrize("query", _QUERIES)

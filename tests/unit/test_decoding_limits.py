@@ -14,8 +14,7 @@ from auricle.errors import AudioTooLong, AuricleError, BadRequest, TooCostly, Un
 from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.parts import Decoded
-from benchmarks.hostile import media
-from tests import recordings
+from auricle_testing import media, recordings
 from tests.decoding import GENEROUS, collect, job, started
 
 pytestmark = pytest.mark.unit

@@ -21,9 +21,9 @@ from auricle.frontend.recordings.decoding_process import (
     RecordingDecoder,
 )
 from auricle.frontend.recordings.parts import Decoded, Part
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import eventually
 from tests.decoding import collect, job, started
-from tests.server import eventually
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ import pytest
 from auricle.errors import AuricleError, SettingsError, TooCostly, UndecodableAudio
 from auricle.frontend.recordings.confinement import ProcessLimits
 from auricle.frontend.recordings.seccomp import SeccompUnavailable, install, instructions
-from tests import recordings
+from auricle_testing import recordings
 from tests.decoding import Attempt, collect, job, started, without_seccomp
 
 pytestmark = pytest.mark.unit

@@ -19,7 +19,7 @@ from auricle.audio.blocks import Blocks
 from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.frontend.listening.pieces import Piece
 from auricle.frontend.recordings.parts import PartCutter
-from benchmarks.hostile import media
+from auricle_testing import media
 from tests.decoding import LIMITS
 
 pytestmark = pytest.mark.unit

@@ -17,7 +17,7 @@ from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.recordings.part_words import PartWords
 from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, Whole
 from auricle.messages.stream import Word
-from tests.unit.front import Front
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 Outputs = AsyncGenerator[Heard | Segment | Whole, None]

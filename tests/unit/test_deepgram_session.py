@@ -2,99 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
 import websockets
-from prometheus_client import CollectorRegistry
 
-from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.live import ListenProtocol
-from auricle.frontend.doors.access.keys import ANYONE, new_key
-from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.transcript_bus import NoBus
-from auricle.settings import FrontendSettings
-from benchmarks.live.frontend import InstantDetector, Processor, _Steady
-from tests.unit.front import Front, last_words
+from auricle.frontend.doors.access.keys import new_key
+from tests.fakes.deepgram import AUDIO, CLOSE, FINALIZE, LOUD, QUIET, refusal, served
+from tests.fakes.front import Front, last_words
 
 pytestmark = pytest.mark.unit
-AUDIO = "encoding=linear16&sample_rate=16000"
-FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
-LOUD = np.full(16_000, 8_000, "<i2").tobytes()
-QUIET = bytes(32_000)
-
-
-class Client:
-    """One connection's client, which sends these messages and then only reads."""
-
-    session, trace = "sess_1", ""
-    sessions = ("sess_1", "sess_1.1")
-    client = SimpleNamespace(key=ANYONE, tenant="default")
-
-    def __init__(self, query: str, *messages: str | bytes) -> None:
-        self.query_string = query
-        self._messages = list(messages)
-        self.told: list[dict[str, Any]] = []
-        self.charged = 0.0
-        self.went_at: int | None = None
-
-    async def receive(
-        self, seconds: float, what: str, _enough: int = 0
-    ) -> tuple[str | None, bytes]:
-        for _ in range(20):  # everything that is on its way gets through
-            await asyncio.sleep(0)
-        if not self._messages:
-            raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
-        message = self._messages.pop(0)
-        return (message, b"") if isinstance(message, str) else (None, message)
-
-    async def gone(self) -> None:
-        await asyncio.Event().wait()
-
-    async def heard(self, seconds: float) -> None:
-        self.charged += seconds
-
-    def goes_at(self, samples: int) -> None:
-        self.went_at = samples
-
-    async def send(self, text: str) -> None:
-        self.told.append(json.loads(text))
-
-    @property
-    def kinds(self) -> list[str]:
-        return [message["type"] for message in self.told]
-
-
-async def served(
-    *messages: str | bytes,
-    query: str = AUDIO,
-    leaving: bool = False,
-    protocol: Callable[[Frontend], Any] = ListenProtocol,
-    turns: Any = None,
-) -> Client:
-    """A client whose session has run to its end."""
-    settings, processor = FrontendSettings(), cast(Any, Processor())
-    frontend = Frontend(
-        settings,
-        ("demo",),
-        ProcessorEndpoints(*[processor] * 5, cast(Any, _Steady())),
-        cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
-        InstantDetector(),
-        NoBus(),
-        FrontendMetrics(CollectorRegistry(), settings),
-        turns=turns,
-    )
-    client = Client(query, *messages)
-    async with asyncio.timeout(60):
-        await protocol(frontend).serve(cast(Any, client))
-    return client
 
 
 async def test_a_session_ends_with_its_text_and_metadata() -> None:
@@ -206,13 +124,6 @@ async def test_channels_count_as_sessions_of_a_key() -> None:
 
 
 # ── at the door ─────────────────────────────────────────────────────────────
-
-
-async def refusal(front: Front, path: str, **options: Any) -> tuple[int, dict[str, str]]:
-    with pytest.raises(websockets.InvalidStatus) as refused:
-        await front.connect(path, **options)
-    response = refused.value.response
-    return response.status_code, json.loads(response.body or b"{}")
 
 
 async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> None:

@@ -11,7 +11,7 @@ from fastapi import FastAPI, WebSocket
 from fastapi.responses import JSONResponse
 
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
-from tests.unit.doors import Door
+from tests.fakes.doors import Door
 
 pytestmark = pytest.mark.unit
 app = FastAPI()

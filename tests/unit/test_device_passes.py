@@ -16,7 +16,7 @@ from auricle.pd_worker.vllm.options import Passes
 from auricle.pd_worker.vllm.start import check_memory, engine_options
 from auricle.process.gpus import Gpu
 from auricle.settings import PdWorkerSettings
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 GIB = 1 << 30

@@ -28,8 +28,8 @@ from auricle.pd_worker import main
 from auricle.process import slab_place
 from auricle.process.slab_place import slab_device, why_not_on
 from auricle.settings import PdWorkerSettings
-from tests.server import ROOT
-from tests.slabs import KINDS, content, slab_in
+from auricle_testing.server import ROOT
+from auricle_testing.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
@@ -147,7 +147,7 @@ async def test_embeddings_cannot_stay_on_a_device_that_is_none(
     settings = settings_for("PdWorker", sections, str(path))
     assert isinstance(settings, PdWorkerSettings)
     with pytest.raises(SettingsError, match="PdWorker: slab is device, but it has no GPU"):
-        await main._landing_slab(settings, LAYOUT, None)
+        await main.landing_slab(settings, LAYOUT, None)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_choice_is_heeded_or_refused(
 async def test_without_a_gpu_embeddings_land_in_host_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slab = await main._landing_slab(PdWorkerSettings(), LAYOUT, None)
+    slab = await main.landing_slab(PdWorkerSettings(), LAYOUT, None)
     assert isinstance(slab, HostSlab) and slab.name
 
 

@@ -76,10 +76,10 @@ async def test_a_thread_answers_only_between_two_passes(thread: DeviceThread) ->
 
     def work(_batch: None) -> None:
         begun.set()
-        assert gate.wait(10)
+        assert gate.wait(60)
 
     running = asyncio.create_task(thread.run(work, None))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     answered = asyncio.create_task(thread.answers())
     done, _ = await asyncio.wait([answered], timeout=0.05)
     assert not done

@@ -38,7 +38,8 @@ from auricle.process.liveness import Liveness
 from auricle.process.transport import possible
 from auricle.runtime.description import SelfDescription
 from auricle.settings import CommonSettings
-from tests.unit.front import Front
+from tests.fakes.clock import Clock
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 SAID = Description("host-a", 1, 100.0, {"auricle": "1"}, 0.0, "", False, Parts())
@@ -144,14 +145,6 @@ def settings(path: Path, **values: Any) -> CommonSettings:
     return CommonSettings(discovery_path=path, **values)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def diagnostician(
     path: Path, processes: dict[str, Endpoint], clock: Callable[[], float]
 ) -> Diagnostician:
@@ -165,14 +158,14 @@ async def test_a_diagnosis_has_this_process_the_others_and_probes(tmp_path: Path
         "encode_worker": Endpoint({2: SAID}),
         "pd_worker": Endpoint({3: SAID}),
     }
-    found = await diagnostician(tmp_path, processes, Clock()).diagnose()
+    found = await diagnostician(tmp_path, processes, Clock(0.0)).diagnose()
     assert [a.component for a in found.processes] == ["frontend", *processes]
     assert [(p.processor, p.encode_worker, p.pd_worker) for p in found.probes] == [("1", "2", "3")]
     assert (found.discovery.backend, found.discovery.state) == ("file", "up")
 
 
 async def test_one_diagnosis_is_made_at_a_time_and_then_there_is_a_rest(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     hung = Endpoint({1: None})
     doctor = diagnostician(tmp_path, {"processor": hung}, clock)
     running = asyncio.create_task(doctor.diagnose())

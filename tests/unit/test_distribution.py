@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdist.remote import Producer
 
+from auricle_testing.server import ROOT
 from tests.distribution import (
     GRAPHS_AT_A_TIME,
     GRAPHS_OF_THEIR_OWN,
@@ -21,8 +22,7 @@ from tests.distribution import (
     ByGraph,
     graph_of,
 )
-from tests.server import ROOT
-from tests.unit.test_structure import imports
+from tests.structure import imports
 
 pytestmark = pytest.mark.unit
 MODULES = (
@@ -144,7 +144,9 @@ def test_who_would_be_idle_takes_a_part_of_the_modules_that_share_a_graph() -> N
 
 def test_modules_that_start_a_graph_are_known() -> None:
     modules = (ROOT / "tests/integration").glob("test_*.py")
-    found = {module.name for module in modules if "tests.server.serving" in imports(module)}
+    found = {
+        module.name for module in modules if "auricle_testing.server.serving" in imports(module)
+    }
     # These start one by the command that a user types.
     assert found == (GRAPHS_OF_THEIR_OWN | GRAPHS_ON_ETCD) - {"test_commands.py"}
 

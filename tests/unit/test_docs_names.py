@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import documents
+from auricle_testing import documents
 
 pytestmark = pytest.mark.unit
 

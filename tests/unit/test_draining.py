@@ -17,17 +17,11 @@ from auricle.pd_worker.live_segments import LiveSegments
 from auricle.process.draining import Drain
 from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.tasks import within
-from tests.unit.scripted import ScriptedWorkers
-from tests.unit.test_load_reports import worker
+from tests.fakes.clock import Clock
+from tests.fakes.load import worker
+from tests.fakes.workers import ScriptedWorkers
 
 pytestmark = pytest.mark.unit
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_a_process_goes_when_nothing_is_held_any_more() -> None:
@@ -56,7 +50,7 @@ async def test_what_never_ends_is_left_and_said_so(caplog: pytest.LogCaptureFixt
 
 
 def test_a_segment_is_open_on_a_pd_worker_from_its_first_partial_to_its_final() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     segments = LiveSegments(clock)
     segments.decoded("a", final=False)
     segments.decoded("b", final=False)
@@ -85,7 +79,7 @@ async def test_an_encode_worker_that_drains_is_left_at_once() -> None:
 
 
 def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     door = FrontDoor(None, 4, clock)  # type: ignore[arg-type]
     with door.counted("a"):
         assert not door.leaving

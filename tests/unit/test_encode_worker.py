@@ -39,8 +39,8 @@ from auricle.messages.encoding import (
 )
 from auricle.settings import EncodeWorkerSettings
 from auricle.tasks import cancelled
-from tests.server import ROOT
-from tests.slabs import KINDS, content, slab_in
+from auricle_testing.server import ROOT
+from auricle_testing.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 CHECKPOINT = open_checkpoint(ROOT / "models/demo")

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from auricle.checkpoint.files import open_checkpoint
 from auricle.encode_worker.cost import EncoderCost
 from auricle.encode_worker.encoder import Encoder, MelBlock, MelWindow
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 CHECKPOINT = open_checkpoint(ROOT / "models/demo")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted, SpeechStopped
+from tests.fakes.pieces import joined, shape
 
 pytestmark = pytest.mark.unit
 # 10 frames of silence end speech, 5 frames are kept before it.
@@ -28,26 +29,6 @@ def run(probabilities: list[float], rest: int = 0) -> list[GateEvent]:
     gate = SpeechGate(OPTIONS)
     samples = audio(len(probabilities) + 1)[: len(probabilities) * VAD_FRAME + rest]
     return joined([*gate.push(samples, probabilities), *gate.finish([0.0] if rest else [])])
-
-
-def joined(events: list[GateEvent]) -> list[GateEvent]:
-    """Pieces that follow each other, up to a boundary, as one."""
-    merged: list[GateEvent] = []
-    for event in events:
-        last = merged[-1] if merged else None
-        if isinstance(event, Piece) and isinstance(last, Piece) and last.boundary == "none":
-            assert event.start == last.end
-            pcm = np.concatenate([last.pcm, event.pcm])
-            merged[-1] = Piece(last.start, pcm, event.boundary)
-        else:
-            merged.append(event)
-    return merged
-
-
-def shape(event: GateEvent) -> tuple[object, ...]:
-    if isinstance(event, Piece):
-        return (event.start, event.end, event.boundary)
-    return (type(event), event.at)
 
 
 def test_silence_is_not_let_through() -> None:

@@ -20,7 +20,7 @@ from auricle.pd_worker.transformers.start import TransformersKind, kv_slots
 from auricle.pd_worker.vllm import start
 from auricle.pd_worker.vllm.start import VllmKind
 from auricle.settings import PdWorkerSettings, TranslateWorkerSettings
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")

@@ -12,8 +12,8 @@ from uvicorn.server import ServerState
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
-from benchmarks.live import wire
-from tests.server import eventually
+from auricle_testing import wire
+from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.unit
 READ = 1 << 18  # bytes that a socket gives at a time

@@ -18,7 +18,7 @@ from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.pieces import FeaturePiece, GateEvent, Piece
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from examples.log_mel_client import GRID, FeatureSender
-from tests.unit.scripted import VIEW
+from tests.fakes.workers import VIEW
 
 pytestmark = pytest.mark.unit
 LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)

@@ -19,7 +19,7 @@ from auricle.messages.decoding import DecodeWindow
 from auricle.messages.diagnosis import RunningModel
 from auricle.messages.encoding import WindowRef
 from auricle.process import device_faults
-from tests.slabs import KINDS, content, slab_in
+from auricle_testing.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)
@@ -78,7 +78,7 @@ class Bench:
             self.local,
             self.endpoint,  # type: ignore[arg-type]
             RunningModel("f", "float32"),
-            deadline_seconds=1.0,
+            deadline_seconds=60.0,
         )
 
     def window(self, name: str, slot: int = 0, **changed: object) -> DecodeWindow:

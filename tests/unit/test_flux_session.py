@@ -11,12 +11,12 @@ import pytest
 from auricle.errors import BadRequest, ProtocolError
 from auricle.frontend.deepgram.flux import FluxProtocol
 from auricle.frontend.deepgram.flux_options import FluxOptions, parse_flux_options
-from tests.unit.front import Front, last_words
-from tests.unit.test_deepgram_session import AUDIO, CLOSE, LOUD, QUIET, Client, refusal, served
+from tests.fakes.deepgram import AUDIO, CLOSE, LOUD, QUIET, Client, refusal, served
+from tests.fakes.flux import FORCE
+from tests.fakes.front import Front, last_words
 
 pytestmark = pytest.mark.unit
 GIVEN = {"encoding": "linear16", "sample_rate": "16000"}
-FORCE = '{"type": "ForceEndTurn"}'
 
 
 def parsed(**options: object) -> FluxOptions:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
 from auricle.frontend.deepgram.flux_messages import FluxReplies
 from auricle.frontend.deepgram.flux_options import Thresholds
 from auricle.frontend.dialects.silences import EndpointingPolicy
 from auricle.frontend.dialects.turns import Turns
-from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
-from auricle.messages.sessions import Final, Partial, ResumePoint
+from auricle.frontend.listening.pieces import SpeechStarted
+from auricle.messages.sessions import Partial, ResumePoint
+from tests.fakes.flux import S, final, speech, told, until
 
 pytestmark = pytest.mark.unit
-S = 16_000  # samples of a second
 EAGER = Thresholds(eager=0.5, eot=0.9)  # 214 ms, 1.93 s
 
 
@@ -27,29 +24,9 @@ def policy(thresholds: Thresholds, min_silence_ms: int = 500) -> EndpointingPoli
     return thresholds.policy(min_silence_ms, judged=False)
 
 
-def speech(begin: float, end: float) -> list[Any]:
-    """Speech that endpointing has heard, and its end."""
-    samples = int((end - begin) * S)
-    piece = Piece(int(begin * S), np.zeros(samples, np.int16), "endpoint")
-    return [SpeechStarted(int(begin * S)), piece, SpeechStopped(int(end * S))]
-
-
 def partial(text: str, begin: float, end: float) -> Partial:
     resume = ResumePoint(1, int(begin * S))
     return Partial(1, text, "", int(end * 1000), "English", resume)
-
-
-def final(text: str, begin: float, end: float) -> Final:
-    resume = ResumePoint(1, int(end * S))
-    return Final(0, text, int(begin * 1000), int(end * 1000), "English", resume)
-
-
-def told(replies: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
-    return [(reply["event"], reply["turn_index"], reply["transcript"]) for reply in replies]
-
-
-def until(seconds: float) -> int:
-    return int(seconds * S)
 
 
 def test_a_turn_starts_with_its_first_words_and_ends_with_the_silence_after_them() -> None:

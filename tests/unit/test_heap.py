@@ -25,7 +25,7 @@ for block in blocks:
     ctypes.memset(block, 1, 60_000)
 for block in blocks[::2]:
     libc.free(block)
-before, end = resident(), time.monotonic() + 30
+before, end = resident(), time.monotonic() + 120
 stopped = trim_heap(0.01)
 while resident() > before - 40 and time.monotonic() < end:
     time.sleep(0.01)
@@ -36,7 +36,7 @@ print(before - resident())
 
 def test_free_pages_between_pages_in_use_are_returned() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", _FRAGMENTED], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _FRAGMENTED], capture_output=True, text=True, timeout=300, check=True
     )
     assert float(ended.stdout) > 40  # of the 57 MiB that are free
 
@@ -70,7 +70,7 @@ print(most)
 
 def test_sessions_that_ended_are_collected_however_much_was_loaded_before() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", _SESSIONS], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _SESSIONS], capture_output=True, text=True, timeout=300, check=True
     )
     assert int(ended.stdout) < 1_500
 
@@ -88,6 +88,6 @@ print(starting[0] >= 100 * usual[0], gc.get_threshold() == usual)
 
 def test_garbage_is_looked_for_rarely_until_a_process_serves() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", _STARTS], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _STARTS], capture_output=True, text=True, timeout=300, check=True
     )
     assert ended.stdout.split() == ["True", "True"]

@@ -19,9 +19,9 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.live import LiveSession
 from auricle.frontend.listening.holding import Holding, HoldTimer
 from auricle.frontend.listening.pieces import Piece
-from benchmarks.live.inputs import speech_like
-from tests.unit.tcp_clients import frontend
-from tests.unit.virtual_time import VirtualLoop, run
+from auricle_testing.noise import speech_like
+from tests.fakes.tcp_port import frontend
+from tests.fakes.virtual_time import VirtualLoop, run
 
 pytestmark = pytest.mark.unit
 QUIET, LONGEST = 0.06, 0.25

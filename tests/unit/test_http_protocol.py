@@ -18,7 +18,9 @@ from fastapi import FastAPI, Request
 from auricle.frontend.doors.connections import ConnectionLimits
 from auricle.frontend.doors.handshakes import HandshakeLimit
 from auricle.frontend.doors.seats import Rates
-from tests.unit.doors import Clock, Door, event_loop_policy, until
+from tests.fakes.clock import Clock
+from tests.fakes.doors import Door, event_loop_policy
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from auricle_testing.server import ROOT
 from requirements.imports import attempt, judge, modules, pins, tried
-from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 

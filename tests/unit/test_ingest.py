@@ -15,9 +15,9 @@ from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.listening.ingest import Ingest
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStopped
 from auricle.frontend.realtime.events import Append, parse_event
-from benchmarks.live.frontend import InstantDetector
-from benchmarks.live.inputs import speech_like
-from tests.unit.test_endpointing import joined, shape
+from auricle_testing.fakes import InstantDetector
+from auricle_testing.noise import speech_like
+from tests.fakes.pieces import joined, shape
 
 pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(0.5, 300, 200)

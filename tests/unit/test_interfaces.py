@@ -17,9 +17,9 @@ from auricle.frontend.stream import parsing, protocol
 from auricle.messages import stream
 from auricle.rendering.interfaces import interfaces
 from auricle.rendering.typescript import declarations
+from auricle_testing.server import ROOT
 from tests import browser
-from tests.server import ROOT
-from tests.unit.stream_server import Connection, final, serving
+from tests.fakes.stream_server import Connection, final, serving
 
 pytestmark = pytest.mark.unit
 DOCUMENT = json.loads((ROOT / "docs/asyncapi.json").read_text())

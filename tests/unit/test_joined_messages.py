@@ -19,7 +19,8 @@ from websockets.frames import Frame, Opcode
 from auricle.frontend.doors.binary_frames import MOST_FRAMES, take_frames
 from auricle.frontend.doors.socket_protocol import FAILED, JOIN
 from auricle.frontend.listening import holding
-from tests.unit.doors import Door, event_loop_policy, until
+from tests.fakes.doors import Door, event_loop_policy
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]

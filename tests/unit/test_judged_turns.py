@@ -23,11 +23,10 @@ from auricle.frontend.deepgram.flux_options import Thresholds
 from auricle.frontend.dialects.turns import Turns
 from auricle.frontend.listening.pieces import TurnPaused, TurnResumed
 from auricle.frontend.listening.turn_wait import TurnWait
-from tests.unit.test_deepgram_session import CLOSE, Client, served
-from tests.unit.test_flux_session import AUDIO as FLUX
-from tests.unit.test_flux_session import FORCE
-from tests.unit.test_flux_turns import final, speech, told, until
-from tests.unit.test_turn_wait import judged
+from tests.fakes.deepgram import AUDIO as FLUX
+from tests.fakes.deepgram import CLOSE, Client, served
+from tests.fakes.flux import FORCE, final, speech, told, until
+from tests.fakes.turn_model import judged
 
 pytestmark = pytest.mark.unit
 TERMINATE = '{"type": "Terminate"}'

@@ -13,7 +13,7 @@ from auricle.frontend.kserve import answers
 from auricle.frontend.kserve.asking import SpeechOptions, asked_by, unasked
 from auricle.frontend.kserve.tensors import audio_of, pcm_of
 from auricle.frontend.recordings.transcriber import Segment
-from tests.unit.kserve import is_final, request, text_of
+from tests.fakes.kserve import is_final, request, text_of
 
 pytestmark = pytest.mark.unit
 SAMPLES = np.array([0, 1, -32_768, 32_767], "<i2")

@@ -14,12 +14,12 @@ from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.kserve.service import SERVICE
 from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
-from tests.unit.doors import until
-from tests.unit.kserve import LOUD, QUIET, Service, Stream, is_final, is_last, request, text_of
-from tests.unit.rpc import ended, unary
+from tests.fakes.kserve import LOUD, QUIET, Service, Stream, is_final, is_last, request, text_of
+from tests.fakes.rpc import ended, unary
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
-SECONDS = 30
+SECONDS = 120
 TRANSCRIBE = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
 
 

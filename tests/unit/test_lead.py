@@ -12,19 +12,12 @@ from auricle.load.chunk_load import ChunkLoad
 from auricle.messages.decoding import DecodeRequest
 from auricle.messages.encoding import EncodeRequest
 from auricle.messages.sessions import OpenSession, PushAudio, SessionReady
-from tests.server import eventually
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
-from tests.unit.test_link import piece
+from auricle_testing.server import eventually
+from tests.fakes.clock import Clock
+from tests.fakes.push import piece
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_client_in_real_time_is_never_ahead() -> None:

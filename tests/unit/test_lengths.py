@@ -11,9 +11,9 @@ from auricle.errors import SettingsError
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.lengths import check_lengths, check_own_lengths, longest
 from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
-from tests.other_models import random_qwen2_audio
-from tests.server import ROOT
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.other_models import random_qwen2_audio
+from auricle_testing.checkpoints.whisper import random_whisper
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"

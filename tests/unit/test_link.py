@@ -31,7 +31,8 @@ from auricle.messages.sessions import (
 from auricle.messages.stream import Usage
 from auricle.runtime import Pulses, PulseTimes
 from auricle.tasks import cancelled, within
-from tests.server import eventually
+from auricle_testing.server import eventually
+from tests.fakes.push import piece
 
 pytestmark = pytest.mark.unit
 # Shorter than anywhere else: what hangs here hangs for ever.
@@ -98,10 +99,6 @@ class Processors:
             self.received[instance].append((message.start_sample, len(message.pcm) // 2))
         self.arrived.set()
         return Accepted(0)
-
-
-def piece(start: int, count: int) -> Piece:
-    return Piece(start, np.zeros(count, np.int16))
 
 
 def link(processors: Processors) -> ProcessorLink:

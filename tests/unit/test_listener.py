@@ -5,14 +5,14 @@ import socket
 
 import pytest
 
-from auricle.frontend.main import _listen
+from auricle.frontend.main import listen
 
 pytestmark = pytest.mark.unit
 
 
 async def test_answers_are_sent_at_once() -> None:
     """Nagle's algorithm would hold small answers back for 40 ms."""
-    listener = _listen("127.0.0.1", 0)
+    listener = listen("127.0.0.1", 0)
     accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,7 +27,7 @@ async def test_answers_are_sent_at_once() -> None:
 
 
 def test_a_taken_port_says_so() -> None:
-    with _listen("127.0.0.1", 0) as taken:
+    with listen("127.0.0.1", 0) as taken:
         taken.listen()
         with pytest.raises(SystemExit, match="cannot listen on"):
-            _listen("127.0.0.1", taken.getsockname()[1])
+            listen("127.0.0.1", taken.getsockname()[1])

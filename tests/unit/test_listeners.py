@@ -29,7 +29,7 @@ except TimeoutError:
 
 def _outcome(user: int) -> list[str]:
     command = [sys.executable, "-c", _PROCESS, str(user)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.splitlines()
 
 

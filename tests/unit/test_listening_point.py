@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,42 +12,17 @@ from hypothesis import strategies as st
 
 from auricle.audio.features import pack
 from auricle.audio.pcm import PcmStream
-from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivityModel, VoiceState
+from auricle.audio.voice_activity import VAD_FRAME, VoiceActivityModel, VoiceState
 from auricle.errors import ProtocolError
 from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.listening.feature_ingest import FeatureIngest
 from auricle.frontend.listening.ingest import Ingest
-from auricle.frontend.listening.pieces import GateEvent, Piece
 from auricle.frontend.listening.point import BEGIN, ListeningPoint, client_sample, left_out
-from tests import recordings
+from auricle_testing import recordings
+from tests.fakes.listening import LOUD, ByContent, carried, flat, listened, numbered
 
 pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160)
-LOUD = st.lists(st.tuples(st.sampled_from([0.0, 0.4, 0.9]), st.integers(1, 25)), max_size=12).map(
-    lambda runs: [value for value, frames in runs for _ in range(frames)]
-)
-
-
-def numbered(samples: int) -> np.ndarray:
-    return np.arange(samples, dtype=np.int64).astype(np.int16)
-
-
-def carried(point: ListeningPoint) -> ListeningPoint:
-    """As in a token."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(point), type=ListeningPoint)
-
-
-def flat(events: list[GateEvent]) -> list[tuple[Any, ...]]:
-    """Every sample and every mark in order, however the pieces were cut."""
-    found: list[tuple[Any, ...]] = []
-    for event in events:
-        if isinstance(event, Piece):
-            found += [(event.start + at, int(value)) for at, value in enumerate(event.pcm)]
-            if event.boundary != "none":
-                found.append((event.end, event.boundary))
-        else:
-            found.append((type(event), event.at))
-    return found
 
 
 @settings(max_examples=100)
@@ -66,28 +40,6 @@ def test_a_gate_resumed_at_any_sample_gives_the_same_segments(
     second = SpeechGate(OPTIONS, first.kept_from, first.memory)
     after = second.push(samples[first.kept_from :], loud[at // VAD_FRAME :]) + second.finish(last)
     assert flat(before + after) == flat(undisturbed)
-
-
-class ByContent:
-    """Voice activity that is said by the samples: a frame is as loud as its first sample."""
-
-    def __init__(self) -> None:
-        self.model = self
-
-    async def detect(self, state: VoiceState, frames: Floats) -> list[float]:
-        for frame in frames:
-            # As the model does: what it has heard last is part of its memory.
-            state.context = frame[-64:]
-        return [float(frame[0]) for frame in frames]
-
-
-async def listened(ingest: Ingest, data: bytes, packet: int) -> list[GateEvent]:
-    events: list[GateEvent] = []
-    for at in range(0, len(data), packet):
-        ingest.take(data[at : at + packet])
-        while ingest.ready:
-            events += await ingest.process()
-    return events
 
 
 @pytest.mark.parametrize("options", [OPTIONS, None])

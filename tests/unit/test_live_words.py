@@ -24,8 +24,8 @@ from auricle.frontend.riva.results import Results
 from auricle.messages.sessions import Final, Partial, ResumePoint, Words
 from auricle.messages.stream import Word
 from auricle.messages.word_source import WordSource
-from tests.unit.front import Front
-from tests.unit.test_deepgram_session import AUDIO, CLOSE, LOUD, QUIET, refusal, served
+from tests.fakes.deepgram import AUDIO, CLOSE, LOUD, QUIET, refusal, served
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 ROUGH = (Word("Ten", "Ten ", 0, 640, 0.9), Word("green", "green.", 640, 1_280, 0.7))

@@ -10,37 +10,15 @@ from auricle.errors import AuricleError, BadRequest, Overloaded, WindowsMissing,
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from auricle.load.load_board import LoadBoard
 from auricle.load.processor_loads import ProcessorLoads
-from auricle.load.reports import ProcessorLoad, WorkerLoad
+from auricle.load.reports import ProcessorLoad
 from auricle.load.work_meter import WorkMeter
 from auricle.load.worker_loads import WorkerLoads
+from tests.fakes.clock import Clock
+from tests.fakes.load import worker
 
 pytestmark = pytest.mark.unit
 POOL = PoolProfile({"decodes": 0.01, "steps": 0.001}, 0.2, 30.0)
 PROFILE = CapacityProfile("c", "m", "d", PoolProfile({"windows": 0.1}, 0.1, 10.0), POOL)
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def worker(instance: int, **values: object) -> WorkerLoad:
-    plain = {
-        "kind": "pd_worker",
-        "instance": instance,
-        "seconds": 2.0,
-        "work": {"decodes": 20.0, "steps": 100.0},
-        "busy": 0.5,
-        "requests_per_second": 20.0,
-        "refused_per_second": 0.0,
-        "response_seconds": 0.1,
-        "queue_wait_seconds": 0.01,
-        "slots_used": 4.0,
-        "slots_total": 16,
-    }
-    return WorkerLoad(**(plain | values))  # type: ignore[arg-type]
 
 
 # ── in a worker ─────────────────────────────────────────────────────────────

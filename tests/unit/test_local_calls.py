@@ -25,7 +25,7 @@ from auricle.errors import (
 from auricle.messages.refusal import Refusal
 from auricle.messages.sessions import Accepted, EndAudio
 from auricle.runtime.handling import Route, handler
-from auricle.runtime.local.connection import _WRITE_AHEAD_BYTES, LocalCalls
+from auricle.runtime.local.connection import WRITE_AHEAD_BYTES, LocalCalls
 from auricle.runtime.local.frames import AHEAD, BadFrame, FrameReader, Kind, packed
 from auricle.runtime.local.metrics import LocalMetrics
 from auricle.runtime.local.plane import LocalPlane
@@ -39,8 +39,8 @@ from auricle.runtime.secrets import Secrets
 from auricle.runtime.wire import encoded, from_wire
 from auricle.settings import CommonSettings
 from auricle.tasks import TaskOwner, cancelled
-from tests.server import eventually
-from tests.unit.doors import event_loop_policy
+from auricle_testing.server import eventually
+from tests.fakes.doors import event_loop_policy
 
 __all__ = ["event_loop_policy"]  # uvloop, as in the product: its transports are other ones
 
@@ -454,14 +454,14 @@ async def test_a_process_that_reads_nothing_is_sent_no_more_than_a_bound(tmp_pat
     waiting = {asyncio.create_task(connection.begin("end", request)) for _ in range(100)}
     began, waiting = await asyncio.wait(waiting, timeout=0.2)
     assert began and waiting
-    assert connection.unsent_bytes <= _WRITE_AHEAD_BYTES + 2 * len(request)
+    assert connection.unsent_bytes <= WRITE_AHEAD_BYTES + 2 * len(request)
     go_on.set()
     connected[0].resume_reading()
     most = 0
     while waiting:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=LONG)
         most = max(most, connection.unsent_bytes)
-    assert most <= _WRITE_AHEAD_BYTES + 2 * len(request)
+    assert most <= WRITE_AHEAD_BYTES + 2 * len(request)
     calls.close()
     server.close()
 

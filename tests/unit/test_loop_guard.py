@@ -6,7 +6,7 @@ import pytest
 
 from auricle.messages.decoding import DecodeRequest
 from auricle.messages.sessions import Final, Partial
-from tests.unit.scripted import GRID, ScriptedWorkers, noise, session
+from tests.fakes.workers import GRID, ScriptedWorkers, noise, session
 
 pytestmark = pytest.mark.unit
 

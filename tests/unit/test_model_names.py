@@ -17,9 +17,9 @@ from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.model_folders import place_models
 from auricle.models import store
 from auricle.models.resolve import locate, servable
+from auricle_testing.checkpoints.whisper import random_english_whisper
+from auricle_testing.server import ROOT
 from tests.ctranslate2 import ctranslate2_folder
-from tests.server import ROOT
-from tests.whisper import random_english_whisper
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from auricle.rendering.names import labels
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 # Current, by tests/unit/test_rendering.py.

@@ -30,7 +30,9 @@ from auricle.process.tracing import OFF
 from auricle.processor.adaptive_limit import FIRST, AdaptiveLimit
 from auricle.processor.admission import Admission
 from auricle.settings import FrontendSettings
-from tests.unit.doors import Clock, Door, event_loop_policy, until
+from tests.fakes.clock import Clock
+from tests.fakes.doors import Door, event_loop_policy
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]

@@ -45,8 +45,9 @@ from auricle.messages.views import (
     SessionSteps,
     View,
 )
-from tests.unit.doors import Clock, until
-from tests.unit.front import Front
+from tests.fakes.clock import Clock
+from tests.fakes.front import Front
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 OWN = FrontendState(3, 100, 5, draining=False)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from auricle.frontend.doors.access.keys import new_key
 from auricle.frontend.doors.origins import SocketOrigins
-from tests.unit.front import Front
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 PATHS = (
@@ -35,7 +35,7 @@ LISTED = "https://pages.example"
 )
 async def test_a_page_that_is_not_listed_is_refused(path: str, origin: str, listed: str) -> None:
     front = Front(cors_origins=(listed,) if listed else ())
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
             async with front.connect(path, origin=origin):
                 pass
@@ -49,7 +49,7 @@ async def test_a_page_that_is_not_listed_is_refused(path: str, origin: str, list
 @pytest.mark.parametrize("listed", [LISTED, "*"])
 async def test_a_page_that_is_listed_may_call(path: str, listed: str) -> None:
     front = Front(cors_origins=(listed,))
-    async with asyncio.timeout(30), front.serving(), front.connect(path, origin=LISTED):
+    async with asyncio.timeout(120), front.serving(), front.connect(path, origin=LISTED):
         pass
 
 
@@ -92,7 +92,7 @@ async def test_a_page_of_the_host_that_was_asked_may_call(
 
 async def test_a_page_of_the_same_host_may_call_and_so_may_a_program() -> None:
     front = Front()
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         for origin in (front.url, None):
             async with front.connect("/v1/realtime", origin=origin):
                 pass
@@ -104,7 +104,7 @@ async def test_a_page_may_offer_its_key_alone(path: str) -> None:
     offered = f"openai-insecure-api-key.{secret}"
     front = Front([entry], cors_origins=(LISTED,))
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(120),
         front.serving(),
         front.connect(path, origin=LISTED, subprotocols=[offered]) as socket,
     ):

@@ -28,12 +28,12 @@ from auricle.pd_worker.transformers.decoders import Decoder, decoder_of
 from auricle.pd_worker.transformers.options import TransformersOptions
 from auricle.pd_worker.vllm.plugin import DECODERS
 from auricle.settings import EncodeWorkerSettings
-from tests import recordings
-from tests.gemma import random_gemma4
-from tests.other_models import Listens, random_omni, random_qwen2_audio
-from tests.server import ROOT
-from tests.split_path import GRID, GrowingSegment, encode_worker, greedy
-from tests.whisper import random_english_whisper, random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.gemma import random_gemma4
+from auricle_testing.checkpoints.other_models import Listens, random_omni, random_qwen2_audio
+from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
+from auricle_testing.server import ROOT
+from auricle_testing.split_path import GRID, GrowingSegment, encode_worker, greedy
 
 pytestmark = pytest.mark.unit
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
@@ -200,7 +200,7 @@ def test_every_model_is_tested_described_and_has_a_decoder_in_both_engines() -> 
     for one in ARCHITECTURES:
         assert f"| {one.name} |" in page
         assert one.decoder in DECODERS
-        assert one.decoder in text_models._MODELS or one.audio == "cross_attention"
+        assert one.decoder in text_models.MODELS or one.audio == "cross_attention"
 
 
 @pytest.mark.parametrize("vocabulary", [51864, 51865])

@@ -7,17 +7,10 @@ import pytest
 from auricle.errors import Overloaded
 from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad, Tail
 from auricle.processor.pacing import Pacing
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 TARGET = 0.3
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Loaded:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from auricle.messages.decoding import DecodeRequest
 from auricle.messages.sessions import Done, Final, Partial
-from tests.unit.scripted import GRID, ScriptedWorkers, session
+from tests.fakes.workers import GRID, ScriptedWorkers, session
 
 pytestmark = pytest.mark.unit
 SAMPLES = 3 * GRID + 1_000

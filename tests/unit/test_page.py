@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
 from auricle.frontend.page.routes import CAPTIONS, OPERATIONS, Page, with_pages
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 PAGES = ROOT / "components/auricle/frontend/page"

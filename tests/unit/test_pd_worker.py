@@ -19,7 +19,7 @@ from auricle.pd_worker.engine import Capabilities, Decoded, GenerateRequest, Tim
 from auricle.pd_worker.metrics import PdWorkerMetrics
 from auricle.pd_worker.worker import PdWorker
 from auricle.settings import PdWorkerSettings
-from tests.unit.scripted import PROMPT, VIEW
+from tests.fakes.workers import PROMPT, VIEW
 
 pytestmark = pytest.mark.unit
 ALL = Capabilities(drafts=True, limited_reuse=True, logprobs=True, kv_events=True)

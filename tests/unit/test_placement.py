@@ -8,7 +8,7 @@ import pytest
 
 from auricle.messages.decoding import DecodeRequest
 from auricle.processor.pools import PdPool, Placement
-from tests.unit.scripted import ScriptedWorkers
+from tests.fakes.workers import ScriptedWorkers
 
 pytestmark = pytest.mark.unit
 HEAD = tuple(range(96))

@@ -29,6 +29,7 @@ from auricle.planner.service import PlannerService
 from auricle.planner.sizing import pool_plan
 from auricle.process.metrics import Registry
 from auricle.settings import PlannerSettings
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 STEP = 30.0
@@ -40,13 +41,6 @@ PROFILE = CapacityProfile(
     pd_worker=PoolProfile({"decodes": 0.1}, 0.1, 10.0),
     beside={pool.kind: COSTS for pool in BESIDE},
 )
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 WITH_WORDS = ("encode_worker", "pd_worker", "align_encode_worker", "align_worker")
@@ -166,7 +160,7 @@ def test_of_a_budget_text_has_its_part_first(budget: float, given: tuple[int, ..
 
 
 def test_a_meter_knows_who_asks_and_for_how_much_speech() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     meter = AskedMeter(clock)
     assert meter.take() == {}
     with meter.session("words"):
@@ -184,7 +178,7 @@ def processor(instance: int, sessions: int, speech_seconds: float) -> ProcessorL
 
 
 def test_demand_is_what_all_processors_were_asked_in_the_last_step() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     board = LoadBoard(PROFILE, 4.0, clock)
     for seconds in (40.0, 0.0, 10.0):  # the first is too old
         clock.now += 3.0
@@ -197,7 +191,7 @@ def test_demand_is_what_all_processors_were_asked_in_the_last_step() -> None:
 
 
 def test_a_pool_counts_as_asked_for_until_it_was_idle_for_long() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     board = LoadBoard(PROFILE, 4.0, clock, idle_seconds=600.0)
     clock.now += 599.0
     board.processor(processor(1, 1, 0.0))
@@ -238,7 +232,7 @@ def worker(kind: str, instance: int) -> WorkerLoad:
 
 
 async def test_an_empty_pool_is_started_between_two_steps() -> None:
-    clock, pools = Clock(), Pools(align_worker=0, pd_worker=1)
+    clock, pools = Clock(1000.0), Pools(align_worker=0, pd_worker=1)
     board = LoadBoard(PROFILE, STEP, clock, idle_seconds=10.0)
     clock.now += 60.0
     planner = service(board, pools)
@@ -310,7 +304,7 @@ def test_a_profile_of_no_pool_or_no_work_is_refused(
 
 
 def test_what_a_planner_said_long_ago_does_not_count() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     starting = Starting(clock)
     assert "align_worker" not in starting
     starting.heard(StartingPools(2.0, ("align_worker",)))

@@ -9,15 +9,9 @@ import pytest
 from auricle.errors import WorkerUnavailable
 from auricle.planner.leadership.base import Leadership
 from auricle.planner.leadership.file import FileLease
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Scripted:
@@ -48,7 +42,7 @@ async def test_of_two_planners_one_leads_and_the_other_follows_when_it_ends(tmp_
 
 
 async def test_a_lease_that_is_not_renewed_is_not_believed_for_long() -> None:
-    clock, lease = Clock(), Scripted()
+    clock, lease = Clock(0.0), Scripted()
     leadership = Leadership(lease, clock)
     await leadership.renew()
     lease.ours = None
@@ -62,7 +56,7 @@ async def test_a_lease_that_is_not_renewed_is_not_believed_for_long() -> None:
 
 async def test_a_lease_that_was_lost_is_lost_at_once() -> None:
     lease = Scripted()
-    leadership = Leadership(lease, Clock())
+    leadership = Leadership(lease, Clock(0.0))
     await leadership.renew()
     lease.ours = False
     await leadership.renew()

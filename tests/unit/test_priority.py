@@ -31,7 +31,7 @@ def niceness(*, own_session: bool) -> list[str]:
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         start_new_session=own_session,
     )

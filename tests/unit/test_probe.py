@@ -14,7 +14,7 @@ from auricle.processor import probe
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.probe import Prober, segment_need
 from auricle.settings import ProcessorSettings
-from tests.unit.scripted import PROMPT, VIEW, ScriptedWorkers, counting
+from tests.fakes.workers import PROMPT, VIEW, ScriptedWorkers, counting
 
 pytestmark = pytest.mark.unit
 

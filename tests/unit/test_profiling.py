@@ -14,7 +14,7 @@ from auricle.profiling.beside import costs_of
 from auricle.profiling.helpers import parts
 from auricle.profiling.levels import Level, costs, knee, ratios
 from auricle.profiling.run import processes_together
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 PROFILES = sorted((ROOT / "configs/profiles").glob("*.json"))

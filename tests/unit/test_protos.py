@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+from auricle_testing.server import ROOT
 from protos.compile import COMPILED, compiled
-from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 # In a process of its own: a package that registers the same names cannot be imported beside others.

@@ -16,20 +16,10 @@ from auricle.process.liveness import Liveness, beat
 from auricle.process.watchdog import Watchdog
 from auricle.runtime import Pulses, PulseTimes
 from auricle.tasks import cancelled
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 TIMES = PulseTimes(patience=0.005, answer=0.01, part=2.0, alone=0.2)
-
-
-class Clock:
-    """Goes on by `step` whenever it is looked at."""
-
-    now = 100.0
-    step = 0.0
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
 
 
 class Instances:

@@ -16,8 +16,8 @@ from auricle.frontend.model_presets import served_names
 from auricle.frontend.realtime.config import SessionConfig
 from auricle.frontend.realtime.turn_detection import SemanticVad, ServerVad, described
 from auricle.settings import FrontendSettings
+from tests.fakes.front import Front
 from tests.frameworks import LIVEKIT, LIVEKIT_LIVE, PIPECAT, PIPECAT_SERVER_VAD
-from tests.unit.front import Front
 
 pytestmark = pytest.mark.unit
 
@@ -40,7 +40,7 @@ def test_what_frameworks_send_is_taken(session: dict[str, Any]) -> None:
 async def test_a_session_is_told_what_has_no_effect_and_hears_of_no_error() -> None:
     front = Front(model_presets=("openai",))
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(120),
         front.serving(),
         front.connect("/v1/realtime?intent=transcription&model=gpt-live-transcribe") as socket,
     ):

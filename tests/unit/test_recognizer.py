@@ -16,7 +16,7 @@ from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from tests.unit.scripted import GRID, PROMPT, VIEW, ScriptedWorkers, counting, feed, session
+from tests.fakes.workers import GRID, PROMPT, VIEW, ScriptedWorkers, counting, feed, session
 
 pytestmark = pytest.mark.unit
 REPORTED = SpoiledSlot("a", 0, 1)

@@ -13,7 +13,7 @@ from auricle.client import ConnectionLost
 from auricle.client.kept_audio import KeptAudio
 from auricle.client.stream import Event, stream_file
 from auricle.errors import BadRequest, Overloaded
-from tests.unit.stream_server import Connection, final, serving
+from tests.fakes.stream_server import Connection, final, serving
 
 pytestmark = pytest.mark.unit
 SAMPLES = np.arange(40_000, dtype=np.float32) / 40_000
@@ -21,7 +21,7 @@ PCM = np.round(SAMPLES * 32768).astype("<i2").tobytes()
 
 
 async def streamed(url: str | list[str], **options: Any) -> list[Event]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         return [e async for e in stream_file(url, SAMPLES, live=False, **options)]
 
 

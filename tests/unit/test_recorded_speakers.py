@@ -31,7 +31,7 @@ from auricle.frontend.recordings.transcriber import Recording, Segment, Whole
 from auricle.messages.sessions import Done, Failed, Final, ResumePoint, Words
 from auricle.messages.speakers import Speakers
 from auricle.messages.stream import SpeakerPart, Usage, Word
-from tests.unit.front import Front
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 RECORDING = ("x.wav", b"RIFF")

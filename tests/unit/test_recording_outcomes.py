@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -13,7 +13,6 @@ import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import UndecodableAudio
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys import KeyRing, new_key
@@ -22,40 +21,15 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import (
-    Heard,
-    Recording,
     RecordingTranscriber,
-    Segment,
-    Whole,
 )
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.process.http_server import EmbeddedServer
 from auricle.settings import FrontendSettings
+from tests.fakes.transcriber import Scripted
 
 pytestmark = pytest.mark.unit
-Outputs = AsyncGenerator[Heard | Segment | Whole, None]
 SECRET, LIMITED = new_key("acme")
-
-
-class Scripted:
-    """Transcribes without processors, in the real transcriber's place."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.recordings: list[Recording] = []
-        self.heard = 1.0  # seconds that are decoded, of which one has text
-
-    async def transcribe(self, recording: Recording) -> Outputs:
-        self.asked.set()
-        self.recordings.append(recording)
-        yield Heard(self.heard)
-        if recording.name == "broken.wav":
-            raise UndecodableAudio("broken.wav is no audio")
-        if recording.name == "endless.wav":
-            await asyncio.Event().wait()
-        yield Segment("ten green apples", 0, 16_000, "English")
-        yield Whole(1.0)
-        await asyncio.sleep(0)  # as where processes and sessions are closed
 
 
 ANYBODY = KeyRing(None)

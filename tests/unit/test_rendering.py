@@ -21,8 +21,8 @@ from auricle.rendering.target import Target
 from auricle.rendering.write import render
 from auricle.replicas import MAX_PLANNERS, MAX_REPLICAS
 from auricle.settings import EncodeWorkerSettings, PdWorkerSettings
-from tests.server import ROOT
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.whisper import random_whisper
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")

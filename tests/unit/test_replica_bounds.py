@@ -48,7 +48,7 @@ async def launcher(
     server = ControlServer(pools, socket)
     serving = asyncio.create_task(server.run())
     try:
-        await asyncio.wait_for(server.accepting.wait(), 10)
+        await asyncio.wait_for(server.accepting.wait(), 60)
         transport = httpx.AsyncHTTPTransport(uds=str(socket))
         async with httpx.AsyncClient(transport=transport, base_url="http://launcher") as client:
             yield client

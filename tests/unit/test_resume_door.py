@@ -17,7 +17,7 @@ from auricle.frontend.stream.ledger import NOTHING
 from auricle.frontend.stream.protocol import Start
 from auricle.frontend.stream.resume_token import ResumeTokens
 from auricle.messages.stream import Resume
-from tests.unit.front import START, Front, last_words
+from tests.fakes.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 STREAM, REALTIME = "/v1/audio/stream", "/v1/realtime"
@@ -115,7 +115,7 @@ async def goes_on(front: Front, secret: str) -> AsyncIterator[websockets.ClientC
 async def test_whose_key_still_holds_goes_on() -> None:
     secret, key = new_key("acme", scopes=("live",))
     front = Front([key])
-    async with asyncio.timeout(20), front.serving(), goes_on(front, secret) as socket:
+    async with asyncio.timeout(120), front.serving(), goes_on(front, secret) as socket:
         await socket.send(resumed(front, key))
         await front.processors.opened.acquire()
 
@@ -123,7 +123,7 @@ async def test_whose_key_still_holds_goes_on() -> None:
 async def test_whose_key_was_withdrawn_meanwhile_is_refused_at_the_door() -> None:
     (secret, _), (_, other) = new_key("acme", scopes=("live",)), new_key("globex", scopes=("live",))
     front = Front([other])
-    async with asyncio.timeout(20), front.serving():
+    async with asyncio.timeout(120), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
             async with goes_on(front, secret):
                 pass
@@ -137,7 +137,7 @@ async def test_another_key_of_the_same_client_does_not_go_on_with_its_session() 
     _, old = new_key("acme", scopes=("live",))
     secret, new = new_key("acme", scopes=("live",))
     front = Front([new])
-    async with asyncio.timeout(20), front.serving(), goes_on(front, secret) as socket:
+    async with asyncio.timeout(120), front.serving(), goes_on(front, secret) as socket:
         await socket.send(resumed(front, old))
         said, close_code, _ = await last_words(socket)
     assert (json.loads(said)["code"], close_code) == ("resume_other_client", 1008)

@@ -29,7 +29,7 @@ from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
 from auricle.frontend.stream.session import StreamProtocol
 from auricle.runtime import Tokens
 from auricle.settings import FrontendSettings
-from benchmarks.live.frontend import InstantDetector, Processor, _Steady
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -160,7 +160,7 @@ class House:
         frontend = Frontend(
             self.settings,
             ("demo",),
-            ProcessorEndpoints(*[self._processor] * 5, cast(Any, _Steady())),
+            ProcessorEndpoints(*[self._processor] * 5, cast(Any, SteadyPulses())),
             cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
             InstantDetector(),
             self._bus,

@@ -12,14 +12,11 @@ from auricle.frontend.doors.rpc.schema import message, parsed
 from auricle.frontend.riva.options import RecognitionOptions, audio_format, parse_config
 from auricle.frontend.riva.results import Results
 from auricle.messages.sessions import Final, Partial, ResumePoint
+from tests.fakes.riva import config
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM, FLAC, MULAW, OGGOPUS, ALAW = 1, 2, 3, 4, 20
 AUDIO = {"encoding": LINEAR_PCM, "sample_rate_hertz": 16_000}
-
-
-def config(**fields: Any) -> Any:
-    return message("nvidia.riva.asr.RecognitionConfig")(**fields)
 
 
 def options(*, streaming: bool = True, **fields: Any) -> RecognitionOptions:

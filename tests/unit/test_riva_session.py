@@ -21,7 +21,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.observers.transcript_bus import NoBus
 from auricle.frontend.riva.session import StreamingRecognize
 from auricle.settings import FrontendSettings
-from benchmarks.live.frontend import InstantDetector, Processor, _Steady
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM = {"encoding": 1, "sample_rate_hertz": 16_000}
@@ -83,7 +83,7 @@ async def served(*messages: bytes, leaving: bool = False) -> Caller:
     frontend = Frontend(
         settings,
         ("demo",),
-        ProcessorEndpoints(*[processor] * 5, cast(Any, _Steady())),
+        ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
         cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
         InstantDetector(),
         NoBus(),

@@ -20,10 +20,10 @@ from auricle.frontend.doors.rpc.schema import message
 from auricle.frontend.doors.rpc.server import RpcServer
 from auricle.frontend.recordings.transcriber import Heard, Recording, Segment, Whole
 from auricle.settings import FrontendSettings
-from tests.unit.doors import until
-from tests.unit.front import Front
-from tests.unit.kserve import Stream as Sequence
-from tests.unit.rpc import RIVA, audio, calling, details, ended, first, recording, stream, unary
+from tests.fakes.front import Front
+from tests.fakes.kserve import Stream as Sequence
+from tests.fakes.rpc import RIVA, audio, calling, details, ended, first, recording, stream, unary
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 CONFIG, RECOGNIZE = f"{RIVA}/GetRivaSpeechRecognitionConfig", f"{RIVA}/Recognize"

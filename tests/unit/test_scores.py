@@ -7,7 +7,7 @@ import pytest
 from auricle.frontend.line.token_scores import entries, joined
 from auricle.messages.sessions import Final, ScoredToken
 from auricle.processor.scores import Scores
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, feed, session
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, feed, session
 
 pytestmark = pytest.mark.unit
 

@@ -15,18 +15,11 @@ from auricle.runtime.replay import ReplayGuard
 from auricle.runtime.seals import LIFETIME_SECONDS, Opener, Sealer, clock_of
 from auricle.runtime.secrets import SECRET_FILE, Secrets, secrets_of
 from auricle.settings import CommonSettings
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 ONE, TWO = "1" * 64, "2" * 64
 WORKER = "auricle.pd_worker.generate/7f"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def written(path: Path, *secrets: str, mode: int = 0o600) -> Path:
@@ -37,7 +30,7 @@ def written(path: Path, *secrets: str, mode: int = 0o600) -> Path:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.fixture

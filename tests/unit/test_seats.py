@@ -9,7 +9,7 @@ import pytest
 from auricle.errors import RateLimited
 from auricle.frontend.doors.addresses import UNKNOWN, host_of
 from auricle.frontend.doors.seats import Rates, Seat, Seats, Shares
-from tests.unit.doors import Clock
+from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 

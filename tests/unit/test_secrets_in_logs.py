@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from auricle.cli import main
 from auricle.frontend.doors.access.keys import ApiKey, new_key
 from auricle.settings import SECTIONS
-from tests.unit.front import START, Front, last_words
+from tests.fakes.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))
@@ -40,7 +40,7 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
     front = Front([entry] if known else [], access_log=True)
     front.processors.failure = lambda: RuntimeError("out of order")
     sent = f"openai-insecure-api-key.{secret}"
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         # The tests' own clients log what they send.
         for client in ("websockets.client", "httpx", "httpcore"):
             logging.getLogger(client).setLevel(logging.WARNING)

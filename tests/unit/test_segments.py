@@ -6,7 +6,7 @@ import pytest
 from auricle.audio.segmentation import Mark
 from auricle.processor.segments import NextDecode, SegmentPolicy, next_decode
 from auricle.processor.windows import SegmentAudio
-from tests.unit.test_windows import SECOND, segment, speech
+from tests.fakes.segment_audio import SECOND, segment, speech
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,7 @@ import pytest
 from transformers.models.gemma4.feature_extraction_gemma4 import Gemma4AudioFeatureExtractor
 
 from auricle.audio.semicausal_mel import SemicausalLogMel
-from tests import recordings
+from auricle_testing import recordings
 
 pytestmark = pytest.mark.unit
 SPEECH = recordings.samples("hello")[:40_000]

@@ -5,7 +5,7 @@ import pytest
 
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import SegmentAudio, Window
-from tests.unit.test_windows import segment, speech
+from tests.fakes.segment_audio import segment, speech
 
 pytestmark = pytest.mark.unit
 

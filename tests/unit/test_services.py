@@ -18,7 +18,7 @@ from auricle.checking.config import findings
 from auricle.cli.page import commands
 from auricle.launcher.config import load_config
 from auricle.settings import CommonSettings
-from tests.server import READY_SECONDS, ROOT
+from auricle_testing.server import READY_SECONDS, ROOT
 
 pytestmark = pytest.mark.unit
 UNIT = ROOT / "deploy/systemd/auricle.service"

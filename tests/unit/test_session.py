@@ -21,7 +21,7 @@ from auricle.messages.sessions import (
     SessionReady,
     WholeAudio,
 )
-from tests.unit.scripted import (
+from tests.fakes.workers import (
     GRID,
     PROMPT,
     ScriptedWorkers,

@@ -9,7 +9,7 @@ import pytest
 from auricle.errors import Overloaded
 from auricle.messages.sessions import Done, Final, HandedOver, Partial
 from auricle.processor import pools
-from tests.unit.scripted import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
+from tests.fakes.workers import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
 pytestmark = pytest.mark.unit
 

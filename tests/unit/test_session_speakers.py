@@ -31,7 +31,7 @@ from auricle.processor.open_segment import EndedSegment, OpenSegment
 from auricle.processor.speakers import SessionSpeakers, SpeakerRules
 from auricle.processor.stability import Stability
 from auricle.processor.windows import KeyScheme
-from tests.unit.scripted import CHECKPOINT, PROMPT, ids
+from tests.fakes.workers import CHECKPOINT, PROMPT, ids
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000
@@ -99,7 +99,7 @@ class Session:
         return self.speakers.among(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
             return [event async for event in events]
 
 

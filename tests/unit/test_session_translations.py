@@ -121,7 +121,7 @@ class Session:
         return self._translations.among(self._events([READY, *given]))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
             return [event async for event in events]
 
 

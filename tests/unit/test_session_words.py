@@ -28,7 +28,7 @@ from auricle.processor.annotator import AnnotationRules
 from auricle.processor.open_segment import EndedSegment, OpenSegment
 from auricle.processor.windows import KeyScheme
 from auricle.processor.words import SessionWords
-from tests.unit.scripted import CHECKPOINT
+from tests.fakes.workers import CHECKPOINT
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000
@@ -88,7 +88,7 @@ class Session:
         return self.words.among(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
             return [event async for event in events]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from auricle.launcher.options import options
 from auricle.rendering.settings_page import own_options, sections, settings_page
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 SECTIONS = sections()

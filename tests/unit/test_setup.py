@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from auricle_testing.server import ROOT
 from requirements.install import Environment, Progress, SetupError, discard_unfinished, exact, pins
-from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 LOCKS = ("cpu", "gpu", "light", "dev", "bench", "torch-pypi")
@@ -169,7 +169,7 @@ def make(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     assert program is not None
     return subprocess.run(
         [program, "--dry-run", "--always-make", "setup", *arguments],
-        cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 
 

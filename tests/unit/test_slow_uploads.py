@@ -25,8 +25,9 @@ from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
 from auricle.settings import FrontendSettings
-from tests.unit.doors import Door, event_loop_policy, until
-from tests.unit.test_recording_outcomes import Scripted
+from tests.fakes.doors import Door, event_loop_policy
+from tests.fakes.transcriber import Scripted
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]

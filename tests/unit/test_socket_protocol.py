@@ -16,7 +16,8 @@ from starlette.websockets import WebSocketState
 
 from auricle.frontend.doors.connections import ConnectionLimits
 from auricle.frontend.doors.socket_protocol import FAILED
-from tests.unit.doors import Door, event_loop_policy, until
+from tests.fakes.doors import Door, event_loop_policy
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]

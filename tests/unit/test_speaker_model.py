@@ -17,8 +17,8 @@ from auricle.speakers.filter_bank import FilterBank
 from auricle.speakers.model import Heard
 from auricle.speakers.weights import FILE, packed, read_weights, unpacked
 from auricle.speakers.windowed import WindowedModel
+from auricle_testing.server import ROOT
 from tests.fresh_voice import said_first
-from tests.server import ROOT
 
 pytestmark = pytest.mark.unit
 RATE = 16_000

@@ -37,8 +37,8 @@ from auricle.processor.windows import KeyScheme
 from auricle.settings import ProcessorSettings
 from auricle.translation.directions import Directions
 from auricle.translation.policy import agreement
-from tests.unit.scripted import CHECKPOINT, PROMPT, ScriptedWorkers, noise
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.whisper import random_whisper
+from tests.fakes.workers import CHECKPOINT, PROMPT, ScriptedWorkers, noise
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000
@@ -101,7 +101,7 @@ class Session:
         return self._translations.among(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(10), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
             return [event async for event in events]
 
 

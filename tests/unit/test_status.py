@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from auricle.cli import main
 from auricle.errors import AuricleError
 from auricle.messages.diagnosis import Diagnosis, LoadNow, ProcessAnswer
-from tests.unit.test_doctor import Graph
+from tests.fakes.deployment import Graph
 
 pytestmark = pytest.mark.unit
 LOADS = {

@@ -17,8 +17,8 @@ from auricle.processor.driver import SessionDriver
 from auricle.processor.steps import StepLog
 from auricle.processor.usage import UsageMeter
 from auricle.processor.views import MAX_SESSIONS, Viewed
-from tests.unit.doors import Clock
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
+from tests.fakes.clock import Clock
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
 REPLY = DecodeReply((1, 2), "stop", 30, 20, 4_096, read_seconds=0.25)

@@ -8,7 +8,7 @@ import pytest
 from auricle.embeddings.layout import Bytes, SlabLayout
 from auricle.encode_worker.store import EmbeddingStore, Identity, Reservation
 from auricle.errors import Overloaded
-from tests.slabs import KINDS, content, slab_in
+from auricle_testing.slabs import KINDS, content, slab_in
 
 pytestmark = pytest.mark.unit
 LAYOUT = SlabLayout(width=4, item_bytes=4, max_length=8)

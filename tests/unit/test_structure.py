@@ -7,14 +7,14 @@ import importlib
 import re
 import subprocess
 import sys
-from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-from tests.server import ROOT
+from auricle_testing.server import ROOT
+from tests.structure import imports
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
@@ -73,18 +73,6 @@ STEPS = [
     for page in ("one_chunk.md", "words.md", "speakers.md", "translation.md")
     for step in re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / page).read_text())
 ]
-
-
-@cache
-def imports(path: Path) -> set[str]:
-    """Names of modules, and of what is imported from them (it may be a module too)."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
 
 
 def module(path: Path) -> str:

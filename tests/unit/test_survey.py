@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from auricle.checkpoint.files import open_checkpoint
 from auricle.checkpoint.survey import Survey, room, survey
 from auricle.cli import main
-from tests.aligners import CLASSES, STEP_MS, as_transformers, random_aligner
-from tests.server import ROOT
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.aligners import CLASSES, STEP_MS, as_transformers, random_aligner
+from auricle_testing.checkpoints.whisper import random_whisper
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"

@@ -16,8 +16,8 @@ from auricle.checkpoint.text_model import open_text_model
 from auricle.checkpoint.text_survey import TextSurvey, text_room, text_survey
 from auricle.cli import main
 from auricle.errors import CheckpointError
-from tests.server import ROOT
-from tests.translators import random_translator
+from auricle_testing.checkpoints.translators import random_translator
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo-translate"

@@ -15,7 +15,7 @@ from transformers import Qwen2Tokenizer
 
 from auricle.checkpoint.tokenizer import load_tokenizer, without_added_tokens
 from auricle.errors import CheckpointError
-from tests.server import ROOT
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"

@@ -13,7 +13,7 @@ import pytest
 
 from auricle.frontend.recordings.transcriber import Segment, Whole
 from auricle.messages.sessions import ScoredToken
-from tests.unit.front import Front
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 RECORDING = ("x.wav", b"RIFF")

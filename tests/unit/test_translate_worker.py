@@ -29,7 +29,7 @@ from auricle.pd_worker.translate.prompt import TranslatorPrompt, instruction
 from auricle.pd_worker.translate.worker import TranslateWorker
 from auricle.pd_worker.vllm.text import VllmTextKind
 from auricle.settings import TranslateWorkerSettings
-from tests.translators import END, START, TEMPLATE, random_translator
+from auricle_testing.checkpoints.translators import END, START, TEMPLATE, random_translator
 
 pytestmark = pytest.mark.unit
 REQUEST = TranslateRequest("s", "t", "en", "es", "the market opens at seven")

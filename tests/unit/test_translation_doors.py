@@ -33,10 +33,10 @@ from auricle.frontend.stream.parsing import parse_start
 from auricle.messages.sessions import Final, Partial, ResumePoint, SessionEvent
 from auricle.messages.stream import Translation as ClientTranslation
 from auricle.messages.translations import Translation
-from tests.unit.calls import KeptBus
-from tests.unit.front import Front
-from tests.unit.tcp_clients import frontend
-from tests.whisper import random_whisper
+from auricle_testing.checkpoints.whisper import random_whisper
+from tests.fakes.front import Front
+from tests.fakes.tcp_port import frontend
+from tests.fakes.transcript_bus import KeptBus
 
 pytestmark = pytest.mark.unit
 MODEL: dict[str, Any] = {"translate_model": "models/translator"}
@@ -338,7 +338,7 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def served(*messages: str, **settings: Any) -> Socket:
     socket = Socket(*messages)
     front = frontend(settings.pop("bus", None), **(MODEL | settings))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await translations_protocol(front).serve(cast(Any, socket))
     return socket
 

@@ -12,8 +12,8 @@ from transformers import WhisperFeatureExtractor
 
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.turn_model import TURN_SAMPLES, SmartTurn, turn_features
-from tests import recordings
-from tests.server import ROOT
+from auricle_testing import recordings
+from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 FILE = ROOT / "models/smart-turn/smart-turn-v3.2-cpu.onnx"

@@ -30,7 +30,8 @@ from auricle.frontend.listening.pieces import (
 )
 from auricle.frontend.listening.turn_wait import LOOK_MS, WAITS, Eagerness, TurnWait
 from auricle.frontend.listening.turns import TurnDetector, turn_model
-from tests.unit.test_listening_point import LOUD, ByContent, carried, flat, listened, numbered
+from tests.fakes.listening import LOUD, ByContent, carried, flat, listened, numbered
+from tests.fakes.turn_model import judged
 
 pytestmark = pytest.mark.unit
 WAIT = TurnWait(sure=0.5, longest_ms=1_000)
@@ -47,11 +48,6 @@ TALK = st.lists(st.tuples(st.integers(4, 8), st.integers(1, 30)), min_size=1, ma
     lambda runs: [value for loud, quiet in runs for value in [0.9] * loud + [0.0] * quiet]
 )
 LAG = 2 * VAD_FRAME
-
-
-def judged(pcm: Int16) -> float:
-    """A probability that depends on each sample, and on their number."""
-    return float(np.abs(pcm.astype(np.int64) * (np.arange(len(pcm)) % 7 + 1)).sum() % 100) / 100
 
 
 def answered(gate: SpeechGate, events: list[GateEvent]) -> list[GateEvent]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -30,16 +28,15 @@ from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.twilio.messages import Call, Media, Start, Stop, parse_message
 from auricle.frontend.twilio.session import TwilioCalls
-from tests.server import ROOT
-from tests.unit.calls import KeptBus
-from tests.unit.front import Front, last_words
-from tests.unit.tcp_clients import frontend
+from auricle_testing.server import ROOT
+from tests.fakes.front import Front, last_words
+from tests.fakes.tcp_port import frontend
+from tests.fakes.transcript_bus import KeptBus
+from tests.fakes.twilio import CALL, CONNECTED, STREAM, media, start
 
 pytestmark = pytest.mark.unit
-CALL, STREAM = "CA" + "1" * 32, "MZ" + "2" * 32
 WRONG = "wrong"
 LOUD, QUIET = b"\x80" * 8_000, b"\xff" * 8_000  # a second each, µ-law
-CONNECTED = json.dumps({"event": "connected", "protocol": "Call", "version": "1.0.0"})
 MARK = json.dumps({"event": "mark", "sequenceNumber": "4", "streamSid": STREAM, "mark": {}})
 DTMF = json.dumps({"event": "dtmf", "streamSid": STREAM, "dtmf": {"track": "inbound_track"}})
 STOP = json.dumps(
@@ -52,35 +49,12 @@ STOP = json.dumps(
 )
 
 
-def start(*tracks: str, parameters: Mapping[str, str] | None = None, **other: Any) -> str:
-    """As in Twilio's documentation of its WebSocket messages."""
-    audio = {"encoding": "audio/x-mulaw", "sampleRate": 8_000, "channels": 1}
-    fields = {
-        "accountSid": "AC" + "3" * 32,
-        "streamSid": STREAM,
-        "callSid": CALL,
-        "tracks": list(tracks or ("inbound",)),
-        "mediaFormat": audio,
-        "customParameters": dict(parameters or {}),
-    }
-    message = {"event": "start", "sequenceNumber": "1", "start": fields | other}
-    return json.dumps(message | {"streamSid": STREAM})
-
-
 def test_the_key_of_a_call_is_not_in_what_is_said_of_it() -> None:
     begins = parse_message(start(parameters={"api_key": WRONG}))
     assert isinstance(begins, Start)
     call = Call.begun_by(begins.start)
     assert call.secret == WRONG
     assert WRONG not in repr(call)
-
-
-def media(payload: bytes, track: str = "inbound") -> str:
-    fields = {"track": track, "chunk": "1", "timestamp": "5"}
-    fields["payload"] = base64.b64encode(payload).decode()
-    return json.dumps(
-        {"event": "media", "sequenceNumber": "3", "media": fields, "streamSid": STREAM}
-    )
 
 
 class Stream:
@@ -120,7 +94,7 @@ async def served(
     front: Frontend, *messages: str, keys: list[ApiKey] | None = None, stays: bool = False
 ) -> Stream:
     stream = Stream(*messages, stays=stays)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await TwilioCalls(front, Access(KeyRing(keys))).serve(cast(Any, stream))
     return stream
 
@@ -235,7 +209,7 @@ async def test_a_server_that_leaves_lets_nobody_in_and_ends_calls_where_nobody_s
         return await receive(seconds, what)
 
     stream.receive = leaving  # type: ignore[method-assign]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await TwilioCalls(front, Access(KeyRing(None))).serve(cast(Any, stream))
     assert stream.went
     assert [text for *_, text in bus.finals] == ["word"]
@@ -270,7 +244,7 @@ async def test_a_key_is_nowhere_in_the_log(known: bool, caplog: pytest.LogCaptur
     front = Front([key] if known else [], log_transcripts=True)
     front.processors.failure = lambda: RuntimeError("out of order")
     sent = start(parameters={"api_key": secret})
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         logging.getLogger("websockets.client").setLevel(logging.WARNING)
         async with front.connect("/v1/twilio") as socket:
             await socket.send(CONNECTED)
@@ -303,7 +277,7 @@ async def test_each_side_counts_among_the_sessions_of_its_key() -> None:
 
 async def test_a_full_server_says_when_to_come_again_as_it_closes() -> None:
     front = Front(log_transcripts=True, max_sessions=1)
-    async with asyncio.timeout(30), front.serving(), front.connect("/v1/twilio") as first:
+    async with asyncio.timeout(120), front.serving(), front.connect("/v1/twilio") as first:
         await first.send(start())
         await front.processors.opened.acquire()
         async with front.connect("/v1/twilio") as socket:
@@ -314,7 +288,7 @@ async def test_a_full_server_says_when_to_come_again_as_it_closes() -> None:
 
 async def test_a_call_whose_text_nobody_would_get_is_refused_at_the_handshake() -> None:
     front = Front()
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
             await front.connect("/v1/twilio")
     assert refused.value.response.status_code == 400
@@ -325,7 +299,7 @@ async def test_a_call_whose_text_nobody_would_get_is_refused_at_the_handshake() 
 
 async def test_a_client_that_never_starts_is_told_so() -> None:
     front = Front(log_transcripts=True, start_timeout_seconds=0.05)
-    async with asyncio.timeout(30), front.serving(), front.connect("/v1/twilio") as socket:
+    async with asyncio.timeout(120), front.serving(), front.connect("/v1/twilio") as socket:
         _, code, reason = await last_words(socket)
     assert (code, reason) == (1008, "the start message took longer than 0.05 s")
 
@@ -338,7 +312,7 @@ async def test_what_is_unforeseen_is_told_in_general_words(
 
     monkeypatch.setattr("auricle.frontend.twilio.session.parse_message", broken)
     front = Front(log_transcripts=True)
-    async with asyncio.timeout(30), front.serving(), front.connect("/v1/twilio") as socket:
+    async with asyncio.timeout(120), front.serving(), front.connect("/v1/twilio") as socket:
         await socket.send(CONNECTED)
         _, code, reason = await last_words(socket)
     assert code == 1011

@@ -26,20 +26,16 @@ from auricle.frontend.vapi.messages import (
 )
 from auricle.frontend.vapi.session import VapiCalls
 from auricle.messages.sessions import Partial, ResumePoint
-from tests.server import ROOT
-from tests.unit.calls import KeptBus
-from tests.unit.front import Front, last_words
-from tests.unit.tcp_clients import frontend
+from auricle_testing.server import ROOT
+from tests.fakes.front import Front, last_words
+from tests.fakes.tcp_port import frontend
+from tests.fakes.transcript_bus import KeptBus
+from tests.fakes.vapi import start
 
 pytestmark = pytest.mark.unit
 LOUD, QUIET = np.full(16_000, 8_000, "<i2"), np.zeros(16_000, "<i2")
 WRONG = "wrong"
 STATUS = '{"type": "status-update", "status": "in-progress"}'
-
-
-def start(**other: Any) -> str:
-    usual = {"encoding": "linear16", "container": "raw", "sampleRate": 16_000, "channels": 2}
-    return json.dumps({"type": "start"} | usual | other)
 
 
 def both(customer: np.ndarray, assistant: np.ndarray) -> bytes:
@@ -85,7 +81,7 @@ class Vapi:
 
 
 async def served(vapi: Vapi, front: Frontend | None = None) -> Vapi:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await VapiCalls(front or frontend()).serve(cast(Any, vapi))
     return vapi
 
@@ -215,7 +211,7 @@ async def test_a_server_that_leaves_ends_a_call_where_nobody_speaks() -> None:
 async def test_a_key_is_taken_as_vapi_sends_it() -> None:
     secret, key = new_key("acme")
     front = Front([key])
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         address = front.url.replace("http", "ws") + "/v1/vapi"
         for headers in ({"x-vapi-secret": secret}, {"Authorization": f"Bearer {secret}"}):
             async with websockets.connect(address, additional_headers=headers) as socket:
@@ -231,7 +227,7 @@ async def test_a_key_is_taken_as_vapi_sends_it() -> None:
 
 async def test_an_option_that_there_is_not_is_refused_at_the_handshake() -> None:
     front = Front()
-    async with asyncio.timeout(30), front.serving():
+    async with asyncio.timeout(120), front.serving():
         for query, status in (("lang=en", 400), ("model=nova", 404)):
             with pytest.raises(websockets.InvalidStatus) as refused:
                 await front.connect(f"/v1/vapi?{query}")

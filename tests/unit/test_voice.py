@@ -21,8 +21,8 @@ from auricle.errors import AuricleError
 from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.listening.pieces import GateEvent, Piece, SpeechStarted
 from auricle.frontend.listening.voice import VoiceDetector
-from tests import recordings
-from tests.server import eventually
+from auricle_testing import recordings
+from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.unit
 

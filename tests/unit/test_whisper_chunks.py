@@ -22,7 +22,7 @@ from auricle.errors import CheckpointError
 from auricle.messages.encoding import BlockFeatures
 from auricle.processor.sent_blocks import SentBlocks
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from tests.unit.test_windows import speech
+from tests.fakes.segment_audio import speech
 
 pytestmark = pytest.mark.unit
 SIZES = {

@@ -19,8 +19,8 @@ from auricle.encode_worker.encoder import MelWindow
 from auricle.encode_worker.encoders import cost_of
 from auricle.encode_worker.whisper import WhisperChunkEncoder
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from tests import recordings
-from tests.whisper import Stock, random_whisper
+from auricle_testing import recordings
+from auricle_testing.checkpoints.whisper import Stock, random_whisper
 
 pytestmark = pytest.mark.unit
 SECONDS = (0.8, 2.5, 5.0, 3.1)

@@ -18,7 +18,7 @@ from auricle.errors import BadRequest, CheckpointError
 from auricle.messages.decoding import DecodeReply
 from auricle.processor.actions import Decode, DecodeTask
 from auricle.processor.among import AmongLanguages
-from tests.whisper import random_english_whisper, random_whisper
+from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
 
 pytestmark = pytest.mark.unit
 SECOND = 16_000

@@ -12,7 +12,7 @@ from auricle.errors import SettingsError
 from auricle.frontend.doors.access.granted import access_of
 from auricle.frontend.doors.access.keys import ApiKey, new_key
 from auricle.settings import FrontendSettings
-from tests.unit.front import START, Front, last_words
+from tests.fakes.front import START, Front, last_words
 
 pytestmark = pytest.mark.unit
 LISTEN = tuple(f"/v{n}/listen?encoding=linear16&sample_rate=16000" for n in (1, 2))

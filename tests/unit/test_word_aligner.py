@@ -28,8 +28,8 @@ from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
 from auricle.processor.aligner import Spoken, WordAligner
 from auricle.processor.pools import EncodePool, Pool
 from auricle.processor.windows import KeyScheme, SegmentAudio
-from tests.unit.scripted import CHECKPOINT, noise
-from tests.whisper import random_english_whisper, random_whisper
+from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
+from tests.fakes.workers import CHECKPOINT, noise
 
 pytestmark = pytest.mark.unit
 SAMPLES = 10 * 16_000
@@ -161,7 +161,7 @@ async def test_what_cannot_be_read_is_encoded_by_another_worker() -> None:
     )
     lost = key.windows(SAMPLES)[0].key
     workers.faults = [WindowsMissing((lost,), "gone")]
-    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert await aligner(workers).times(spoken(), 60.0) == TIMES
     assert [instance for instance, _ in workers.encodes] == [1, 2]
 
 
@@ -171,7 +171,7 @@ async def test_a_spoiled_slot_is_reported_to_its_owner() -> None:
         CHECKPOINT.geometry, KeyScheme(CHECKPOINT.fingerprint, "float32", "t")
     )
     workers.faults = [WindowsSpoiled((view.windows(SAMPLES)[0].key,), "overwritten")]
-    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert await aligner(workers).times(spoken(), 60.0) == TIMES
     (first, plain), (second, telling) = workers.encodes
     assert first == second
     assert not plain.spoiled
@@ -181,21 +181,21 @@ async def test_a_spoiled_slot_is_reported_to_its_owner() -> None:
 async def test_a_worker_that_fails_is_left_for_another_one() -> None:
     workers = Workers()
     workers.faults = [WorkerUnavailable("gone")]
-    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert await aligner(workers).times(spoken(), 60.0) == TIMES
     assert [instance for instance, _ in workers.aligns] == [1, 2]
 
 
 async def test_a_full_pool_is_asked_again() -> None:
     workers = Workers()
     workers.faults, workers.encode_faults = [Overloaded("full")], [Overloaded("full")]
-    assert await aligner(workers).times(spoken(), 5.0) == TIMES
+    assert await aligner(workers).times(spoken(), 60.0) == TIMES
 
 
 async def test_a_wrong_request_is_not_repeated() -> None:
     workers = Workers()
     workers.faults = [BadRequest("too many words")]
     with pytest.raises(BadRequest):
-        await aligner(workers).times(spoken(), 5.0)
+        await aligner(workers).times(spoken(), 60.0)
     assert len(workers.aligns) == 1
 
 
@@ -217,7 +217,7 @@ async def test_an_answer_about_other_words_is_not_taken() -> None:
     workers = Workers()
     workers.times = (0, 80)
     with pytest.raises(AuricleError, match="2 times for 2 words"):
-        await aligner(workers).times(spoken(), 5.0)
+        await aligner(workers).times(spoken(), 60.0)
 
 
 @pytest.mark.parametrize("kind", ["align_encode_worker", "align_worker"])

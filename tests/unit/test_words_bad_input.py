@@ -16,7 +16,7 @@ from auricle.messages.sessions import Final, OpenSession, SessionEvent, Words
 from auricle.processor.aligner import Spoken
 from auricle.processor.annotator import AnnotationRules
 from auricle.processor.words import SessionWords
-from tests.unit.scripted import GRID, ScriptedWorkers, counting, noise, session
+from tests.fakes.workers import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
 OPENED = OpenSession("s", "t", None, "", 640, words=True)

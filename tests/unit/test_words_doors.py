@@ -20,7 +20,7 @@ from auricle.messages.sessions import Final, OpenSession, ResumePoint, SessionRe
 from auricle.messages.stream import Word
 from auricle.messages.stream import Word as ClientWord
 from auricle.messages.stream import Words as ClientWords
-from tests.unit.front import Front
+from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 WORD = Word("Hello", "Hello.", 1_040, 1_360, 0.9)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from auricle.errors import AuricleError, Overloaded, ProtocolError, TooLarge
@@ -12,16 +9,10 @@ from auricle.frontend.wyoming import events
 from auricle.frontend.wyoming.events import AudioFormat, Event, EventParser
 from auricle.frontend.wyoming.transcript import Transcript
 from auricle.messages.sessions import Final, Partial, ResumePoint
+from tests.fakes.wyoming import sent
 
 pytestmark = pytest.mark.unit
 PAYLOAD = b"\0\1" * 40
-
-
-def sent(kind: str, data: dict[str, Any], payload: bytes = b"", *, inline: bool = False) -> bytes:
-    body = b"" if inline else json.dumps(data).encode()
-    header: dict[str, Any] = {"type": kind, "version": "1.10.2", "data_length": len(body)}
-    header |= {"payload_length": len(payload)} | ({"data": data} if inline else {})
-    return json.dumps(header).encode() + b"\n" + body + payload
 
 
 def parsed(data: bytes, packet: int) -> list[Event]:

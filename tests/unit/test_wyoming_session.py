@@ -17,9 +17,10 @@ from auricle.frontend.ports import Ports
 from auricle.frontend.wyoming.events import Event, EventParser
 from auricle.frontend.wyoming.session import wyoming_protocol
 from auricle.settings import FrontendSettings
-from tests.unit.doors import event_loop_policy, until
-from tests.unit.tcp_clients import Port
-from tests.unit.test_wyoming_events import sent
+from tests.fakes.doors import event_loop_policy
+from tests.fakes.tcp_port import Port
+from tests.fakes.wyoming import sent
+from tests.waiting import until
 
 __all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
@@ -50,7 +51,7 @@ async def events(reader: asyncio.StreamReader) -> AsyncIterator[Event]:
 async def answers(port: Port, data: bytes, last: str = "transcript-stop") -> list[Event]:
     """What a connection of its own is told, up to `last` or its end."""
     found = []
-    async with asyncio.timeout(30), port.client() as (reader, writer):
+    async with asyncio.timeout(120), port.client() as (reader, writer):
         writer.write(data)
         async for event in events(reader):
             found.append(event)
@@ -68,7 +69,7 @@ async def error(port: Port, data: bytes) -> tuple[str, str]:
 
 async def test_an_utterance_is_answered_with_its_text() -> None:
     port = wyoming()
-    async with asyncio.timeout(30), port.serving():
+    async with asyncio.timeout(120), port.serving():
         found = await answers(port, UTTERANCE)
         await until(lambda: port.ended() == {"done": 1.0})
     assert found[-2].kind == "transcript"
@@ -125,7 +126,7 @@ async def test_a_client_that_says_nothing_more_is_told_so() -> None:
 
 async def test_a_client_that_leaves_ends_its_session_alone() -> None:
     port = wyoming()
-    async with asyncio.timeout(30), port.serving():
+    async with asyncio.timeout(120), port.serving():
         async with port.client() as (_, writer):
             writer.write(START + CHUNK)
             await until(lambda: port.frontend.front_door.open)
@@ -139,7 +140,7 @@ async def test_a_client_that_leaves_ends_its_session_alone() -> None:
 
 async def test_who_is_not_let_in_is_told_when_to_come_again() -> None:
     port = wyoming(max_sessions=1)
-    async with asyncio.timeout(30), port.serving(), port.client() as (_, writer):
+    async with asyncio.timeout(120), port.serving(), port.client() as (_, writer):
         writer.write(START + CHUNK)
         await until(lambda: port.frontend.front_door.open)
         (refused,) = await answers(port, UTTERANCE)
@@ -164,7 +165,7 @@ async def test_connections_and_their_rate_are_limited_like_all_others() -> None:
 
 async def test_a_server_that_leaves_says_so_and_gives_no_half_text() -> None:
     port = wyoming()
-    async with asyncio.timeout(30), port.serving(), port.client() as (reader, writer):
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
         writer.write(START + CHUNK)
         await until(lambda: port.frontend.front_door.open)
         port.frontend.front_door.leave(60.0)
@@ -178,7 +179,7 @@ async def test_a_server_that_leaves_says_so_and_gives_no_half_text() -> None:
 async def test_the_sessions_of_a_withdrawn_key_end() -> None:
     (_, home), (_, other) = new_key("home"), new_key("acme")
     port = wyoming(home, other, keyless_tenant="home")
-    async with asyncio.timeout(30), port.serving(), port.client() as (reader, writer):
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
         writer.write(START + CHUNK)
         await until(lambda: port.frontend.front_door.open)
         port.access.replace([other])

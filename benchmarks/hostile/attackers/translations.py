@@ -20,7 +20,7 @@ from benchmarks.hostile.generators.websocket import frame
 _CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _PACKET_BYTES = 64_000
 # More than Processor.translation_deadline_seconds, when a translation is said to be missing.
-_TRANSLATED_SECONDS = 20.0
+TRANSLATED_SECONDS = 20.0
 
 
 async def translations(target: Target, case: Case) -> Outcome:
@@ -69,7 +69,7 @@ async def _spoken(wire: Wire, sent: list[bytes], pcm: bytes) -> _Heard:
         while not heard.code:
             if (found := wire.frame()) is not None:
                 heard.take(*found)
-            elif not await wire.receive(_TRANSLATED_SECONDS):
+            elif not await wire.receive(TRANSLATED_SECONDS):
                 break
     finally:
         wire.close()

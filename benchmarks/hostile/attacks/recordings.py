@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import random
 
-from benchmarks.hostile import media
+from auricle_testing import media
 from benchmarks.hostile.attackers.http import head
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.attackers.wire import Address, HttpAnswer, Hung, Wire
 from benchmarks.hostile.attacks.newcomer import Held, is_transcribed
 from benchmarks.hostile.generators.http import upload
 
-_RECORDING_SECONDS = 10.0
+RECORDING_SECONDS = 10.0
 _BOMB_SECONDS = 45.0
 _SLOW_CONNECTIONS = 256
 
@@ -40,7 +40,7 @@ async def _beside_bombs(target: Target, files: dict[str, bytes]) -> Held:
         asyncio.create_task(_upload(target, data, name, 60.0)) for name, data in files.items()
     ]
     await asyncio.sleep(1.0)
-    refused = await is_transcribed(target, _RECORDING_SECONDS)
+    refused = await is_transcribed(target, RECORDING_SECONDS)
     for one in uploads:
         one.cancel()
     await asyncio.gather(*uploads, return_exceptions=True)
@@ -77,7 +77,7 @@ async def media_bombs(target: Target, scale: float) -> Held:
                 wrong.append(f"{file}: {answer.status} {answer.body[:100]!r}")
 
     rows = [asyncio.create_task(row()) for _ in range(2)]
-    refused = await is_transcribed(target, _RECORDING_SECONDS)
+    refused = await is_transcribed(target, RECORDING_SECONDS)
     await asyncio.gather(*rows)
     busy = f"still at work: {', '.join(unanswered)}" if unanswered else "all were answered"
     detail = refused or "; ".join(wrong) or busy
@@ -100,7 +100,7 @@ async def slow_bodies(target: Target, _scale: float) -> Held:
             wire = await Wire.open(Address(target.host, target.port))
             wires.append(wire)
             await wire.send(begun + b"--x")
-        refused = await is_transcribed(target, _RECORDING_SECONDS)
+        refused = await is_transcribed(target, RECORDING_SECONDS)
         for wire in wires:
             await wire.send(b"-")
     finally:

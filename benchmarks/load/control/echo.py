@@ -18,6 +18,7 @@ import psutil
 import websockets
 
 from auricle.audio.pcm import Int16
+from auricle_testing.server import free_port
 from benchmarks.baselines.client import PYTHON, ROOT, end
 from benchmarks.load.pacing import send_paced
 from benchmarks.load.plan import Planner, SpeechStyle
@@ -27,7 +28,6 @@ from benchmarks.load.record import Failed, Record
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.load.usage import measured
 from models.training.corpus import SAMPLE_RATE
-from tests.server import free_port
 
 _LAST_SECONDS = 30.0
 _READY_SECONDS = 60.0

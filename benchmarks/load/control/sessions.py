@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import httpx
 import psutil
 
+from auricle_testing.server import free_port
 from benchmarks.baselines.client import ROOT, end
 from benchmarks.load.control import echo
 from benchmarks.load.metrics import Slo
@@ -29,7 +30,6 @@ from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.load.usage import measured
-from tests.server import free_port
 
 ENCODE_MS, DECODE_MS = 5.0, 40.0  # as a GPU has them
 _STYLE = SpeechStyle((20.0, 60.0))

@@ -77,8 +77,8 @@ async def run(settings: FrontendSettings) -> None:
     """
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = access_of(settings)
-    listener = _listen(settings.host, settings.port)
-    ports, port = Ports(settings, access, _listen), listener.getsockname()[1]
+    listener = listen(settings.host, settings.port)
+    ports, port = Ports(settings, access, listen), listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
     endpoints = await _processors(runtime)
@@ -99,7 +99,7 @@ async def run(settings: FrontendSettings) -> None:
     diagnostician = Diagnostician(
         settings, Deployment.of(runtime, settings), runtime.description.now, bus.state
     )
-    services = _services(
+    services = build_services(
         frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
     )
     rates = Rates(settings.max_handshakes_per_address, "requests")
@@ -186,7 +186,7 @@ async def _processors(runtime: Runtime) -> ProcessorEndpoints:
     return endpoints
 
 
-def _services(
+def build_services(
     frontend: Frontend,
     access: Access,
     decoders: Decoders,
@@ -284,7 +284,7 @@ def _dynamo_model(frontend: Frontend) -> RealtimeModel | None:
     return RealtimeModel(frontend.settings.model, frontend.model, worker.serve)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Bind the port first, so that a taken port is reported before anything else starts."""
     # Of a named protocol asyncio disables Nagle's algorithm, which delays answers by 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -29,7 +29,7 @@ from auricle.runtime import network
 from auricle.settings import CommonSettings, refuse_unknown
 
 # Of each component a package with the modules `main` and `needs`.
-_PACKAGES = {
+PACKAGES = {
     "Frontend": "auricle.frontend",
     "DynamoFrontend": "auricle.dynamo_frontend",
     "Processor": "auricle.processor",
@@ -81,7 +81,7 @@ def component_settings(name: str, config: Path | None, overrides: Sequence[str])
 
 def needs_of(name: str, settings: CommonSettings) -> Sequence[Need]:
     """Return what the component `name` needs before it can serve."""
-    needs: Sequence[Need] = importlib.import_module(f"{_PACKAGES[name]}.needs").needs(settings)
+    needs: Sequence[Need] = importlib.import_module(f"{PACKAGES[name]}.needs").needs(settings)
     return needs
 
 
@@ -104,7 +104,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     trim_heap()
     if any(pool.component == name for pool in BESIDE):
         give_way(_NICE_BESIDE)
-    main = importlib.import_module(f"{_PACKAGES[name]}.main")
+    main = importlib.import_module(f"{PACKAGES[name]}.main")
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))
 

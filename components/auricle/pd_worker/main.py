@@ -46,7 +46,7 @@ async def run(settings: PdWorkerSettings) -> None:
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
     geometry = checkpoint.geometry
-    slab = await _landing_slab(settings, slab_layout(geometry, settings.dtype), kind.device())
+    slab = await landing_slab(settings, slab_layout(geometry, settings.dtype), kind.device())
     endpoint = endpoint_over(slab, "pd")
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
@@ -97,7 +97,7 @@ async def run(settings: PdWorkerSettings) -> None:
         await serve_worker(settings, registry, service)
 
 
-async def _landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
+async def landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
     """Allocate the slab that embeddings land in, on the engine's GPU if it has one.
 
     Raises SettingsError if they are to land on a GPU and cannot.

@@ -33,7 +33,7 @@ async def measure_beside(
     runtime = Runtime(stage.settings)
     found: dict[PoolKind, tuple[float, float]] = {}
     try:
-        for asking in await _askings(runtime, stage):
+        for asking in await askings(runtime, stage):
             ramp = BesideRamp(runtime, stage.settings.load_report_seconds, asking, told)
             found |= await ramp.carried()
     finally:
@@ -41,7 +41,7 @@ async def measure_beside(
     return found
 
 
-async def _askings(runtime: Runtime, stage: Stage) -> list[Asking]:
+async def askings(runtime: Runtime, stage: Stage) -> list[Asking]:
     settings = stage.settings
     found: list[Asking] = []
     if settings.align_model is not None:

@@ -12,9 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.aligners import random_aligner
-from tests.launcher import Launcher
-from tests.server import LIGHT_ENGINE, READY_SECONDS, Server, eventually, free_port, serving
+from auricle_testing.checkpoints.aligners import random_aligner
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import (
+    LIGHT_ENGINE,
+    READY_SECONDS,
+    Server,
+    eventually,
+    free_port,
+    serving,
+)
 
 COMPONENTS = ("Processor", "EncodeWorker", "PdWorker")
 BESIDE = ("AlignEncodeWorker", "AlignWorker", "DiarizeWorker")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.commands import auricle
+from auricle_testing.commands import auricle
+from auricle_testing.server import Server
 from tests.dialogue import RATE, conversation
-from tests.server import Server
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 

@@ -14,8 +14,8 @@ import soundfile
 from openai.types.audio import TranscriptionDiarized
 
 from auricle.client import Client, Final, Speakers, StreamEvent
+from auricle_testing.server import Server
 from tests.dialogue import RATE, TURNS, conversation
-from tests.server import Server
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Final, StreamEvent, Words
-from tests import recordings
-from tests.aligners import Reference
-from tests.server import Server
+from auricle_testing import recordings
+from auricle_testing.checkpoints.aligners import Reference
+from auricle_testing.server import Server
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from auricle_testing.server import Server, free_port, frontend_beside, serving
 from tests.engine_under_test import CAPABILITIES
 from tests.integration.observed.collector import Collector
-from tests.server import Server, free_port, frontend_beside, serving
 
 PLACEMENT = "kv" if CAPABILITIES.kv_events else "load"
 

@@ -13,9 +13,9 @@ from auricle.checkpoint.prompt import PromptFormat
 from auricle.client.stream import stream_file
 from auricle.runtime import KvIndex, Runtime
 from auricle.settings import ProcessorSettings
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import ROOT, Server
 from tests.engine_under_test import needs_kv_events
-from tests.server import ROOT, Server
 
 pytestmark = [pytest.mark.end_to_end, needs_kv_events]
 MODEL = ROOT / "models/demo"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from auricle.client.stream import stream_file
-from tests import recordings
+from auricle_testing import recordings
+from auricle_testing.server import Server, eventually
 from tests.integration.observed.collector import Collector
-from tests.server import Server, eventually
 
 pytestmark = pytest.mark.end_to_end
 # Spans of a session: which service makes each, and which span it lies in.

@@ -17,11 +17,11 @@ from auricle.processor.usage import UsageMeter
 from auricle.processor.windows import KeyScheme, SegmentAudio
 from auricle.runtime import Runtime
 from auricle.settings import ProcessorSettings
+from auricle_testing import recordings
+from auricle_testing.replicas import used
+from auricle_testing.server import ROOT, Server
 from models.training.reference import Reference
-from tests import recordings
 from tests.integration.observed.conftest import PLACEMENT
-from tests.replicas import used
-from tests.server import ROOT, Server
 
 pytestmark = pytest.mark.integration
 MODEL = ROOT / "models/demo"

@@ -20,7 +20,7 @@ from auricle.checkpoint.files import Checkpoint
 from auricle.errors import CheckpointError
 
 Weights = dict[str, torch.Tensor]
-_MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
+MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
     "Qwen3ForCausalLM": (Qwen3Config, Qwen3Model),
     "Qwen3MoeForCausalLM": (Qwen3MoeConfig, Qwen3MoeModel),
     "Qwen2ForCausalLM": (Qwen2Config, Qwen2Model),
@@ -33,7 +33,7 @@ _DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 def text_model(checkpoint: Checkpoint) -> tuple[Any, Callable[[Any], Any]]:
     """Return the config of a checkpoint's text decoder, and what makes the module from it."""
-    config, build = _MODELS[checkpoint.architecture.decoder]
+    config, build = MODELS[checkpoint.architecture.decoder]
     values = {k: v for k, v in checkpoint.text_config.items() if k != "model_type"}
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(found := values.get(key), dict):

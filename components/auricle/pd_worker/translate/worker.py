@@ -121,7 +121,7 @@ class TranslateWorker:
         most = self._settings.max_model_len
         for sentences in range(len(request.context), -1, -1):
             prompt = self._prompt.build(request, sentences)
-            total = len(prompt.tokens) + _longest(prompt)
+            total = len(prompt.tokens) + longest(prompt)
             if total <= most:
                 return prompt
         raise BadRequest(
@@ -139,7 +139,7 @@ class TranslateWorker:
                 (),
                 (),
                 self._prompt.stop_tokens,
-                _longest(prompt),
+                longest(prompt),
                 priority=priority(final=request.whole, background=request.background),
                 tenant=request.tenant,
                 draft=prompt.draft if self._engine.capabilities.drafts else (),
@@ -156,7 +156,7 @@ class TranslateWorker:
         self._tracer.record("translate_steps", trace, at.scheduled, at.last_token)
 
 
-def _longest(prompt: Prompt) -> int:
+def longest(prompt: Prompt) -> int:
     """Return how many tokens an answer may still have."""
     return max(_LEAST_TOKENS, _TOKENS_PER_TOKEN * prompt.source_tokens - len(prompt.answer))
 

@@ -15,7 +15,7 @@ from auricle.runtime.wire import packed_to_wire
 
 log = logging.getLogger(__name__)
 _MOST_CALLS = 8192  # under way on one connection
-_WRITE_AHEAD_BYTES = 2**20  # unsent; then calls wait before they begin
+WRITE_AHEAD_BYTES = 2**20  # unsent; then calls wait before they begin
 
 
 class LocalCall:
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
-        transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES)
+        transport.set_write_buffer_limits(high=WRITE_AHEAD_BYTES)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

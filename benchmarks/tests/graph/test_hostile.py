@@ -1,0 +1,103 @@
+"""Hostile clients and neighbours of the shared graph: each attack small, and some cases of all
+areas. `python -m benchmarks.hostile` has the whole campaign, with a witness beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from auricle_testing.server import Server, frontend_beside
+from benchmarks.hostile.areas import AREAS
+from benchmarks.hostile.attackers.target import Target
+from benchmarks.hostile.campaign import CAMPAIGN
+from benchmarks.hostile.graph import frontend_ports, target_of
+from benchmarks.tests.graph.hostile import patient, target_at, try_cases
+
+pytestmark = pytest.mark.end_to_end
+COUNTS = {
+    "handshakes": 40, "frames": 40, "starts": 40, "resumes": 60, "events": 150, "queries": 80,
+    "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
+    "ports": 40, "servers": 40, "listen": 60,
+}  # fmt: skip
+# Of a frontend that has their ports, and writes down the text of telephone calls.
+COUNTS_OF_PORTS = {"telephones": 60, "wyoming": 40, "rpc": 80}
+# Those that need keys, minutes, or limits as they are delivered are in the campaign only.
+ATTACKS = {
+    "one_byte_frames": 0.15,
+    "ping_flood": 0.05,
+    "small_events": 0.05,
+    "failed_starts": 1.0,
+    "feature_offsets": 1.0,
+    "feature_extremes": 1.0,
+    "echo": 1.0,
+    "one_token_many_times": 0.2,
+    "tiny_packets": 0.2,
+    "many_channels": 0.25,
+    "slow_bodies": 1.0,
+    "other_files": 0.3,
+    "strangers_inside": 1.0,
+    "readable_by_others": 1.0,
+    "beyond_loopback": 1.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def only_who_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
+
+
+@pytest.fixture
+def target(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """The shared graph, as an attacker knows it."""
+    return target_at(server, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def with_ports(server: Server) -> Iterator[tuple[Server, Target]]:
+    """One more frontend of the graph, with a port for each protocol that has one of its own."""
+    ports = frontend_ports()
+    settings = [f"--Frontend.{name}={port}" for name, port in ports.items()]
+    with frontend_beside(server, "--Common.log_transcripts=true", *settings) as frontend:
+        yield frontend, target_of(frontend, {}, ports=ports)
+
+
+@pytest.mark.parametrize("area", COUNTS)
+async def test_some_cases_of_each_area(server: Server, target: Target, area: str) -> None:
+    pid = server.component("Frontend").pid
+    await try_cases(server, target, area, COUNTS[area])
+    assert server.component("Frontend").pid == pid
+
+
+@pytest.mark.parametrize("area", COUNTS_OF_PORTS)
+async def test_some_cases_of_each_protocol_with_a_port_of_its_own(
+    with_ports: tuple[Server, Target], area: str
+) -> None:
+    frontend, target = with_ports
+    await try_cases(frontend, target, area, COUNTS_OF_PORTS[area])
+    assert frontend.process.poll() is None
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_no_attack_of_the_campaign_succeeds(target: Target, name: str) -> None:
+    found = await CAMPAIGN[name].run(target, ATTACKS[name])
+    assert found.held, found.detail
+
+
+def test_every_area_and_attack_is_tried_here_or_in_the_campaign() -> None:
+    only_there = {
+        "translations",
+        "translate_requests",
+        "reports",
+        "faster_than_real_time",
+        "come_and_go",
+        "false_tokens",
+        "silent_connections",
+        "hours_of_silence",
+        "the_witness_impersonated",
+        "log_flood",
+        "media_bombs",
+        "key_of_another",
+    }
+    tried = {*COUNTS, *COUNTS_OF_PORTS, *ATTACKS}
+    assert tried | only_there == {*AREAS, *CAMPAIGN}

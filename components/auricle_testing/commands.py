@@ -1,0 +1,16 @@
+"""The `auricle` command as a user types it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from auricle_testing.server import READY_SECONDS, ROOT
+
+
+def auricle(*arguments: str, seconds: float = READY_SECONDS) -> subprocess.CompletedProcess[str]:
+    """What it says and how it ends, in a process of its own."""
+    command = [sys.executable, "-m", "auricle", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
+    )

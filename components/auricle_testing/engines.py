@@ -1,0 +1,106 @@
+"""An engine of a PD worker, whose slab holds the windows of the bundled recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+
+from auricle.audio.pcm import to_int16
+from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoint.prompt import PromptFormat
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.embeddings.slab import Slab
+from auricle.encode_worker.encoder import Encoder, MelWindow
+from auricle.landing.placed import PlacedWindow
+from auricle.pd_worker.engine import Decoded, Engine, GenerateRequest
+from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle_testing import recordings
+from auricle_testing.server import ROOT
+from auricle_testing.slabs import slab_in
+
+MODEL = ROOT / "models/demo"
+Windows = dict[str, tuple[PlacedWindow, ...]]
+E = TypeVar("E", bound=Engine)
+
+
+@dataclass
+class Bench(Generic[E]):
+    """An engine, and the windows that are in its slab by recording."""
+
+    engine: E
+    prompt: PromptFormat
+    windows: Windows
+    requests: int = 0
+
+    async def decode(
+        self,
+        name: str,
+        draft: Sequence[int] = (),
+        *,
+        context: str = "",
+        prefix: Sequence[int] = (),
+        max_tokens: int = 80,
+        reusable_windows: int | None = 0,
+        tenant: str = "test",
+        priority: int = 1,
+        logprobs: bool = False,
+        allowed: Sequence[int] = (),
+    ) -> Decoded:
+        self.requests += 1
+        return await self.engine.generate(
+            GenerateRequest(
+                f"request-{self.requests}",
+                self.prompt.head(context),
+                self.windows[name],
+                (*self.prompt.tail(None), *prefix),
+                self.prompt.stop_tokens,
+                max_tokens,
+                priority=priority,
+                tenant=tenant,
+                draft=draft,
+                reusable_windows=reusable_windows,
+                logprobs=logprobs,
+                allowed=allowed,
+            )
+        )
+
+
+def landing_slab(checkpoint: Checkpoint, kind: str, count: int = 64) -> Slab:
+    """An empty slab for float32 embeddings, in memory of a `kind` of `slabs.py`."""
+    geometry = checkpoint.geometry
+    layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
+    return slab_in(kind, layout, count)
+
+
+def encoded(encoder: Encoder, audio: SegmentAudio, samples: int) -> list[tuple[str, np.ndarray]]:
+    """Key and embeddings, as bytes, of each window of the first `samples`."""
+    found = []
+    for window in audio.windows(samples):
+        (embeddings,) = encoder.encode([MelWindow(window.frames, window.floor)])
+        payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
+        found.append((window.key, payload))
+    return found
+
+
+def with_recordings(checkpoint: Checkpoint, slab: Slab) -> Windows:
+    """Encode all bundled recordings into the first slots of `slab`, each window once."""
+    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    windows: Windows = {}
+    slot = 0
+    for name in recordings.NAMES:
+        pcm = to_int16(recordings.samples(name))
+        audio = SegmentAudio(
+            checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "test")
+        )
+        audio.push(pcm)
+        placed = []
+        for key, payload in encoded(encoder, audio, len(pcm)):
+            slab.write(slot, key, 1, payload)
+            placed.append(PlacedWindow(key, slot, 1, payload.nbytes // slab.layout.row_bytes))
+            slot += 1
+        windows[name] = tuple(placed)
+    return windows

@@ -1,0 +1,90 @@
+"""Names of metrics: those that the code exports and those that docs/observability.md has."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+from prometheus_client import Info
+
+from auricle.align_worker.metrics import AlignWorkerMetrics
+from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
+from auricle.encode_worker.metrics import EncodeWorkerMetrics
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.nats_bus import NatsBus
+from auricle.load.reporter import LoadGauges
+from auricle.pd_worker.metrics import PdWorkerMetrics
+from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
+from auricle.planner.metrics import PlannerMetrics
+from auricle.process.metrics import Registry
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.runtime.local.metrics import LocalMetrics
+from auricle.runtime.refusals import Refusals
+from auricle.settings import FrontendSettings
+from auricle_testing.server import ROOT
+
+_PAGE = (ROOT / "docs/observability.md").read_text()
+_NAME = re.compile(r"`(auricle_[\w{},]+)`")
+
+
+def exported() -> dict[str, set[str]]:
+    """Sample names of all components' metrics, with their label names."""
+    registry = Registry().registry
+    store = SimpleNamespace(slots_in_use=lambda: 0, open_leases=lambda: 0, slots=lambda: 1)
+    FrontendMetrics(registry, FrontendSettings())
+    NatsBus("nats://localhost", "a", max_queued=1, keep_hours=1.0, registry=registry)
+    ProcessorMetrics(registry)
+    EncodeWorkerMetrics(registry, store)  # type: ignore[arg-type]
+    PdWorkerMetrics(registry)
+    LoadGauges("encode_worker", registry)
+    LoadGauges("pd_worker", registry)
+    AlignWorkerMetrics(registry)
+    LoadGauges("align_worker", registry)
+    DiarizeWorkerMetrics(registry)
+    LoadGauges("diarize_worker", registry)
+    TranslateWorkerMetrics(registry)
+    LoadGauges("translate_worker", registry)
+    PlannerMetrics(registry)
+    Refusals(registry)
+    LocalMetrics(registry)
+    names: dict[str, set[str]] = {}
+    for collector in registry._collector_to_names:
+        if isinstance(collector, Info):
+            names[f"{collector._name}_info"] = set(collector._value)
+            continue
+        labels = set(getattr(collector, "_labelnames", ()))
+        for name in registry._collector_to_names[collector]:
+            # In the processes of encode workers, which are of two pools.
+            of_pool = {"pool"} if name.startswith("auricle_encode_worker_") else set()
+            names[name] = labels | of_pool
+    # The others are what Prometheus' client library tells of any process.
+    return {name: labels for name, labels in names.items() if name.startswith("auricle_")}
+
+
+def documented() -> dict[str, set[str]]:
+    """Names of the page, with their labels; `auricle_{a,b}_c{label}` are two names."""
+    found: dict[str, set[str]] = {}
+    for text in _NAME.findall(_PAGE):
+        bare, _, labels = (
+            text.removesuffix("}").rpartition("{") if text[-1] == "}" else (text, "", "")
+        )
+        several = re.fullmatch(r"auricle_\{([\w,]+)\}(\w+)", bare)
+        names = (
+            [f"auricle_{component}{several[2]}" for component in several[1].split(",")]
+            if several
+            else [bare]
+        )
+        for name in names:
+            found[name] = {label for label in labels.split(",") if label}
+    return found
+
+
+def registered() -> dict[str, set[str]]:
+    """Names of the code as Prometheus sees them, histograms once."""
+    samples = {n: labels for n, labels in exported().items() if not n.endswith("_created")}
+    parts = ("_bucket", "_sum", "_count")
+    histograms = {n.removesuffix("_bucket") for n in samples if n.endswith("_bucket")}
+    summaries = {n.removesuffix("_sum") for n in samples if n.endswith("_sum")}
+    counters = {n.removesuffix("_total") for n in samples if n.endswith("_total")}
+    single = {n for n in samples if not n.endswith(parts)} - counters
+    return {name: samples[name] for name in single | histograms | summaries}

@@ -1,0 +1,68 @@
+"""The processes of a component that has several, and which of them is in use."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import httpx
+import psutil
+
+from auricle_testing.server import ANSWER_SECONDS, Server
+
+# What a replica counts, or shows, while a session uses it.
+_USED = {
+    "EncodeWorker": "auricle_encode_worker_windows_encoded_total",
+    "PdWorker": "auricle_pd_worker_decodes_total",
+    "Processor": "auricle_processor_sessions",
+}
+
+
+def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
+    """The processes of a component, by system port."""
+    found = {}
+    for process in server.processes():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if "component" in command and component in command:
+                # The port of all replicas first; that of a further one is added at the end.
+                ports = re.findall(rf"--{component}\.system_port=(\d+)", " ".join(command))
+                found[int(ports[-1])] = process
+    return found
+
+
+def used(port: int, component: str) -> float:
+    """How much the replica at a system port has been used, or is used."""
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_SECONDS).text
+    name = _USED[component]
+    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+
+
+class InUse:
+    """Which replica of a component has been used most since this was made."""
+
+    def __init__(self, server: Server, component: str) -> None:
+        self._server = server
+        self._component = component
+        # Processors show what they have now; the others count.
+        counting = component != "Processor"
+        ports = replicas(server, component) if counting else ()
+        self._before = {port: _used_or_nothing(port, component) for port in ports}
+
+    def replica(self) -> psutil.Process:
+        """Its process. Raises LookupError if there is none."""
+        found = replicas(self._server, self._component)
+        if not found:
+            raise LookupError(f"no process of {self._component}")
+        return found[max(found, key=self._since)]
+
+    def _since(self, port: int) -> float:
+        return _used_or_nothing(port, self._component) - self._before.get(port, 0.0)
+
+
+def _used_or_nothing(port: int, component: str) -> float:
+    """0 for a replica that does not answer: it is of no use."""
+    try:
+        return used(port, component)
+    except httpx.HTTPError:
+        return 0.0

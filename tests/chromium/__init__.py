@@ -1,1 +1,0 @@
-"""The page in headless Chromium, which a script drives as a person would."""

@@ -1,0 +1,17 @@
+"""A clock that tests set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Clock:
+    """Moves on by `step` whenever it is read."""
+
+    now: float = 100.0
+    step: float = 0.0
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now

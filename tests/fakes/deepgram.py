@@ -1,0 +1,103 @@
+"""A frontend that speaks Deepgram's protocol, and its client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import websockets
+from prometheus_client import CollectorRegistry
+
+from auricle.errors import DeadlineExceeded
+from auricle.frontend.deepgram.live import ListenProtocol
+from auricle.frontend.doors.access.keys import ANYONE
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.transcript_bus import NoBus
+from auricle.settings import FrontendSettings
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+from tests.fakes.front import Front
+
+AUDIO = "encoding=linear16&sample_rate=16000"
+FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
+LOUD = np.full(16_000, 8_000, "<i2").tobytes()
+QUIET = bytes(32_000)
+
+
+class Client:
+    """One connection's client, which sends these messages and then only reads."""
+
+    session, trace = "sess_1", ""
+    sessions = ("sess_1", "sess_1.1")
+    client = SimpleNamespace(key=ANYONE, tenant="default")
+
+    def __init__(self, query: str, *messages: str | bytes) -> None:
+        self.query_string = query
+        self._messages = list(messages)
+        self.told: list[dict[str, Any]] = []
+        self.charged = 0.0
+        self.went_at: int | None = None
+
+    async def receive(
+        self, seconds: float, what: str, _enough: int = 0
+    ) -> tuple[str | None, bytes]:
+        for _ in range(20):  # everything that is on its way gets through
+            await asyncio.sleep(0)
+        if not self._messages:
+            raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
+        message = self._messages.pop(0)
+        return (message, b"") if isinstance(message, str) else (None, message)
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def heard(self, seconds: float) -> None:
+        self.charged += seconds
+
+    def goes_at(self, samples: int) -> None:
+        self.went_at = samples
+
+    async def send(self, text: str) -> None:
+        self.told.append(json.loads(text))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"] for message in self.told]
+
+
+async def served(
+    *messages: str | bytes,
+    query: str = AUDIO,
+    leaving: bool = False,
+    protocol: Callable[[Frontend], Any] = ListenProtocol,
+    turns: Any = None,
+) -> Client:
+    """A client whose session has run to its end."""
+    settings, processor = FrontendSettings(), cast(Any, Processor())
+    frontend = Frontend(
+        settings,
+        ("demo",),
+        ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
+        cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
+        InstantDetector(),
+        NoBus(),
+        FrontendMetrics(CollectorRegistry(), settings),
+        turns=turns,
+    )
+    client = Client(query, *messages)
+    async with asyncio.timeout(60):
+        await protocol(frontend).serve(cast(Any, client))
+    return client
+
+
+async def refusal(front: Front, path: str, **options: Any) -> tuple[int, dict[str, str]]:
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await front.connect(path, **options)
+    response = refused.value.response
+    return response.status_code, json.loads(response.body or b"{}")

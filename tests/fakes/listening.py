@@ -1,0 +1,62 @@
+"""Detectors and audio for tests of listening."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import strategies as st
+
+from auricle.audio.voice_activity import Floats, VoiceState
+from auricle.frontend.listening.ingest import Ingest
+from auricle.frontend.listening.pieces import GateEvent, Piece
+from auricle.frontend.listening.point import ListeningPoint
+
+LOUD = st.lists(st.tuples(st.sampled_from([0.0, 0.4, 0.9]), st.integers(1, 25)), max_size=12).map(
+    lambda runs: [value for value, frames in runs for _ in range(frames)]
+)
+
+
+def numbered(samples: int) -> np.ndarray:
+    return np.arange(samples, dtype=np.int64).astype(np.int16)
+
+
+def carried(point: ListeningPoint) -> ListeningPoint:
+    """As in a token."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(point), type=ListeningPoint)
+
+
+def flat(events: list[GateEvent]) -> list[tuple[Any, ...]]:
+    """Every sample and every mark in order, however the pieces were cut."""
+    found: list[tuple[Any, ...]] = []
+    for event in events:
+        if isinstance(event, Piece):
+            found += [(event.start + at, int(value)) for at, value in enumerate(event.pcm)]
+            if event.boundary != "none":
+                found.append((event.end, event.boundary))
+        else:
+            found.append((type(event), event.at))
+    return found
+
+
+class ByContent:
+    """Voice activity that is said by the samples: a frame is as loud as its first sample."""
+
+    def __init__(self) -> None:
+        self.model = self
+
+    async def detect(self, state: VoiceState, frames: Floats) -> list[float]:
+        for frame in frames:
+            # As the model does: what it has heard last is part of its memory.
+            state.context = frame[-64:]
+        return [float(frame[0]) for frame in frames]
+
+
+async def listened(ingest: Ingest, data: bytes, packet: int) -> list[GateEvent]:
+    events: list[GateEvent] = []
+    for at in range(0, len(data), packet):
+        ingest.take(data[at : at + packet])
+        while ingest.ready:
+            events += await ingest.process()
+    return events

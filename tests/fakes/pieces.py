@@ -1,0 +1,27 @@
+"""Pieces of audio that endpointing passes on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auricle.frontend.listening.pieces import GateEvent, Piece
+
+
+def joined(events: list[GateEvent]) -> list[GateEvent]:
+    """Pieces that follow each other, up to a boundary, as one."""
+    merged: list[GateEvent] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, Piece) and isinstance(last, Piece) and last.boundary == "none":
+            assert event.start == last.end
+            pcm = np.concatenate([last.pcm, event.pcm])
+            merged[-1] = Piece(last.start, pcm, event.boundary)
+        else:
+            merged.append(event)
+    return merged
+
+
+def shape(event: GateEvent) -> tuple[object, ...]:
+    if isinstance(event, Piece):
+        return (event.start, event.end, event.boundary)
+    return (type(event), event.at)

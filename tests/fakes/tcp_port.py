@@ -1,0 +1,97 @@
+"""A port of the frontend in this process, before a made-up processor, and its client."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from auricle.frontend.doors.access.gate import Access
+from auricle.frontend.doors.access.keys import ApiKey, KeyRing
+from auricle.frontend.doors.connections import ConnectionLimits, Connections
+from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.seats import Rates
+from auricle.frontend.doors.tcp import TcpProtocol, TcpServer
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
+from auricle.settings import FrontendSettings
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+
+Speaks = Callable[[Frontend, Access], TcpProtocol]
+
+
+class _Absent:
+    """No processor is asked whether it admits a session, so each is admitted."""
+
+    async def instances(self) -> list[int]:
+        return []
+
+
+def frontend(bus: TranscriptBus | None = None, **settings: Any) -> Frontend:
+    """A frontend before a processor that has text for whatever is loud, at once."""
+    made, processor = FrontendSettings(**settings), cast(Any, Processor())
+    endpoints = ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses()))
+    return Frontend(
+        made,
+        ("demo",),
+        endpoints,
+        FrontDoor(
+            cast(Any, SimpleNamespace(admit=_Absent(), loads=SimpleNamespace(staying=list))),
+            made.max_sessions,
+        ),
+        InstantDetector(),
+        bus or NoBus(),
+        FrontendMetrics(CollectorRegistry(), made),
+    )
+
+
+class Port:
+    """Serves a protocol; `access` has its keys."""
+
+    def __init__(
+        self,
+        speaks: Speaks,
+        keys: Sequence[ApiKey] | None = None,
+        limits: ConnectionLimits | None = None,
+        bus: TranscriptBus | None = None,
+        **settings: Any,
+    ) -> None:
+        self.frontend = frontend(bus, **settings)
+        self.access = Access(KeyRing(keys))
+        self.connections = Connections(limits or ConnectionLimits())
+        rates = Rates(self.frontend.settings.max_handshakes_per_address, "requests")
+        protocol = speaks(self.frontend, self.access)
+        self._server = TcpServer(protocol, self.connections, rates, self.frontend.front_door)
+        self.number = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        self.number = listener.getsockname()[1]
+        await self._server.start(listener)
+        try:
+            yield
+        finally:
+            await self._server.close()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.number)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+    def ended(self) -> dict[str, float]:
+        """How many sessions ended with which result."""
+        counter = self.frontend.metrics._ended
+        samples = [s for m in counter.collect() for s in m.samples if s.name.endswith("_total")]
+        return {s.labels["result"]: s.value for s in samples}

@@ -1,0 +1,37 @@
+"""A transcriber of recordings that answers from a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from auricle.errors import UndecodableAudio
+from auricle.frontend.recordings.transcriber import (
+    Heard,
+    Recording,
+    Segment,
+    Whole,
+)
+
+Outputs = AsyncGenerator[Heard | Segment | Whole, None]
+
+
+class Scripted:
+    """Transcribes without processors, in the real transcriber's place."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.recordings: list[Recording] = []
+        self.heard = 1.0  # seconds that are decoded, of which one has text
+
+    async def transcribe(self, recording: Recording) -> Outputs:
+        self.asked.set()
+        self.recordings.append(recording)
+        yield Heard(self.heard)
+        if recording.name == "broken.wav":
+            raise UndecodableAudio("broken.wav is no audio")
+        if recording.name == "endless.wav":
+            await asyncio.Event().wait()
+        yield Segment("ten green apples", 0, 16_000, "English")
+        yield Whole(1.0)
+        await asyncio.sleep(0)  # as where processes and sessions are closed

@@ -1,0 +1,84 @@
+"""What modules import, and the names in them: for tests of the structure of the code."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+from auricle_testing.server import ROOT
+
+# Top-level packages with Python code, and their folders.
+PACKAGES = {
+    "auricle": ROOT / "components/auricle",
+    "auricle_testing": ROOT / "components/auricle_testing",
+    "models": ROOT / "models",
+    "benchmarks": ROOT / "benchmarks",
+    "tests": ROOT / "tests",
+}
+
+
+@cache
+def imports(path: Path) -> set[str]:
+    """Names of modules, and of what is imported from them (it may be a module too)."""
+    found = set()
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """All modules of `PACKAGES`, by name."""
+    found = {}
+    for folder in PACKAGES.values():
+        for path in folder.rglob("*.py"):
+            if "node_modules" not in path.parts:
+                parts = path.relative_to(folder.parent).with_suffix("").parts
+                found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def foreign_private_names(name: str) -> list[str]:
+    """Private names of other modules that a module imports, or takes from a module it imports."""
+    tree, aliases, found = _parsed(modules()[name]), dict[str, str](), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in modules():
+                    aliases[alias.asname or alias.name] = whole
+                elif node.module in modules() and _is_private(alias.name):
+                    found.append(whole)
+        elif isinstance(node, ast.Import):
+            aliases |= {alias.asname or alias.name: alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = aliases.get(node.value.id)
+            if owner in modules() and owner != name and _is_private(node.attr):
+                found.append(f"{owner}.{node.attr}")
+    return found
+
+
+def public_classes(package: str) -> dict[str, list[str]]:
+    """The modules of a package that have a public class of a name, by that name."""
+    found = defaultdict(list)
+    for name, path in modules().items():
+        if name.split(".")[0] == package:
+            for node in _parsed(path).body:
+                if isinstance(node, ast.ClassDef) and not _is_private(node.name):
+                    found[node.name].append(name)
+    return dict(found)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
