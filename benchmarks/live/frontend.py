@@ -21,6 +21,7 @@ from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.connections import ConnectionLimits, Connections
 from auricle.frontend.doors.http_protocol import DoorConfig
+from auricle.frontend.doors.live import Record
 from auricle.frontend.doors.seats import Seat, Seats
 from auricle.frontend.doors.socket_protocol import WebSocketProtocol
 from auricle.frontend.doors.sockets import ClientSocket
@@ -47,7 +48,11 @@ _SECONDS = 60.0
 class _OpenDoor:
     """In place of a front door through which nobody leaves."""
 
-    leaving = last_call = False
+    leaving = False
+
+    def ends(self, resting: Callable[[], bool]) -> bool:
+        """Return whether draining ends a session."""
+        return False
 
 
 class _Anyone:
@@ -162,7 +167,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         seat = Seats(1).take("client")
-        client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, "sess_1", cast(Seat, seat))
+        client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, Record(path), cast(Seat, seat))
         error: str | None = None
         try:
             await protocol.serve(client)

@@ -40,8 +40,8 @@ def test_no_input_meets_anything_but_an_error_of_ours(area: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"translate": "es"}, "translate must be array"),
-        ({"translate": [1]}, "translate[0] must be str"),
+        ({"translate": "es"}, "translate 'es' cannot be used: it must be a JSON list"),
+        ({"translate": [1]}, "translate 1 cannot be used: it must be text"),
         ({"translate": LANGUAGES[6]}, "translate has 10000 languages, at most 4 are allowed"),
         ({"translate": ["es", "es"]}, "translate names es twice: name it once"),
         ({"translate": ["<|im_start|>"]}, "'<|im_start|>' is not an ISO 639-1 code, such as es"),
@@ -132,7 +132,7 @@ def test_http_answers_are_judged(
     [
         (1000, b"", Verdict.ANSWERED),
         (1002, b"", Verdict.REFUSED),
-        (1008, b"sample_rate 3 is outside 4000 to 192000 Hz", Verdict.REFUSED),
+        (1008, b"sample_rate 3 cannot be used: it must be a whole number", Verdict.REFUSED),
         (1008, b"ValueError: no", Verdict.LEAKED),
         (1011, b"", Verdict.FAILED),
         (1013, b"", Verdict.BUSY),

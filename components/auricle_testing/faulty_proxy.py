@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from auricle.tasks import cancelled
 
@@ -186,6 +187,16 @@ class Proxy(_Passing):
         server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         async with self._until_left(server):
             yield int(server.sockets[0].getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+    """A proxy in front of the server at `url`, and its own address."""
+    address = urlsplit(url)
+    assert address.hostname is not None and address.port is not None
+    proxy = Proxy(address.hostname, address.port)
+    async with proxy.listening() as port:
+        yield proxy, f"http://127.0.0.1:{port}"
 
 
 class UnixProxy(_Passing):

@@ -30,7 +30,7 @@ class Launcher:
     def settled(self, component: str, replicas: int) -> bool:
         """So many there are, all of them ready."""
         found = self._client.get("http://launcher/components").json()[component]
-        return found == {"replicas": replicas, "ready": replicas}
+        return dict(found) == {"replicas": replicas, "ready": replicas}
 
     def refuses(self, component: str, body: object) -> str:
         path = f"http://launcher/components/{component}/replicas"

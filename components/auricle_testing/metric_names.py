@@ -31,7 +31,7 @@ def exported() -> dict[str, set[str]]:
     """Sample names of all components' metrics, with their label names."""
     registry = Registry().registry
     store = SimpleNamespace(slots_in_use=lambda: 0, open_leases=lambda: 0, slots=lambda: 1)
-    FrontendMetrics(registry, FrontendSettings())
+    FrontendMetrics(registry, FrontendSettings.model_validate({}))
     NatsBus("nats://localhost", "a", max_queued=1, keep_hours=1.0, registry=registry)
     ProcessorMetrics(registry)
     EncodeWorkerMetrics(registry, store)  # type: ignore[arg-type]

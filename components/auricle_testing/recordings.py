@@ -23,7 +23,7 @@ def samples(name: str) -> np.ndarray:
     """float32 at 16 kHz."""
     audio, rate = soundfile.read(path(name), dtype="float32")
     assert rate == SAMPLE_RATE
-    return audio
+    return np.asarray(audio, np.float32)
 
 
 def words(name: str) -> str:
@@ -39,4 +39,5 @@ def minute() -> np.ndarray:
     """
     names = ("market", "evening", "kitchen", "hello", "station")
     parts = [1.9 * samples("hello"), *(0.8 * samples(name) for name in names * 2)]
-    return np.concatenate(parts)[: 60 * SAMPLE_RATE].astype(np.float32)
+    whole: np.ndarray = np.concatenate(parts)[: 60 * SAMPLE_RATE].astype(np.float32)
+    return whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
+import signal as signals
 import subprocess
 import sys
 import time
@@ -40,17 +40,17 @@ class Nats:
             stderr=subprocess.DEVNULL,
         )
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signals.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
     def freeze(self) -> None:
         """Return once all of its threads have stopped; on a busy machine that takes a while."""
         assert self._process is not None
-        self.signal(signal.SIGSTOP)
+        self.signal(signals.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
 
-    def end(self, number: signal.Signals) -> None:
+    def end(self, number: signals.Signals) -> None:
         if self._process is not None:
             self.signal(number)
             self._process.wait(ANSWER_SECONDS)

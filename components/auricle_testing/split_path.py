@@ -78,7 +78,7 @@ async def encode_worker(
     slab = HostSlab.private(SlabLayout(geometry.hidden_size, 4, geometry.window_embeddings), _SLOTS)
     store = EmbeddingStore(slab, _LEASE_SECONDS)
     worker = EncodeWorker(
-        EncodeWorkerSettings(dtype="float32", conv_blocks=conv_blocks),
+        EncodeWorkerSettings.model_validate({"dtype": "float32", "conv_blocks": conv_blocks}),
         geometry,
         encoder,
         cost_of(checkpoint),

@@ -84,7 +84,7 @@ async def served(
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
+        cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

@@ -107,9 +107,7 @@ class Service:
             return self.processors
 
         transcriber = RecordingTranscriber(self.frontend, cast(Any, None))
-        recordings = RecordingCalls(
-            self.frontend, self.access, transcriber, self.frontend.key_limits
-        )
+        recordings = RecordingCalls(self.frontend, self.access, transcriber)
         services = SimpleNamespace(
             rpc_methods=kserve_methods(self.frontend, self.access, recordings, processors),
             processors=processors,

@@ -34,10 +34,12 @@ class _Absent:
         return []
 
 
-def frontend(bus: TranscriptBus | None = None, **settings: Any) -> Frontend:
-    """A frontend before a processor that has text for whatever is loud, at once."""
-    made, processor = FrontendSettings(**settings), cast(Any, Processor())
-    endpoints = ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses()))
+def frontend(
+    bus: TranscriptBus | None = None, processor: Processor | None = None, **settings: Any
+) -> Frontend:
+    """A frontend before a processor, by default one that has text for whatever is loud, at once."""
+    made, called = FrontendSettings(**settings), cast(Any, processor or Processor())
+    endpoints = ProcessorEndpoints(*[called] * 5, cast(Any, SteadyPulses()))
     return Frontend(
         made,
         ("demo",),

@@ -256,8 +256,8 @@ async def test_an_encode_worker_that_forgot_a_window_is_sent_it_whole(
     prompt = processor.view.prompt
     recognizer = processor.recognizer("forgot", "forgot")
     # As if all of it had been sent before the encode worker was replaced.
-    instance = await recognizer._encoder.instance()
-    recognizer._sent.arrived(instance, audio.windows(len(pcm)))
+    instance = await recognizer._encoder.placement.instance()
+    recognizer._encoder._sent.arrived(instance, audio.windows(len(pcm)))
     task = DecodeTask(prompt.head(""), prompt.tail(None), 100, final=True)
     usage = UsageMeter()
     reply = await recognizer.decode(audio, len(pcm), task, usage)

@@ -14,10 +14,10 @@ import websockets
 from auricle.client.stream import Event, stream_file
 from auricle.tasks import cancelled
 from auricle_testing import recordings
+from auricle_testing.faulty_proxy import Proxy, proxied
 from auricle_testing.server import Server, frontend_beside
 from auricle_testing.transcripts import heard
 from tests.faults.sessions import check_words
-from tests.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.end_to_end
 SECONDS = 300.0
@@ -66,15 +66,15 @@ def check_once(events: list[Event]) -> None:
 async def test_a_session_cut_again_and_again_has_the_words_of_one_that_was_not(
     server: Server,
 ) -> None:
-    async with proxied(server.url) as proxy:
+    async with proxied(server.url) as (proxy, through):
         begun = asyncio.Event()
         cutting = asyncio.create_task(cut_again_and_again(proxy, server, begun))
         try:
             # Beside it, because only what goes through the proxy is cut.
-            undisturbed, events = await asyncio.gather(spoken(server.url), spoken(proxy.url, begun))
+            undisturbed, events = await asyncio.gather(spoken(server.url), spoken(through, begun))
         finally:
             await cancelled([cutting])
-        assert proxy.connections > CUTS
+        assert proxy.connections_made > CUTS
     check_once(events)
     check_words(heard(undisturbed), heard(events))
     times = [

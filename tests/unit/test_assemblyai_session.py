@@ -155,15 +155,6 @@ async def test_a_session_that_fails_has_the_codes_that_clients_know() -> None:
     assert error["error"].startswith(reason[:40])
 
 
-async def test_a_client_that_sends_nothing_is_told_so() -> None:
-    front = Front(idle_timeout_seconds=0.05)
-    async with front.serving(), front.connect(PATH) as socket:
-        await socket.recv()
-        said, code, _ = await last_words(socket)
-    assert (json.loads(said)["error_code"], code) == (4031, 4031)
-    assert "neither audio nor a KeepAlive message came within 0.05 s" in said
-
-
 async def test_what_cannot_be_served_is_refused_at_the_handshake() -> None:
     front = Front(max_sessions=1)
     async with front.serving():

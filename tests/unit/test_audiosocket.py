@@ -127,25 +127,6 @@ async def test_what_is_wrong_hangs_up_and_is_in_the_log(
     assert says in caplog.text
 
 
-async def test_a_full_server_hangs_up_at_once() -> None:
-    port, _ = asterisk(max_sessions=1)
-    async with asyncio.timeout(120), port.serving(), port.client() as (_, writer):
-        writer.write(BEGUN + audio(LOUD))
-        await until(lambda: port.frontend.front_door.open)
-        assert await told(port, BEGUN + audio(LOUD)) == HANG_UP
-        assert port.ended() == {"overloaded": 1.0}
-
-
-async def test_a_server_that_leaves_hangs_up_where_nobody_speaks() -> None:
-    port, bus = asterisk()
-    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
-        writer.write(BEGUN + audio(LOUD) + audio(bytes(16_000)))
-        await until(lambda: bus.finals)
-        port.frontend.front_door.leave(60.0)
-        assert await reader.read() == HANG_UP
-    assert [text for *_, text in bus.finals] == ["word"]
-
-
 async def test_its_callers_are_those_of_the_tenant_that_was_named() -> None:
     (_, key), (_, other) = new_key("calls"), new_key("acme")
     port, bus = asterisk(key, other, keyless_tenant="calls")

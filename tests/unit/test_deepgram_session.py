@@ -51,12 +51,6 @@ async def test_a_client_is_told_what_has_no_effect() -> None:
     assert client.told[-1]["warnings"] == ["punctuate has no effect"]
 
 
-async def test_a_server_that_leaves_ends_the_session_with_its_text() -> None:
-    client = await served(LOUD, leaving=True)
-    assert client.kinds == ["Metadata"]
-    assert client.went_at == 0  # it left before the audio came
-
-
 # ── several channels ────────────────────────────────────────────────────────
 
 TWO = f"{AUDIO}&channels=2&multichannel=true"
@@ -150,12 +144,3 @@ async def test_a_key_is_taken_as_deepgrams_clients_send_it() -> None:
             pass
         async with front.connect(path, subprotocols=["token", secret]) as socket:
             assert socket.subprotocol == "token"
-
-
-async def test_a_client_that_sends_neither_audio_nor_keep_alive_is_told_so() -> None:
-    front = Front(listen_idle_seconds=0.05)
-    async with front.serving(), front.connect(f"/v1/listen?{AUDIO}") as socket:
-        said, code, reason = await last_words(socket)
-    assert json.loads(said)["code"] == "no_audio"
-    assert code == 1011
-    assert reason.startswith("NET-0001: neither audio nor a KeepAlive message came within 0.05 s")

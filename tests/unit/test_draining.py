@@ -82,15 +82,15 @@ def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
     clock = Clock(0.0)
     door = FrontDoor(None, 4, clock)  # type: ignore[arg-type]
     with door.counted("a"):
-        assert not door.leaving
+        assert not door.leaving and not door.ends(lambda: True)
         assert door.leave(10.0) == 1
         with pytest.raises(Overloaded, match="shutting down"), door.counted("a"):
             pass
         clock.now = 9.0
         door.leave(10.0)  # asked again: nothing is put off
-        assert door.leaving and not door.last_call
+        assert door.leaving and door.ends(lambda: True) and not door.ends(lambda: False)
         clock.now = 10.0
-        assert door.last_call
+        assert door.ends(lambda: False)
     assert door.leave(10.0) == 0
 
 

@@ -16,7 +16,7 @@ from auricle.errors import WorkerUnavailable
 from auricle.frontend.channel import Channel, follow
 from auricle.frontend.doors.access.keys import ANYONE
 from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.live import LiveSession, Record
 from auricle.frontend.listening.holding import Holding, HoldTimer
 from auricle.frontend.listening.pieces import Piece
 from auricle_testing.noise import speech_like
@@ -252,7 +252,12 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
 
     async def call() -> None:
         channel = Channel(
-            *(frontend(cast(Any, pieces)), LiveSession(Client(ANYONE)), 16_000, "pcm_s16le")
+            *(
+                frontend(cast(Any, pieces)),
+                SPEAKER,
+                16_000,
+                "pcm_s16le",
+            )
         )
 
         async def reading() -> None:
@@ -269,6 +274,7 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
 
 
 SPEECH = speech_like(60_000)
+SPEAKER = LiveSession(Client(ANYONE), Record("test"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -291,7 +297,7 @@ def test_however_a_client_pauses_the_same_speech_is_passed_on(
 def test_a_client_that_leaves_while_its_audio_is_held_leaves_nothing_behind() -> None:
     async def call() -> None:
         channel = Channel(
-            *(frontend(), LiveSession(Client(ANYONE)), 16_000, "pcm_s16le"),
+            *(frontend(), SPEAKER, 16_000, "pcm_s16le"),
         )
 
         async def reading() -> None:

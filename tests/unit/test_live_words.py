@@ -171,7 +171,7 @@ def test_the_words_of_a_turn_have_times_and_say_which_will_not_change() -> None:
         ("bottles", 1_280, 1_600, 0.5, True),
         ("han", 1_600, 1_920, 0.0, False),
     ]
-    flux = FluxReplies("sess_1").turn("Update", turn)[0]["words"]
+    flux = FluxReplies("sess_1").turn("updated", turn)[0]["words"]
     assert [word["word"] for word in flux] == ["Ten", "green.", "bottles", "han"]
     assert [word["confidence"] for word in flux] == [0.9, 0.7, 0.5, 0.0]
 

@@ -21,6 +21,7 @@ from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.live import LiveSessions
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol, SocketSessions
 from auricle.frontend.line.processors import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
@@ -68,14 +69,11 @@ class Sessions:
         self.processor = Processor()
         endpoint, unused = cast(Any, self.processor), cast(Any, None)
         endpoints = ProcessorEndpoints(endpoint, endpoint, *[unused] * 4)
-        self._sessions = SocketSessions(
-            Access(keys or KeyRing(None)),
-            FrontDoor(endpoints, max_sessions),
-            FrontendMetrics(self.registry, FrontendSettings()),
-            OFF,
-            KeyLimits(**limits),
-            20.0,
-        )
+        front_door = FrontDoor(endpoints, max_sessions)
+        metrics = FrontendMetrics(self.registry, FrontendSettings())
+        sessions = LiveSessions(front_door, KeyLimits(**limits), metrics, OFF)
+        access = Access(keys or KeyRing(None))
+        self._sessions = SocketSessions(access, front_door, sessions, 20.0)
         self._protocol = SocketProtocol("test", self._serve, self._error)
         self.app = FastAPI()
         self.door = Door()

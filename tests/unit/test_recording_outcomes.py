@@ -14,7 +14,6 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.frontend import Frontend
@@ -47,8 +46,7 @@ class Requests:
         frontend = Frontend(settings, ("demo",), unused, self.door, unused, unused, metrics)
         self.transcriber = Scripted()
         requests = RecordingRequests(
-            *(frontend, Access(keys), cast(RecordingTranscriber, self.transcriber)),
-            KeyLimits(),
+            *(frontend, Access(keys), cast(RecordingTranscriber, self.transcriber))
         )
         self._app = TranscriptionRequests(requests)
         self.url = ""

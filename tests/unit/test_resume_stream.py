@@ -161,7 +161,7 @@ class House:
             self.settings,
             ("demo",),
             ProcessorEndpoints(*[self._processor] * 5, cast(Any, SteadyPulses())),
-            cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
+            cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
             InstantDetector(),
             self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),

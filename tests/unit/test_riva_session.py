@@ -84,7 +84,7 @@ async def served(*messages: bytes, leaving: bool = False) -> Caller:
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        cast(Any, SimpleNamespace(leaving=leaving, last_call=leaving)),
+        cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),
@@ -154,9 +154,3 @@ async def test_a_client_is_told_what_has_no_effect() -> None:
 async def test_what_cannot_be_understood_ends_the_call(messages: list[bytes], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
         await served(*messages)
-
-
-async def test_a_server_that_leaves_ends_the_session() -> None:
-    caller = await served(asked(**LINEAR_PCM), request(audio_content=LOUD), leaving=True)
-    assert caller.went_at == 0  # it left before the audio came
-    assert caller.texts == []

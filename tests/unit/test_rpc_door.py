@@ -182,24 +182,6 @@ async def test_a_message_has_a_size() -> None:
         await unary(channel, CONFIG)  # the connection is as good as before
 
 
-async def test_a_client_that_says_nothing_is_not_waited_for() -> None:
-    async with calling(Front(start_timeout_seconds=0.05)) as channel:
-        code, said = await ended(stream(channel))
-    assert (code, said) == ("DEADLINE_EXCEEDED", "the first message took longer than 0.05 s")
-
-
-async def test_a_client_that_leaves_frees_its_place() -> None:
-    front = Front()
-    async with asyncio.timeout(60), calling(front) as channel:
-        calls = [stream(channel) for _ in range(3)]
-        for call in calls:
-            await begin(call, front)
-        assert front.frontend.front_door.open == 3
-        for call in calls:
-            call.cancel()
-        await until(lambda: front.frontend.front_door.open == 0)
-
-
 # ── errors ──────────────────────────────────────────────────────────────────
 
 

@@ -93,7 +93,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
         judge=None,
-        front_door=SimpleNamespace(leaving=False),
+        front_door=SimpleNamespace(ends=lambda _: False),
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",

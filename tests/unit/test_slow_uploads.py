@@ -16,7 +16,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.keys import KeyRing, new_key
 from auricle.frontend.doors.front_door import FrontDoor
 from auricle.frontend.frontend import Frontend
@@ -61,7 +60,6 @@ class Uploads:
         requests = RecordingRequests(
             *(frontend, Access(keys or KeyRing(None))),
             cast(RecordingTranscriber, self.transcriber),
-            KeyLimits(),
         )
         self._app = TranscriptionRequests(requests)
         self.door = Door()

@@ -195,28 +195,6 @@ async def test_messages_out_of_order_end_the_stream(messages: list[str], says: s
         await heard(*messages)
 
 
-async def test_a_server_that_leaves_lets_nobody_in_and_ends_calls_where_nobody_speaks() -> None:
-    bus = KeptBus()
-    front = frontend(bus)
-    stream = Stream(CONNECTED, start(), media(LOUD), media(QUIET), stays=True)
-    receive = stream.receive
-
-    async def leaving(seconds: float, what: str) -> str:
-        if not stream._messages:
-            await asyncio.sleep(0)
-            front.front_door.leave(60.0)
-            return MARK
-        return await receive(seconds, what)
-
-    stream.receive = leaving  # type: ignore[method-assign]
-    async with asyncio.timeout(120):
-        await TwilioCalls(front, Access(KeyRing(None))).serve(cast(Any, stream))
-    assert stream.went
-    assert [text for *_, text in bus.finals] == ["word"]
-    with pytest.raises(AuricleError, match="shutting down"):
-        await served(front, CONNECTED, start())
-
-
 # ── keys ────────────────────────────────────────────────────────────────────
 
 
@@ -295,29 +273,6 @@ async def test_a_call_whose_text_nobody_would_get_is_refused_at_the_handshake() 
     assert b"set Frontend.nats_server" in (refused.value.response.body or b"")
     with pytest.raises(BadRequest, match="transcript bus"):
         check_text_is_wanted(frontend())
-
-
-async def test_a_client_that_never_starts_is_told_so() -> None:
-    front = Front(log_transcripts=True, start_timeout_seconds=0.05)
-    async with asyncio.timeout(120), front.serving(), front.connect("/v1/twilio") as socket:
-        _, code, reason = await last_words(socket)
-    assert (code, reason) == (1008, "the start message took longer than 0.05 s")
-
-
-async def test_what_is_unforeseen_is_told_in_general_words(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("secret /path detail")
-
-    monkeypatch.setattr("auricle.frontend.twilio.session.parse_message", broken)
-    front = Front(log_transcripts=True)
-    async with asyncio.timeout(120), front.serving(), front.connect("/v1/twilio") as socket:
-        await socket.send(CONNECTED)
-        _, code, reason = await last_words(socket)
-    assert code == 1011
-    assert "secret" not in reason
-    assert "secret" in caplog.text
 
 
 async def test_the_twiml_in_the_docs_names_what_is_read() -> None:

@@ -174,35 +174,10 @@ async def test_one_channel_is_the_customers() -> None:
     assert vapi.said == [("customer", "word")]
 
 
-async def test_a_call_is_over_when_vapi_leaves() -> None:
-    front = frontend()
-    with pytest.raises(ClientGone):
-        await served(Vapi(start(), both(LOUD, LOUD)), front)
-    assert front.front_door.open == 0
-
-
 async def test_the_second_channel_counts_as_a_session_too() -> None:
     front = frontend(max_sessions=1)
     with front.front_door.counted("10.0.0.1"), pytest.raises(AuricleError, match="all 1 sessions"):
         await served(Vapi(start()), front)
-
-
-async def test_a_server_that_leaves_ends_a_call_where_nobody_speaks() -> None:
-    front = frontend()
-    vapi = Vapi(start(), both(LOUD, QUIET), both(QUIET, QUIET), stays=True)
-    receive = vapi.receive
-
-    async def leaving(seconds: float, what: str) -> tuple[str | None, bytes]:
-        if not vapi._messages:
-            await asyncio.sleep(0)
-            front.front_door.leave(60.0)
-            return STATUS, b""
-        return await receive(seconds, what)
-
-    vapi.receive = leaving  # type: ignore[method-assign]
-    await served(vapi, front)
-    assert vapi.said == [("customer", "word")]
-    assert vapi.went_at is not None
 
 
 # ── at the door ─────────────────────────────────────────────────────────────

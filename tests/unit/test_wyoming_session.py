@@ -116,25 +116,6 @@ async def test_what_is_wrong_is_told_and_the_connection_closed(
         assert (await answers(port, UTTERANCE))[-2].data["text"] == "word"
 
 
-async def test_a_client_that_says_nothing_more_is_told_so() -> None:
-    port = wyoming(keep_alive_seconds=0.05, idle_timeout_seconds=0.05)
-    async with port.serving():
-        assert await error(port, b"") == ("deadline", "the next event took longer than 0.05 s")
-        (code, text) = await error(port, START)
-    assert (code, text) == ("deadline", "the next audio-chunk took longer than 0.05 s")
-
-
-async def test_a_client_that_leaves_ends_its_session_alone() -> None:
-    port = wyoming()
-    async with asyncio.timeout(120), port.serving():
-        async with port.client() as (_, writer):
-            writer.write(START + CHUNK)
-            await until(lambda: port.frontend.front_door.open)
-        await until(lambda: not port.frontend.front_door.open)
-        assert (await answers(port, UTTERANCE))[-2].data["text"] == "word"
-        await until(lambda: port.ended() == {"client_gone": 1.0, "done": 1.0})
-
-
 # ── limits ──────────────────────────────────────────────────────────────────
 
 
@@ -161,34 +142,6 @@ async def test_connections_and_their_rate_are_limited_like_all_others() -> None:
     async with hurried.serving():
         await answers(hurried, UTTERANCE)
         assert (await error(hurried, b""))[0] == "rate_limited"
-
-
-async def test_a_server_that_leaves_says_so_and_gives_no_half_text() -> None:
-    port = wyoming()
-    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
-        writer.write(START + CHUNK)
-        await until(lambda: port.frontend.front_door.open)
-        port.frontend.front_door.leave(60.0)
-        assert (await error(port, UTTERANCE))[0] == "overloaded"
-        port.frontend.front_door.leave(0.0)
-        kinds = [event.kind async for event in events(reader)]
-    assert kinds[-1] == "error"
-    assert "transcript" not in kinds
-
-
-async def test_the_sessions_of_a_withdrawn_key_end() -> None:
-    (_, home), (_, other) = new_key("home"), new_key("acme")
-    port = wyoming(home, other, keyless_tenant="home")
-    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
-        writer.write(START + CHUNK)
-        await until(lambda: port.frontend.front_door.open)
-        port.access.replace([other])
-        said = [event async for event in events(reader)]
-        assert (said[-1].data["code"], said[-1].data["text"]) == (
-            "invalid_api_key",
-            "this API key was withdrawn",
-        )
-        assert (await error(port, UTTERANCE))[0] == "invalid_api_key"
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable, from_code
-from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.live import LiveSession
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.line.word_times import HeldWords, WordTimes
 from auricle.frontend.listening.endpointing import EndpointingOptions
@@ -33,29 +33,6 @@ Translated = Callable[[Translation], Awaitable[None]]
 Found = Callable[[Sequence[GateEvent], int], Awaitable[None]]
 
 
-class Speaker(Protocol):
-    """Whom the audio is heard from: the session that a door has let in."""
-
-    @property
-    def session(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def client(self) -> Client:
-        """Who pays for it."""
-        ...
-
-    @property
-    def trace(self) -> str:
-        """What its spans belong to."""
-        ...
-
-    async def heard(self, seconds: float) -> None:
-        """Count `seconds` of audio; waits until the client's rate limit allows more."""
-        ...
-
-
 class Channel:
     """The audio of one session. One task feeds it, one iterates over `texts`, and one runs `pump`;
     all on the event loop."""
@@ -63,7 +40,7 @@ class Channel:
     def __init__(
         self,
         frontend: Frontend,
-        speaker: Speaker,
+        speaker: LiveSession,
         sample_rate: int,
         encoding: str,
         *,
@@ -176,6 +153,15 @@ class Channel:
         """The audio has ended. Raises ProtocolError within a sample."""
         await self.end_speech()
         self.finish()
+
+    async def leave(self) -> int:
+        """End the session early; return the session sample at which another can continue."""
+        at = self.resting_at
+        if at is None:
+            await self.end_speech()
+            at = self.heard_samples
+        self.finish()
+        return at
 
     @property
     def resting_at(self) -> int | None:

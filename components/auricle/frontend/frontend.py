@@ -94,7 +94,7 @@ class Frontend:
 
     @cached_property
     def live_sessions(self) -> LiveSessions:
-        """The sessions of connections that have other than one from their handshake on."""
+        """What lets in and settles the sessions and recordings of all ways in."""
         return LiveSessions(self.front_door, self.key_limits, self.metrics, self.tracer)
 
     def chunk_ms(self, wanted: int | None) -> int:

@@ -200,12 +200,7 @@ def build_services(
 
     settings = frontend.settings
     sockets = SocketSessions(
-        access,
-        frontend.front_door,
-        frontend.metrics,
-        frontend.tracer,
-        frontend.key_limits,
-        settings.slow_reader_seconds,
+        *(access, frontend.front_door, frontend.live_sessions, settings.slow_reader_seconds)
     )
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
     stream = StreamProtocol(frontend, resuming)
@@ -214,7 +209,7 @@ def build_services(
     realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
     listening, turns = listen_protocol(frontend), flux_protocol(frontend)
     transcriber = RecordingTranscriber(frontend, decoders)
-    requests = RecordingRequests(frontend, access, transcriber, frontend.key_limits)
+    requests = RecordingRequests(frontend, access, transcriber)
     return Services(
         models=frontend.models,
         abilities=frontend.abilities,

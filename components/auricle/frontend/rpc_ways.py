@@ -20,8 +20,8 @@ def rpc_ways(
     processors: Callable[[], Awaitable[int]],
 ) -> Methods:
     """Return the methods of all services; `processors` returns how many can be called now."""
-    recordings = RecordingCalls(frontend, access, transcriber, frontend.key_limits)
+    recordings = RecordingCalls(frontend, access, transcriber)
     return {
-        **riva_methods(frontend, access, recordings, frontend.key_limits),
+        **riva_methods(frontend, access, recordings),
         **kserve_methods(frontend, access, recordings, processors),
     }

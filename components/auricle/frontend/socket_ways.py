@@ -20,7 +20,7 @@ def socket_ways(
     frontend: Frontend, access: Access, sockets: SocketSessions
 ) -> Mapping[str, WebSocketSessions]:
     """Return what serves a socket of each path."""
-    late = LateSockets(frontend.front_door, frontend.metrics)
+    late = LateSockets(frontend.front_door, frontend.live_sessions)
     return {
         "/v1/realtime/translations": partial(
             sockets.serve, protocol=translations_protocol(frontend)

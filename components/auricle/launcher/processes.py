@@ -62,7 +62,7 @@ class Process:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     child: Child | None = None  # its present run
     runner: asyncio.Task[None] | None = None  # runs it, again and again; None: not yet
-    stopping: asyncio.Task[None] | None = None  # stops it for good, once somebody has asked
+    stopping: asyncio.Task[None] | None = None  # stops it for good; None: it shall run
     started_at: float = 0.0
     start_seconds: float = 0.0  # from the last start until it was ready
     ready_at: float | None = None  # since its last start; None: not yet

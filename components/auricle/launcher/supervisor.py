@@ -50,9 +50,9 @@ class Supervisor:
         self._on_status = on_status
         self._repeated = RepeatedLines(board.log)
         self._running = False  # all processes have been ready once
-        self._asked = asyncio.Event()  # to stop
-        self._hurry = asyncio.Event()  # to stop without drains
-        self._error: BaseException | None = None  # why it stops, if nobody has asked
+        self._stop_requested = asyncio.Event()
+        self._skip_drains = asyncio.Event()
+        self._error: BaseException | None = None  # what ends `run`, unless a stop was requested
         self._tasks = TaskOwner(lambda _name, error: self._fail(error))
         self._clean_ups: set[asyncio.Task[None]] = set()
         board.on_closed = self.terminate
@@ -77,15 +77,15 @@ class Supervisor:
         process is left.
         """
         starting = self._tasks.start(self._start_groups(groups, on_ready), "start")
-        watching = self._tasks.start(self._watch(), "watch")
+        checking = self._tasks.start(self._check_liveness(), "check liveness")
         try:
-            await self._asked.wait()
+            await self._stop_requested.wait()
             if starting.done():
                 # What still serves is still restarted.
                 await self._stop_in(stop_order)
         finally:
             self.stop()
-            await cancelled([starting, watching])
+            await cancelled([starting, checking])
             await self._stop_in(stop_order)
             if self._clean_ups:
                 await asyncio.wait(self._clean_ups)
@@ -95,19 +95,19 @@ class Supervisor:
             raise self._error
 
     def terminate(self) -> None:
-        """Ask `run` to end with a drain; the second time, without."""
-        if self._asked.is_set():
-            self._hurry.set()
-        self._asked.set()
+        """Request a stop with drains; the second request skips them."""
+        if self._stop_requested.is_set():
+            self._skip_drains.set()
+        self._stop_requested.set()
 
     def stop(self) -> None:
-        """Ask `run` to end without a drain."""
-        self._asked.set()
-        self._hurry.set()
+        """Request a stop without drains."""
+        self._stop_requested.set()
+        self._skip_drains.set()
 
     def _fail(self, error: BaseException) -> None:
         """End `run` with an error."""
-        if not self._asked.is_set():
+        if not self._stop_requested.is_set():
             self._error = error
         self.stop()
 
@@ -127,7 +127,7 @@ class Supervisor:
 
     async def _stop_in(self, order: Sequence[Sequence[str]]) -> None:
         """Stop the processes of each group of components, when those before have ended."""
-        if not self._hurry.is_set():
+        if not self._skip_drains.is_set():
             longest = max((p.drain_seconds for p in self._processes.values()), default=0.0)
             self._board.log(
                 "launcher",
@@ -145,7 +145,7 @@ class Supervisor:
         process.runner = self._tasks.start(self._keep_running(process), f"run {process.name}")
 
     async def _keep_running(self, process: Process) -> None:
-        """Run a process, again whenever it has ended, until it is stopped."""
+        """Run a process and restart it whenever it ends, until it is stopped."""
         while True:
             await self._run_once(process)
             if process.leaving:
@@ -184,26 +184,28 @@ class Supervisor:
             self._board.log(process.name, killed)
 
     def _stop(self, process: Process) -> asyncio.Task[None]:
-        """Return the task that stops a process, which this starts unless it runs already."""
+        """Return the task that stops a process; start it if there is none."""
         if process.stopping is None:
-            process.stopping = self._tasks.start(self._end(process), f"stop {process.name}")
+            process.stopping = self._tasks.start(
+                self._stop_process(process), f"stop {process.name}"
+            )
         return process.stopping
 
-    async def _end(self, process: Process) -> None:
-        """Stop a process; kill it if it exceeds its time.
+    async def _stop_process(self, process: Process) -> None:
+        """Stop a process; kill it if it exceeds its deadline.
 
-        It has `drain_seconds` for its drain, and 20 s from then, or from the begin of a hurry.
+        The deadline is 20 s after its `drain_seconds`, or 20 s after drains are skipped.
         """
         runner, child = process.runner, process.child
         if runner is None:
             return
         if child is not None:
-            drains = process.ready.is_set() and not self._hurry.is_set()
+            drains = process.ready.is_set() and not self._skip_drains.is_set()
             if drains:
                 child.send_signal(signal.SIGTERM)
                 seconds = process.drain_seconds + _STOP_SECONDS
-                await unless(self._hurry, asyncio.wait([runner], timeout=seconds))
-            if not runner.done() and (self._hurry.is_set() or not drains):
+                await unless(self._skip_drains, asyncio.wait([runner], timeout=seconds))
+            if not runner.done() and (self._skip_drains.is_set() or not drains):
                 # A process that is not ready handles no signal, so SIGTERM ends it at once.
                 child.send_signal(signal.SIGINT if process.ready.is_set() else signal.SIGTERM)
                 await asyncio.wait([runner], timeout=_STOP_SECONDS)
@@ -230,20 +232,20 @@ class Supervisor:
             process.start_seconds = process.ready_at - process.started_at
             process.ready.set()
 
-    async def _watch(self) -> None:
-        """Sum up repeated lines, and kill processes that hang, which are then started again."""
-        looked = time.monotonic()
+    async def _check_liveness(self) -> None:
+        """Kill processes that hang, which are then restarted; log counts of repeated lines."""
+        checked = time.monotonic()
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             self._repeated.sum_up()
-            before, looked = looked, time.monotonic()
+            before, checked = checked, time.monotonic()
             for process in self._processes.values():
-                if process.alive_at is not None and looked - before > _OWN_LAG_SECONDS:
-                    process.alive_at = looked  # it was the launcher that hung
-                if process.child is not None and process.hangs(looked):
-                    self._kill(process, process.child)
+                if process.alive_at is not None and checked - before > _OWN_LAG_SECONDS:
+                    process.alive_at = checked  # the launcher itself hung
+                if process.child is not None and process.hangs(checked):
+                    self._kill_hung(process, process.child)
 
-    def _kill(self, process: Process, child: Child) -> None:
+    def _kill_hung(self, process: Process, child: Child) -> None:
         """Kill a process that hangs, with what it has started."""
         self._board.log(
             process.name, f"has not answered for {process.liveness_seconds:g} s: killed"
@@ -272,7 +274,7 @@ class Supervisor:
 
         Does nothing while the graph is being stopped.
         """
-        if self._asked.is_set():
+        if self._stop_requested.is_set():
             return
         staying = self._staying(component)
         for process in staying[replicas:]:

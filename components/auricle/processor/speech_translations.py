@@ -52,11 +52,11 @@ class SpeechTranslations(Annotator):
 
     async def _annotate(self, final: Final, ended: EndedSegment) -> Translation:
         async with asyncio.timeout(self._rules.deadline_seconds), self._turn:
-            told = await self._translator.english(
+            english = await self._translator.english(
                 self._opened, ended.segment, ended.samples, final.language
             )
-        missing = "" if told.whole else CUT
-        return Translation(final.segment, ENGLISH, told.text, final=True, missing=missing)
+        missing = "" if english.whole else CUT
+        return Translation(final.segment, ENGLISH, english.text, final=True, missing=missing)
 
 
 def _of_another(one: Untranslated) -> Translation:

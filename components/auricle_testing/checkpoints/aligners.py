@@ -113,4 +113,5 @@ class Reference:
     def times(self, samples: npt.NDArray[np.float32], words: Sequence[str]) -> list[int]:
         """Begin and end of each word in milliseconds, repaired as transformers repairs them."""
         raw = self.logits(samples, words).argmax(-1).numpy().astype(np.float32) * STEP_MS
-        return _fix_timestamps(raw)
+        repaired: list[int] = _fix_timestamps(raw)
+        return repaired

@@ -120,7 +120,7 @@ def random_gemma4(path: Path, *, seed: int = 8, ends: Iterable[int] = ()) -> Gem
     """
     path.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(path)
-    audio, end = (tokenizer.token_to_id(token) for token in ("<|audio|>", "<turn|>"))
+    audio, end = (_id(tokenizer, token) for token in ("<|audio|>", "<turn|>"))
     config = {
         "architectures": ["Gemma4ForConditionalGeneration"],
         "model_type": "gemma4",
@@ -142,6 +142,12 @@ def random_gemma4(path: Path, *, seed: int = 8, ends: Iterable[int] = ()) -> Gem
     weights["model.vision_tower.patch.weight"] = torch.ones(2, 2)
     save_file({name: one.contiguous() for name, one in weights.items()}, path / "model.safetensors")
     return GemmaStock(model, audio, stops)
+
+
+def _id(tokenizer: Tokenizer, token: str) -> int:
+    found: int | None = tokenizer.token_to_id(token)
+    assert found is not None
+    return found
 
 
 def _write_tokenizer(path: Path) -> Tokenizer:

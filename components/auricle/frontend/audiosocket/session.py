@@ -21,6 +21,7 @@ from auricle.frontend.channel import Channel, check_text_is_wanted, follow
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.client_gone import ClientGone
+from auricle.frontend.doors.live import Record
 from auricle.frontend.doors.tcp import TcpConnection, TcpProtocol
 from auricle.frontend.frontend import Frontend
 from auricle.tasks import Interrupted, LoopTurn
@@ -41,7 +42,7 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
             return
         name, audio = begun
         host = host_of(connection.client)
-        async with frontend.live_sessions.session(client, host, NAME) as session:
+        async with frontend.live_sessions.session(Record(NAME), client, host) as session:
             rate = AUDIO_RATES[audio.kind]
             # A dialplan may give all calls the same id, so the part is what tells them apart.
             channel = Channel(
@@ -99,8 +100,9 @@ class _Call:
         self, seconds: float, what: str, channel: Channel | None = None
     ) -> Frame | None:
         """Return the next frame; None once the call is over, or the server leaves."""
+        door = self._frontend.front_door
         while (frame := self._parser.next()) is None:
-            if self._leaves(channel):
+            if door.ends(lambda: channel is None or channel.resting):
                 return None
             try:
                 self._parser.feed(await self._connection.read(seconds, what))
@@ -110,7 +112,3 @@ class _Call:
                 return None
         await self._turn.give_way()
         return None if frame.kind in (Kind.HANGUP, Kind.ERROR) else frame
-
-    def _leaves(self, channel: Channel | None) -> bool:
-        door = self._frontend.front_door
-        return door.leaving and (door.last_call or channel is None or channel.resting)

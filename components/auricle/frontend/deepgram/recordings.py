@@ -76,15 +76,16 @@ class ListenRecordings:
     async def _channel(
         self, asked: RecordingRequest, options: RecordingOptions, path: Path, number: int | None
     ) -> Channel:
+        settings = self._frontend.settings
         recording = asked.recording(
             path,
             "the recording",
             language=options.language,
             context=options.context,
-            endpointing=self._endpointing(),
+            endpointing=EndpointingOptions.chosen(settings, enabled=None, recorded=True),
             channel=number,
             # Its clients expect them without asking.
-            words=self._frontend.settings.align_model is not None,
+            words=settings.align_model is not None,
             grid_words=True,
             diarize=options.diarize,
         )
@@ -105,9 +106,3 @@ class ListenRecordings:
             return options
         warning = f"diarize has no effect: {NO_SPEAKER_MODEL}"
         return replace(options, diarize=False, warnings=(*options.warnings, warning))
-
-    def _endpointing(self) -> EndpointingOptions | None:
-        settings = self._frontend.settings
-        if not settings.endpointing:
-            return None
-        return EndpointingOptions.over(settings, recorded=True)

@@ -116,7 +116,8 @@ class Session:
 
     async def _read(self) -> None:
         while True:
-            if self._door.leaving and await self._left():
+            if self._door.ends(self._resting):
+                await self._leave()
                 break
             try:
                 text, data = await self._next()
@@ -164,25 +165,20 @@ class Session:
             await channel.end()
             channel.finish()
 
-    async def _left(self) -> bool:
-        """End the session early, for draining; return whether it was ended.
+    def _resting(self) -> bool:
+        """Whether all channels are between two segments."""
+        return all(channel.resting_at is not None for channel in self._channels)
 
-        It ends between two segments of all channels, or at the drain's deadline even within one.
-        """
-        rests = [channel.resting_at for channel in self._channels]
-        known = [at for at in rests if at is not None]
-        if len(known) == len(rests):
-            self._gone = True
-            self._socket.goes_at(min(known))
+    async def _leave(self) -> None:
+        """End the session early, for draining."""
+        self._gone = True
+        if self._resting():
+            self._socket.goes_at(min(channel.resting_at or 0 for channel in self._channels))
             for channel in self._channels:
                 channel.finish()
-            return True
-        self._gone = self._door.last_call
-        if not self._gone:
-            return False
-        await self._end()
-        self._socket.goes_at(self._channels[0].heard_samples)
-        return True
+        else:
+            await self._end()
+            self._socket.goes_at(self._channels[0].heard_samples)
 
     # ── to the client ───────────────────────────────────────────────────────
 

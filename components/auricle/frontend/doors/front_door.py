@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import blake2b
 
+from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
 from auricle.frontend.doors.seats import Seat, Seats
 from auricle.frontend.line.processors import ProcessorEndpoints
@@ -29,6 +30,12 @@ _ASKED = 3  # processors asked before a client is refused: they share the same w
 def about_to_go() -> Overloaded:
     """Return the error for a client that arrives while this frontend is draining."""
     return Overloaded("this server is shutting down; connect again", _RECONNECT_SECONDS)
+
+
+def farewell(samples: int) -> str:
+    """Return what the client of a session is told that draining ends: its audio up to session
+    sample `samples` (16 kHz) has its text."""
+    return f"this server is shutting down; audio up to {milliseconds(samples)} ms was transcribed"
 
 
 def _opaque(client: str) -> str:
@@ -78,13 +85,15 @@ class FrontDoor:
 
     @property
     def leaving(self) -> bool:
-        """Whether this frontend is draining. Sessions must then end between two segments."""
+        """Whether this frontend is draining; see `ends`."""
         return self._last_call < math.inf
 
-    @property
-    def last_call(self) -> bool:
-        """Whether the time for draining is over. Sessions must then end even within a segment."""
-        return self._clock() >= self._last_call
+    def ends(self, resting: Callable[[], bool]) -> bool:
+        """Whether draining ends a session now; `resting` says whether it is between two segments.
+
+        A session ends between two segments, or at the drain's deadline even within one.
+        """
+        return self.leaving and (self._clock() >= self._last_call or resting())
 
     @contextmanager
     def counted(self, client: str) -> Iterator[Seat]:

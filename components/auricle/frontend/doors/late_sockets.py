@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from fastapi import WebSocket
 
-from auricle.errors import CLOSE_INTERNAL, UNFORESEEN, AuricleError, ProtocolError
+from auricle.errors import AuricleError, ProtocolError
 from auricle.frontend.doors.addresses import address_of, host_of
 from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.closing import close_socket
 from auricle.frontend.doors.front_door import FrontDoor, about_to_go
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.live import LiveSessions, Record, foreseen
 from auricle.frontend.doors.session_log import log_refused
-from auricle.frontend.metrics import FrontendMetrics
 from auricle.tasks import Patience
 
 log = logging.getLogger(__name__)
@@ -88,38 +88,34 @@ class LateProtocol:
 class LateSockets:
     """Serves such connections. Until its client has begun, one is bounded as any connection is."""
 
-    def __init__(self, front_door: FrontDoor, metrics: FrontendMetrics) -> None:
+    def __init__(self, front_door: FrontDoor, sessions: LiveSessions) -> None:
         self._front_door = front_door
-        self._metrics = metrics
+        self._sessions = sessions
 
     async def serve(self, socket: WebSocket, protocol: LateProtocol) -> None:
         """Serve one connection until it is closed. Its close code and reason tell an error."""
         try:
-            if self._front_door.leaving:
-                raise about_to_go()
-            protocol.check()
+            with self._sessions.settled(Record(protocol.name, address_of(socket.client))):
+                if self._front_door.leaving:
+                    raise about_to_go()
+                protocol.check()
         except AuricleError as error:
-            self._metrics.ended(error.code)
-            self._refused(socket, error)
             await socket.send_denial_response(error_response(error))
             return
         await socket.accept()
         connection = LateSocket(socket)
         try:
-            with self._front_door.interrupting(connection.interrupt):
+            with (
+                foreseen(f"a connection of {protocol.name}"),
+                self._front_door.interrupting(connection.interrupt),
+            ):
                 await protocol.serve(connection)
             await connection.bid_farewell()
         except ClientGone:
             log.debug("the client of %s has left", protocol.name)
         except AuricleError as error:
-            self._refused(socket, error)
+            log_refused(address_of(socket.client), error)
             await connection.close(error.close_code, _reason(error))
-        except Exception:
-            log.exception("a connection of %s failed with an unexpected error", protocol.name)
-            await connection.close(CLOSE_INTERNAL, UNFORESEEN)
-
-    def _refused(self, socket: WebSocket, error: AuricleError) -> None:
-        log_refused(address_of(socket.client), error)
 
 
 def _reason(error: AuricleError) -> str:

@@ -37,13 +37,14 @@ _NOUNS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 # Text that can be sent on: no null character, and no half of a surrogate pair.
 _PLAIN = r"\A[^\0\ud800-\udfff]*\Z"
-# What msgspec says of an unknown or missing field, and of where a value is.
+# What msgspec says of an unknown or missing field, and where a value is.
 _FIELD = re.compile(r"Object (contains|missing)[a-z ]* field `(.*?)`(?: - .*)?", re.DOTALL)
-_PATH = re.compile(r".* - at `\$(.*?)`", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
-# Nine digits: Python reads a number of many digits slowly.
-_WHOLE = re.compile(r"\d{1,9}(?:\.0{1,9})?", re.ASCII)
+_AT = " - at `$"
+_STEP = re.compile(r"\.([^.\[\]`]+)|\[(\d{1,6})\]")
+# Eighteen digits: Python reads a number of many digits slowly.
+_WHOLE = re.compile(r"\d{1,18}(?:\.0{1,9})?", re.ASCII)
 _REAL = re.compile(r"[+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,3})?", re.ASCII | re.I)
+_table = cache(inspect.type_info)
 SWITCHES: Mapping[str, bool] = {"true": True, "false": False}
 LENIENT_SWITCHES: Mapping[str, bool] = {
     **dict.fromkeys(("true", "1", "yes", "on", "t", "y"), True),
@@ -110,9 +111,11 @@ def read(
     switches: Mapping[str, bool] | None = None,
 ) -> T:
     """Return the options of a table; text is converted if there are `switches`. Raises `kind`."""
-    taken = given if switches is None else _converted(inspect.type_info(table), given, switches)
+    taken = given if switches is None else _converted(_table(table), given, switches)
     try:
         return msgspec.convert(taken, table)
+    except UnicodeEncodeError:  # of half a surrogate pair, in a name or in place of a known text
+        return read(table, _encodable(given), kind, switches)
     except msgspec.ValidationError as error:
         # Lists that are JSON are shown as what they say.
         lists = {name: value for name, value in taken.items() if isinstance(value, list)}
@@ -136,7 +139,7 @@ def read_query(
 @cache
 def names(table: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the names that clients use for the options of a table."""
-    return tuple(_fields(inspect.type_info(table)))
+    return tuple(_fields(_table(table)))
 
 
 def gathered(pairs: Iterable[tuple[str, str]], repeated: Collection[str] = ()) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def switched_off(value: object) -> bool:
 
 
 def whole(value: str) -> int | None:
-    """Return a whole number of at most nine digits, else None."""
+    """Return a whole number of at most eighteen digits, else None."""
     return int(value.partition(".")[0]) if _WHOLE.fullmatch(value) else None
 
 
@@ -224,6 +227,15 @@ def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool]) -> 
     return value if found is None else found
 
 
+def _encodable(value: Any) -> Any:
+    """Return a value with question marks for halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(one) for name, one in value.items()}
+    return [_encodable(one) for one in value] if isinstance(value, list) else value
+
+
 # ── what is wrong ───────────────────────────────────────────────────────────
 
 
@@ -231,8 +243,8 @@ def _refusal(
     said: str, table: type, given: Mapping[str, Any], kind: type[BadRequest]
 ) -> BadRequest:
     """Return the error of a value of which msgspec has said this."""
-    path = found[1] if (found := _PATH.fullmatch(said)) else ""
-    at, value, parts = _found(inspect.type_info(table), given, path)
+    path = said.rpartition(_AT)[2] if _AT in said else ""
+    at, value, parts = _found(_table(table), given, path)
     if field_error := _FIELD.fullmatch(said):
         name = ".".join((*parts, field_error[2]))
         if field_error[1] == "contains":
@@ -254,9 +266,12 @@ def _error(message: str, name: str | None, kind: type[BadRequest]) -> BadRequest
 
 
 def _found(kind: inspect.Type, value: Any, path: str) -> tuple[inspect.Type, Any, list[str]]:
-    """Return the type and the value at a path of msgspec's, and the names of the fields to it."""
+    """Return the type and the value at a path of msgspec's, and the names of the fields to it.
+
+    A client may have made up the path, by an option of that name.
+    """
     parts = []
-    for name, index in _STEP.findall(path):
+    for name, index in (step.groups() for step in _STEP.finditer(path)):
         plain = _plain(kind, value)
         if isinstance(plain, inspect.StructType) and name in _fields(plain):
             parts.append(name)
@@ -266,8 +281,10 @@ def _found(kind: inspect.Type, value: Any, path: str) -> tuple[inspect.Type, Any
             parts.append(name)
             tags = (one.tag for one in plain.types if isinstance(one, inspect.StructType))
             kind, value = inspect.LiteralType(tuple(tags)), value.get(name)
-        elif isinstance(plain, _LISTS) and isinstance(value, list):
-            kind, value = plain.item_type, value[int(index)]
+        elif index and isinstance(plain, _LISTS) and isinstance(value, list):
+            kind, value = plain.item_type, next(iter(value[int(index) :]), None)
+        else:
+            break
     return kind, value, parts
 
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from fastapi import Response, WebSocket, WebSocketDisconnect
 
-from auricle.audio.pcm import milliseconds
-from auricle.errors import UNFORESEEN, AuricleError, DeadlineExceeded
+from auricle.errors import AuricleError, DeadlineExceeded
 from auricle.frontend.doors.access.gate import Access, accepted_subprotocol
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of, host_of
-from auricle.frontend.doors.admitting import Admitting
 from auricle.frontend.doors.client_gone import ClientGone, check_connected
 from auricle.frontend.doors.closing import close_socket
-from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.front_door import FrontDoor, farewell
 from auricle.frontend.doors.http_errors import error_response
+from auricle.frontend.doors.live import LiveSession, LiveSessions, Record
 from auricle.frontend.doors.queries import query_string, says_it_resumes
 from auricle.frontend.doors.seats import Seat, seat_lost
-from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.doors.socket_protocol import JOIN
-from auricle.frontend.metrics import FrontendMetrics
-from auricle.process.logs import about
-from auricle.process.tracing import NO_TRACE, Tracer
 from auricle.tasks import Patience, within
 from auricle.text_bounds import query_fields
 
@@ -41,12 +33,12 @@ def _not_joined(_enough: int) -> bool:
     return False
 
 
-class ClientSocket:
-    """One accepted connection of a client. Call its methods on the event loop.
+class ClientSocket(LiveSession):
+    """The session of one accepted connection. Call its methods on the event loop.
 
-    Methods raise ClientGone once the client has left. `audio_seconds` counts the audio
-    processed so far. One task may `receive` at a time. `sessions` are the names under which
-    sessions of this connection were admitted, of which `session` is the first.
+    Methods raise ClientGone once the client has left. One task may `receive` at a time. `sessions`
+    are the names under which sessions of this connection were admitted, of which `session` is the
+    first.
     """
 
     def __init__(
@@ -54,7 +46,7 @@ class ClientSocket:
         socket: WebSocket,
         client: Client,
         slow_reader_seconds: float,
-        session: str,
+        record: Record,
         seat: Seat,
         *,
         resumes: bool = False,
@@ -65,14 +57,11 @@ class ClientSocket:
         With `resumes` the session was let in because its client said that it was admitted before.
         `others` are names and seats of further sessions on this connection: see `sessions`.
         """
+        super().__init__(client, record)
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
-        self.client = client
-        self.session = session
-        self.sessions = (session, *(name for name, _ in others))
+        self.sessions = (record.name, *(name for name, _ in others))
         self.resumes = resumes
-        self.audio_seconds = 0.0
-        self.trace = NO_TRACE
         self._patience = Patience()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
         self._seats = (seat, *(other for _, other in others))
@@ -120,11 +109,6 @@ class ClientSocket:
         if any(seat.taken_away for seat in self._seats):
             raise seat_lost()
 
-    async def heard(self, seconds: float) -> None:
-        """Count `seconds` of audio; waits until the client's rate limit allows more."""
-        self.audio_seconds += seconds
-        await self.client.charge(seconds)
-
     async def gone(self) -> None:
         """Wait for the next message: returns if there is one, raises ClientGone if none follows.
 
@@ -149,9 +133,7 @@ class ClientSocket:
 
         The audio up to session sample `samples` (16 kHz) is transcribed here.
         """
-        end_ms = milliseconds(samples)
-        reason = f"this server is shutting down; audio up to {end_ms} ms was transcribed"
-        self._farewell = (_GOING, reason)
+        self._farewell = (_GOING, farewell(samples))
 
     def release(self) -> None:
         """The session is over: nothing is received any more, and no deadline runs on."""
@@ -194,16 +176,12 @@ class SocketSessions:
         self,
         access: Access,
         front_door: FrontDoor,
-        metrics: FrontendMetrics,
-        tracer: Tracer,
-        key_limits: KeyLimits,
+        sessions: LiveSessions,
         slow_reader_seconds: float,
     ) -> None:
         self._access = access
-        self._admitting = Admitting(front_door, key_limits)
         self._front_door = front_door
-        self._metrics = metrics
-        self._tracer = tracer
+        self._sessions = sessions
         self._slow_reader_seconds = slow_reader_seconds
 
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
@@ -211,79 +189,59 @@ class SocketSessions:
 
         A client that cannot be admitted is refused at the handshake, with an HTTP status.
         """
+        record = Record(protocol.name, address_of(socket.client))
         try:
-            client = self._access.client(socket.headers, "live")
-            name = f"sess_{uuid.uuid4().hex}"
-            sharer = client.counts_as(host_of(socket.client))
-            resumes = protocol.resumes and says_it_resumes(socket)
-            query = query_string(socket)
-            protocol.check(query)
-            names = [name, *(f"{name}.{n}" for n in range(1, protocol.sessions(query)))]
-            async with self._admitting.admitted(client, sharer, names, resumes=resumes) as seats:
-                connection = ClientSocket(
-                    *(socket, client, self._slow_reader_seconds, name, seats[0]),
-                    resumes=resumes,
-                    others=list(zip(names, seats, strict=True))[1:],
-                )
-                try:
-                    await self._serve(socket, protocol, connection)
-                finally:
-                    connection.release()
+            with self._sessions.settled(record):
+                await self._admitted(socket, protocol, record)
+        except ClientGone:
+            log.debug("the client of %s left at its handshake", record.name)
         except AuricleError as error:
-            self._metrics.ended(error.code)
-            log_refused(address_of(socket.client), error)
             await socket.send_denial_response(protocol.denial(error))
 
-    async def _serve(
-        self, socket: WebSocket, protocol: SocketProtocol, connection: ClientSocket
-    ) -> None:
-        await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
+    async def _admitted(self, socket: WebSocket, protocol: SocketProtocol, record: Record) -> None:
+        client = self._access.client(socket.headers, "live")
+        sharer = client.counts_as(host_of(socket.client))
+        resumes = protocol.resumes and says_it_resumes(socket)
+        query = query_string(socket)
+        protocol.check(query)
+        more = [f"{record.name}.{n}" for n in range(1, protocol.sessions(query))]
+        admitted = self._sessions.admitted(record, client, sharer, more, resumes=resumes)
+        async with admitted as (seat, *seats):
+            connection = ClientSocket(
+                *(socket, client, self._slow_reader_seconds, record, seat),
+                resumes=resumes,
+                others=list(zip(more, seats, strict=True)),
+            )
+            try:
+                await _accept(socket, protocol)
+                await self._run(protocol, connection)
+            finally:
+                connection.release()
+
+    async def _run(self, protocol: SocketProtocol, connection: ClientSocket) -> None:
+        record, client = connection.record, connection.client
         try:
             with self._front_door.interrupting(connection.interrupt):
-                async with AsyncExitStack() as counted:
-                    for _ in connection.sessions:
-                        await counted.enter_async_context(connection.client.session("live"))
-                    await self._traced(connection, protocol)
-            self._ended(connection, protocol, "done")
+                async with self._sessions.running(record, client, len(connection.sessions)):
+                    await protocol.serve(connection)
             await connection.bid_farewell()
-        except ClientGone as gone:
-            self._ended(connection, protocol, gone.outcome)
+        except ClientGone:
+            log.debug("the client of %s has left", record.name)
         except AuricleError as error:
-            await self._refuse(connection, protocol, error)
-        except Exception:
-            log.exception("session %s failed with an unexpected error", connection.session)
-            await self._refuse(connection, protocol, AuricleError(UNFORESEEN))
+            await _fail(connection, protocol, error)
 
-    def _ended(self, connection: ClientSocket, protocol: SocketProtocol, outcome: str) -> None:
-        self._metrics.ended(outcome)
-        with about(tenant=connection.client.tenant):
-            log_ended(
-                "session", connection.session, protocol.name, connection.audio_seconds, outcome
-            )
 
-    async def _traced(self, connection: ClientSocket, protocol: SocketProtocol) -> None:
-        """Run the session within one trace, with its name in all log records."""
-        with (
-            about(session=connection.session, tenant=connection.client.tenant),
-            self._tracer.span(
-                "session",
-                protocol=protocol.name,
-                session=connection.session,
-                tenant=connection.client.tenant,
-            ) as trace,
-        ):
-            connection.trace = trace
-            await protocol.serve(connection)
+async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
+    try:
+        await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
+    except (WebSocketDisconnect, RuntimeError):
+        raise ClientGone from None
 
-    async def _refuse(
-        self, connection: ClientSocket, protocol: SocketProtocol, error: AuricleError
-    ) -> None:
-        """Send the error to the client, then close."""
-        self._ended(connection, protocol, error.code)
-        if error.told is not None:
-            log.error("session %s failed: %s", connection.session, error)
-        try:
-            await connection.send(protocol.error(error))
-        except (ClientGone, AuricleError):
-            log.debug("the client left before the error reached it")
-        await connection.close(protocol.close_code(error), error.for_client)
+
+async def _fail(connection: ClientSocket, protocol: SocketProtocol, error: AuricleError) -> None:
+    """Send the error to the client, then close."""
+    try:
+        await connection.send(protocol.error(error))
+    except (ClientGone, AuricleError):
+        log.debug("the client left before the error reached it")
+    await connection.close(protocol.close_code(error), error.for_client)

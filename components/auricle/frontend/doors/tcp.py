@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from auricle.errors import UNFORESEEN, AuricleError, DeadlineExceeded, Overloaded, RateLimited
+from auricle.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
 from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.connections import ClosingWatch, Connections, Peer
 from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.live import foreseen
 from auricle.frontend.doors.seats import Rates
 from auricle.tasks import Patience, TaskOwner, within
 
@@ -168,15 +169,15 @@ class TcpServer:
 
     async def _let_in(self, connection: TcpConnection) -> None:
         try:
-            with self._front_door.interrupting(connection.interrupt):
+            with (
+                foreseen(f"a {self._protocol.name} connection"),
+                self._front_door.interrupting(connection.interrupt),
+            ):
                 await self._protocol.serve(connection)
         except ClientGone:
             pass
         except AuricleError as error:
             await self._told(connection, error)
-        except Exception:
-            log.exception("a %s connection failed with an unexpected error", self._protocol.name)
-            await self._told(connection, AuricleError(UNFORESEEN))
 
     async def _told(self, connection: TcpConnection, error: AuricleError) -> None:
         self._connections.log(connection, error)

@@ -7,18 +7,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from auricle.audio.pcm import milliseconds
 from auricle.errors import AuricleError, Forbidden, Overloaded, Unauthorized
 from auricle.frontend.channel import Channel
 from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.client_gone import ClientGone
-from auricle.frontend.doors.live import LiveSession
-from auricle.frontend.doors.session_log import log_refused
+from auricle.frontend.doors.front_door import farewell
+from auricle.frontend.doors.live import LiveSession, Record
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.kserve.answers import failed, heard
 from auricle.frontend.kserve.asking import Asked
 from auricle.messages.sessions import Final, Partial
-from auricle.process.tracing import NO_TRACE
 from auricle.tasks import Interrupted, Patience, first_failure_or, unless
 
 NAME = "kserve"
@@ -61,14 +58,13 @@ class Sequence:
         self._asked = first  # the request that was heard last
         self._warnings = first.warnings
         self._send = send
-        self._trace = NO_TRACE
+        self._record = Record(NAME, caller.address)
         # What was read of a sequence is heard before more is: the client gets backpressure.
         self._chunks: asyncio.Queue[Chunk] = asyncio.Queue(maxsize=1)
         self._patience = Patience()
         self._over = asyncio.Event()
         self._ended = False  # all of its audio was heard
         self._farewell: str | None = None  # why it ends early, without an error
-        self.abandoned = False  # set before its task is cancelled because the stream has ended
 
     async def put(self, chunk: Chunk) -> None:
         """Hand over a request; waits while there is no room. One that has failed takes all."""
@@ -91,27 +87,24 @@ class Sequence:
 
         Raises those that end the whole stream: the key was withdrawn, or the client has left.
         """
-        begun = False
+        live, caller = self._frontend.live_sessions, self._caller
         try:
-            self._frontend.check_model(self._asked.model)
-            live = self._frontend.live_sessions
-            async with live.session(self._caller.client, self._caller.host, NAME) as session:
-                begun = True
-                await self._serve(session)
+            with live.settled(self._record):
+                self._frontend.check_model(self._asked.model)
+                async with live.session(self._record, caller.client, caller.host) as session:
+                    await self._serve(session)
             if self._farewell is not None:
                 raise Overloaded(self._farewell, _RECONNECT_SECONDS)
         except (Unauthorized, Forbidden):
             raise
         except AuricleError as error:
-            if not begun:
-                log_refused(self._caller.address, error)
             await self._send(failed(self._asked, error))
         finally:
             self._over.set()
             self._patience.close()
 
     async def _serve(self, session: LiveSession) -> None:
-        options, self._trace = self._options, session.trace
+        options = self._options
         channel = Channel(
             *(self._frontend, session, options.sample_rate, "pcm_s16le"),
             language=options.language,
@@ -119,20 +112,16 @@ class Sequence:
             silence=options.silence_ms,
             partials=options.partials,
         )
-        try:
-            with self._door.interrupting(self._patience.interrupt):
-                parts = (self._read(channel), channel.pump())
-                writing = asyncio.create_task(self._write(channel))
-                await first_failure_or(writing, [asyncio.create_task(part) for part in parts])
-        except asyncio.CancelledError:
-            if self.abandoned:
-                raise ClientGone from None
-            raise
+        with self._door.interrupting(self._patience.interrupt):
+            parts = (self._read(channel), channel.pump())
+            writing = asyncio.create_task(self._write(channel))
+            await first_failure_or(writing, [asyncio.create_task(part) for part in parts])
 
     async def _read(self, channel: Channel) -> None:
         idle = self._frontend.settings.idle_timeout_seconds
         while not self._ended:
-            if self._door.leaving and await self._left(channel):
+            if self._door.ends(lambda: channel.resting):
+                await self._leave(channel)
                 return
             try:
                 chunk = await self._patience.wait(
@@ -148,22 +137,9 @@ class Sequence:
             self._ended = chunk.asked.ends
         await channel.end()
 
-    async def _left(self, channel: Channel) -> bool:
-        """End the sequence early, for draining; return whether it was ended.
-
-        It ends between two segments, or at the drain's deadline even within one.
-        """
-        at = channel.resting_at
-        if at is None:
-            if not self._door.last_call:
-                return False
-            await channel.end_speech()
-            at = channel.heard_samples
-        self._farewell = (
-            f"this server is shutting down; audio up to {milliseconds(at)} ms was transcribed"
-        )
-        channel.finish()
-        return True
+    async def _leave(self, channel: Channel) -> None:
+        """End the sequence early, for draining."""
+        self._farewell = farewell(await channel.leave())
 
     async def _write(self, channel: Channel) -> None:
         """Send the session's text. What may be its last text waits until it is known to be."""
@@ -188,7 +164,7 @@ class Sequence:
     async def _partial(self, event: Partial) -> None:
         text = (event.committed + event.partial).strip()
         if text and self._options.partials:
-            with self._frontend.tracer.span("send", self._trace):
+            with self._frontend.tracer.span("send", self._record.trace):
                 await self._tell(text)
 
     async def _tell(self, text: str, *, is_final: bool = False, last: bool = False) -> None:

@@ -15,6 +15,7 @@ from auricle.errors import (
 from auricle.frontend.doors.access.gate import Access
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
+from auricle.frontend.doors.live import Record
 from auricle.frontend.doors.rpc.incoming import Context, Incoming
 from auricle.frontend.doors.rpc.messages import CallMessages
 from auricle.frontend.doors.rpc.schema import parsed
@@ -23,7 +24,7 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.kserve.answers import PACKAGE, failed
 from auricle.frontend.kserve.asking import Asked, asked_by, unasked
 from auricle.frontend.kserve.recording import RAW_FIELD
-from auricle.frontend.kserve.sequence import Caller, Chunk, Sequence
+from auricle.frontend.kserve.sequence import NAME, Caller, Chunk, Sequence
 from auricle.frontend.kserve.tensors import audio_of, pcm_of
 from auricle.quoting import quoted
 from auricle.tasks import Interrupted, cancelled, first_failure_or, in_thread, outcome_of
@@ -41,12 +42,8 @@ class ModelStreamInfer:
 
     async def serve(self, incoming: Incoming, context: Context) -> None:
         """Serve one stream until done. Raises AuricleError if it fails or is refused."""
-        try:
+        with self._frontend.live_sessions.settled(Record(NAME, incoming.address)):
             client = self._access.client(incoming.metadata, "live")
-        except AuricleError as error:
-            self._frontend.metrics.ended(error.code)
-            log_refused(incoming.address, error)
-            raise
         caller = Caller(client, incoming.host, incoming.address)
         try:
             await _Stream(self._frontend, caller, context).run()
@@ -64,7 +61,7 @@ class _Stream:
         self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
         # Those whose end was not asked for yet.
         self._sequences: dict[int | str, Sequence] = {}
-        self._running: dict[asyncio.Task[None], Sequence] = {}
+        self._running: set[asyncio.Task[None]] = set()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -76,11 +73,9 @@ class _Stream:
             with self._door.interrupting(self._messages.interrupt):
                 await first_failure_or(reading, [failure])
         finally:
-            for sequence in self._running.values():
-                sequence.abandoned = True
+            self._failure.cancel()  # what fails from now on ends nothing
             await cancelled(list(self._running))
             await self._messages.release()
-            self._failure.cancel()
 
     async def _read(self) -> None:
         """Read until the client has sent all, and the last sequence has its text."""
@@ -150,13 +145,13 @@ class _Stream:
             )
         sequence = Sequence(self._frontend, self._caller, asked, self._messages.send)
         task = asyncio.create_task(sequence.run())
-        self._running[task] = sequence
+        self._running.add(task)
         task.add_done_callback(self._finished)
         return sequence
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        sequence = self._running.pop(task)
-        if task.cancelled() or (error := task.exception()) is None or sequence.abandoned:
+        self._running.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
             return
         if not self._failure.done():
             self._failure.set_exception(error)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -46,6 +47,16 @@ _LAG = 2 * VAD_FRAME
 _HANGOVER = SAMPLE_RATE // 5
 
 
+class OwnValues(TypedDict, total=False):
+    """What a session may choose; see `EndpointingOptions.over`."""
+
+    threshold: float | None
+    min_silence_ms: int | None
+    pre_roll_ms: int | None
+    turns: TurnWait | None
+    recorded: bool
+
+
 @dataclass(frozen=True)
 class EndpointingOptions:
     """Endpointing of one session. `threshold` is a speech probability from 0 to 1.
@@ -59,29 +70,29 @@ class EndpointingOptions:
     turns: TurnWait | None = None
 
     @classmethod
-    def over(
-        cls,
-        settings: FrontendSettings,
-        *,
-        threshold: float | None = None,
-        min_silence_ms: int | None = None,
-        pre_roll_ms: int | None = None,
-        turns: TurnWait | None = None,
-        recorded: bool = False,
-    ) -> EndpointingOptions:
+    def over(cls, settings: FrontendSettings, **own: Unpack[OwnValues]) -> EndpointingOptions:
         """Return the session's own values, and the server's where a value is None.
 
         `recorded`: nobody waits for text, so that segments may be longer.
         """
-        silence_ms = settings.recording_min_silence_ms if recorded else None
-        if min_silence_ms is None:
-            min_silence_ms = settings.min_silence_ms if silence_ms is None else silence_ms
+        silence_ms = own.get("min_silence_ms")
+        if silence_ms is None and own.get("recorded"):
+            silence_ms = settings.recording_min_silence_ms
+        threshold, pre_roll_ms = own.get("threshold"), own.get("pre_roll_ms")
         return cls(
             settings.speech_threshold if threshold is None else threshold,
-            min_silence_ms,
+            settings.min_silence_ms if silence_ms is None else silence_ms,
             settings.pre_roll_ms if pre_roll_ms is None else pre_roll_ms,
-            turns,
+            own.get("turns"),
         )
+
+    @classmethod
+    def chosen(
+        cls, settings: FrontendSettings, *, enabled: bool | None, **own: Unpack[OwnValues]
+    ) -> EndpointingOptions | None:
+        """As `over`; None to decode all audio, if it is not `enabled`, by default the server's."""
+        wanted = settings.endpointing if enabled is None else enabled
+        return cls.over(settings, **own) if wanted else None
 
     @property
     def shortest_ms(self) -> int:

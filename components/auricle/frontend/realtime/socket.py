@@ -43,11 +43,11 @@ class RealtimeProtocol:
     async def _incoming(self, socket: ClientSocket, session: RealtimeSession) -> AsyncIterator[str]:
         """Yield the client's messages, until draining ends the session.
 
-        It ends between two turns, or at the drain's deadline. The protocol has no event for
-        that, so the reason of the close frame says how much audio was transcribed.
+        The protocol has no event for that, so the reason of the close frame says how much audio
+        was transcribed.
         """
         door = self._frontend.front_door
-        while not (door.last_call or (door.leaving and session.resting)):
+        while not door.ends(lambda: session.resting):
             try:
                 text, _ = await socket.receive(
                     self._frontend.settings.realtime_idle_seconds, "the next event of the client"

@@ -78,7 +78,7 @@ class _Session:
 
     async def _next(self) -> Append | Close | None:
         """Return the client's next audio or end; None if draining ends the session before."""
-        while not self._leaves():
+        while not self._frontend.front_door.ends(self._resting):
             try:
                 text, _ = await self._socket.receive(
                     self._frontend.settings.realtime_idle_seconds, "the next event of the client"
@@ -100,9 +100,8 @@ class _Session:
         self._socket.goes_at(0 if self._channel is None else self._channel.heard_samples)
         return None
 
-    def _leaves(self) -> bool:
-        door, channel = self._frontend.front_door, self._channel
-        return door.leaving and (door.last_call or channel is None or channel.resting)
+    def _resting(self) -> bool:
+        return self._channel is None or self._channel.resting
 
     async def _update(self, event: Update) -> None:
         config = self._config.updated(event.session)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
-from auricle.errors import UNFORESEEN, AuricleError
-from auricle.frontend.doors.access.keys import DEFAULT_TENANT
-from auricle.frontend.doors.session_log import log_ended
+from auricle.errors import AuricleError
+from auricle.frontend.doors.access.keys import ANYONE
+from auricle.frontend.doors.access.limits import Client
+from auricle.frontend.doors.live import Record
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.realtime import events
 from auricle.frontend.realtime.events import ServerEvent
 from auricle.frontend.realtime.session import RealtimeSession
-from auricle.process.logs import about
 from auricle.tasks import cancelled
 
-log = logging.getLogger(__name__)
 _DYNAMO = "dynamo"  # all of its clients count as one
 _WAITING_EVENTS = 64
 
@@ -31,7 +28,7 @@ class RealtimeWorker:
 
     def __init__(self, frontend: Frontend) -> None:
         self._frontend = frontend
-        self._metrics = frontend.metrics
+        self._client = Client(ANYONE)
 
     async def serve(
         self, incoming: AsyncIterator[dict[str, Any]]
@@ -54,43 +51,12 @@ class RealtimeWorker:
         self, incoming: AsyncIterator[dict[str, Any]], waiting: asyncio.Queue[ServerEvent]
     ) -> None:
         """Run one session. Its failure is sent as its last event."""
-        name = f"sess_{uuid.uuid4().hex}"
-        door = self._frontend.front_door
-        outcome, heard = "done", _Heard()
+        live = self._frontend.live_sessions
         try:
-            with (
-                door.counted(_DYNAMO) as seat,
-                about(session=name, tenant=DEFAULT_TENANT),
-                self._frontend.tracer.span("session", protocol="dynamo", session=name) as trace,
-            ):
-                seat.confirm()
-                async with door.admitted(DEFAULT_TENANT, name, seat):
-                    session = RealtimeSession(
-                        self._frontend, DEFAULT_TENANT, name, waiting.put, heard, trace
-                    )
-                    await session.run(incoming)
-        except asyncio.CancelledError:
-            outcome = "client_gone"
-            raise
+            async with live.session(Record(_DYNAMO, _DYNAMO), self._client, _DYNAMO) as session:
+                await RealtimeSession(
+                    *(self._frontend, session.client.tenant, session.session, waiting.put),
+                    *(session.heard, session.trace),
+                ).run(incoming)
         except AuricleError as error:
-            outcome = error.code
-            if error.told is not None:
-                log.error("session %s failed: %s", name, error)
             await waiting.put(events.error_event(error))
-        except Exception:
-            log.exception("session %s failed with an unexpected error", name)
-            outcome = AuricleError.code
-            await waiting.put(events.error_event(AuricleError(UNFORESEEN)))
-        finally:
-            self._metrics.ended(outcome)
-            log_ended("session", name, "dynamo", heard.seconds, outcome)
-
-
-class _Heard:
-    """Counts the audio of a session that has no audio rate."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds += seconds

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import uuid
 from contextlib import aclosing, closing
-from dataclasses import dataclass, field
 
 from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import UNFORESEEN, AuricleError, Overloaded
+from auricle.errors import Overloaded
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.client_gone import ClientGone
+from auricle.frontend.doors.live import Record
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, only_message, warn
 from auricle.frontend.doors.seats import Seats
-from auricle.frontend.doors.session_log import log_ended, log_refused
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.recordings.received import Receive, Received
 from auricle.frontend.recordings.transcriber import Heard, Recording, RecordingTranscriber, Segment
-from auricle.process.logs import about
 from auricle.tasks import first_failure_or, in_thread, outcome_of, within
 
-log = logging.getLogger(__name__)
 _RECEIVING_BYTES = 1 << 30  # of all messages together, while they are received
-
-
-@dataclass
-class _Work:
-    """What is logged of one call; `seconds` of the recording were transcribed."""
-
-    protocol: str
-    name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
-    tenant: str = ""
-    admitted: bool = False
-    seconds: float = 0.0
 
 
 class RecordingCalls:
@@ -51,14 +33,13 @@ class RecordingCalls:
         frontend: Frontend,
         access: Access,
         transcriber: RecordingTranscriber,
-        key_limits: KeyLimits,
     ) -> None:
         settings = frontend.settings
         self._frontend = frontend
         self._settings = settings
         self._access = access
         self._transcriber = transcriber
-        self._key_limits = key_limits
+        self._sessions = frontend.live_sessions
         at_a_time = max(1, _RECEIVING_BYTES // settings.grpc_max_message_bytes)
         self._receiving = Seats(min(settings.max_uploads, at_a_time))
         self._in_work = 0
@@ -70,78 +51,49 @@ class RecordingCalls:
 
         `received` takes the call's message, in a worker thread.
         """
-        work = _Work(protocol)
-        try:
-            answer = await self._answer(work, incoming, context, received)
-        except asyncio.CancelledError:  # how gRPC says that the client has left
-            self._ended(work, incoming, ClientGone.outcome)
-            raise
-        except AuricleError as error:
-            self._ended(work, incoming, error.code, error)
-            raise
-        except Exception:
-            log.exception("recording %s failed with an unexpected error", work.name)
-            failure = AuricleError(UNFORESEEN)
-            self._ended(work, incoming, failure.code, failure)
-            raise failure from None
-        self._ended(work, incoming, "done")
-        return answer
-
-    async def _answer(
-        self, work: _Work, incoming: Incoming, context: Context, received: Receive
-    ) -> bytes:
-        client = self._access.client(incoming.metadata, "recordings")
-        self._check_room()  # before a client sends what would be refused
-        work.tenant = client.tenant
-        with (
-            self._key_limits.one(client),
-            self._frontend.front_door.recording() as over,
-            about(session=work.name, tenant=client.tenant),
-            self._frontend.tracer.span(
-                "recording", session=work.name, tenant=client.tenant
-            ) as trace,
-        ):
-            transcribing = self._transcribe(work, trace, client, incoming, context, received)
-            return await first_failure_or(
-                asyncio.create_task(transcribing), [asyncio.create_task(outcome_of(over))]
+        record = Record(protocol, incoming.address, "recording")
+        with self._sessions.settled(record):
+            client = self._access.client(incoming.metadata, "recordings")
+            self._check_room()  # before a client sends what would be refused
+            return await self._sessions.recording(
+                record,
+                client,
+                lambda: self._transcribe(record, client, incoming, context, received),
             )
 
     async def _transcribe(
         self,
-        work: _Work,
-        trace: str,
+        record: Record,
         client: Client,
         incoming: Incoming,
         context: Context,
         received: Receive,
     ) -> bytes:
-        async with client.session("recordings"):
-            work.admitted = True
-            with closing(await self._received(client, incoming, context, received)) as sent:
-                self._frontend.check_model(sent.model)
-                client.check_size(sent.size, self._settings.max_upload_bytes)
-                self._frontend.metrics.bytes("grpc", sent.size)
-                await warn(context, (*sent.warnings, *self._wordless(sent)))
-                recording = Recording(
-                    id=work.name,
-                    trace=trace,
-                    path=sent.path,
-                    name="the audio",
-                    tenant=client.tenant,
-                    owner=client.counts_as(incoming.host),
-                    language=sent.language,
-                    context=sent.context,
-                    endpointing=self._endpointing(sent.silence_ms),
-                    words=sent.words and self._settings.align_model is not None,
-                    grid_words=sent.grid_words,
-                )
-                self._check_room()
-                self._in_work += 1
-                try:
-                    segments = await self._segments(work, recording, client)
-                finally:
-                    self._in_work -= 1
-                return sent.answer(segments)
+        with closing(await self._received(client, incoming, context, received)) as sent:
+            self._frontend.check_model(sent.model)
+            client.check_size(sent.size, self._settings.max_upload_bytes)
+            self._frontend.metrics.bytes("grpc", sent.size)
+            await warn(context, (*sent.warnings, *self._wordless(sent)))
+            recording = Recording(
+                id=record.name,
+                trace=record.trace,
+                path=sent.path,
+                name="the audio",
+                tenant=client.tenant,
+                owner=client.counts_as(incoming.host),
+                language=sent.language,
+                context=sent.context,
+                endpointing=self._endpointing(sent.silence_ms),
+                words=sent.words and self._settings.align_model is not None,
+                grid_words=sent.grid_words,
+            )
+            self._check_room()
+            self._in_work += 1
+            try:
+                segments = await self._segments(record, recording, client)
+            finally:
+                self._in_work -= 1
+            return sent.answer(segments)
 
     async def _received(
         self, client: Client, incoming: Incoming, context: Context, received: Receive
@@ -165,7 +117,9 @@ class RecordingCalls:
         finally:
             seat.leave()
 
-    async def _segments(self, work: _Work, recording: Recording, client: Client) -> list[Segment]:
+    async def _segments(
+        self, record: Record, recording: Recording, client: Client
+    ) -> list[Segment]:
         """Return a recording's segments with text; the client is charged as it is decoded.
 
         What was decoded of a recording that fails is charged too.
@@ -176,10 +130,10 @@ class RecordingCalls:
                 if isinstance(output, Heard):
                     client.spend(output.seconds)
                 elif isinstance(output, Segment):
-                    work.seconds = output.end / SAMPLE_RATE
+                    record.audio_seconds = output.end / SAMPLE_RATE
                     segments += [output] if output.text else []
                 else:
-                    work.seconds = output.seconds
+                    record.audio_seconds = output.seconds
         return segments
 
     def _wordless(self, sent: Received) -> tuple[str, ...]:
@@ -187,22 +141,11 @@ class RecordingCalls:
 
     def _endpointing(self, silence_ms: int | None) -> EndpointingOptions | None:
         """Return the call's options, the server's as defaults; None to decode all audio."""
-        if silence_ms is None and not self._settings.endpointing:
-            return None
-        return EndpointingOptions.over(self._settings, min_silence_ms=silence_ms, recorded=True)
+        enabled = None if silence_ms is None else True
+        return EndpointingOptions.chosen(
+            self._settings, enabled=enabled, min_silence_ms=silence_ms, recorded=True
+        )
 
     def _check_room(self) -> None:
         if self._in_work >= self._settings.max_recordings:
             raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
-
-    def _ended(
-        self, work: _Work, incoming: Incoming, outcome: str, error: AuricleError | None = None
-    ) -> None:
-        self._frontend.metrics.recording_ended(outcome)
-        if work.admitted:
-            with about(tenant=work.tenant):
-                log_ended("recording", work.name, work.protocol, work.seconds, outcome)
-                if error is not None and error.told is not None:
-                    log.error("recording %s failed: %s", work.name, error)
-        elif error is not None:
-            log_refused(incoming.address, error)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,20 +20,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from auricle.errors import UNFORESEEN, AuricleError
+from auricle.errors import AuricleError
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import address_of
-from auricle.frontend.doors.session_log import log_ended, log_refused
+from auricle.frontend.doors.client_gone import ClientGone
+from auricle.frontend.doors.live import Record
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.endpointing import EndpointingOptions
 from auricle.frontend.recordings.charging import charged, owner
 from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment, Whole
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
-from auricle.process.logs import about
-from auricle.process.tracing import NO_TRACE
-from auricle.tasks import first_failure_or, outcome_of
+from auricle.tasks import first_failure_or
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +69,12 @@ class Started:
 
 @dataclass
 class RecordingRequest:
-    """One request. `client` is set before `answer` is called.
-
-    `seconds` of the recording have their text.
-    """
+    """One request. `client` is set before `answer` is called."""
 
     scope: Scope
     receive: Receive
     send: Started
-    name: str = field(default_factory=lambda: f"rec_{uuid.uuid4().hex}")
-    trace: str = NO_TRACE
-    seconds: float = 0.0
-    admitted: bool = False
+    record: Record
     _client: Client | None = field(default=None, init=False)
 
     @property
@@ -92,18 +83,18 @@ class RecordingRequest:
         assert self._client is not None
         return self._client
 
+    @property
+    def name(self) -> str:
+        """Its name in the log and in some answers."""
+        return self.record.name
+
     def identified(self, client: Client) -> None:
         """Its client is known."""
         self._client = client
 
-    @property
-    def tenant(self) -> str:
-        """The client's tenant; empty before it is known."""
-        return "" if self._client is None else self._client.tenant
-
     def reached(self, seconds: float) -> None:
         """The first `seconds` of the recording have their text."""
-        self.seconds = max(self.seconds, seconds)
+        self.record.audio_seconds = max(self.record.audio_seconds, seconds)
 
     def recording(
         self,
@@ -125,7 +116,7 @@ class RecordingRequest:
         """Return what is to be transcribed; `name` is the client's file name."""
         return Recording(
             id=self.name,
-            trace=self.trace,
+            trace=self.record.trace,
             path=path,
             name=name,
             tenant=self.client.tenant,
@@ -163,14 +154,13 @@ class RecordingRequests:
         frontend: Frontend,
         access: Access,
         transcriber: RecordingTranscriber,
-        key_limits: KeyLimits,
     ) -> None:
         self.frontend = frontend
         self._settings = frontend.settings
         self._access = access
         self._transcriber = transcriber
         self._metrics = frontend.metrics
-        self._key_limits = key_limits
+        self._sessions = frontend.live_sessions
         self._uploads = Uploads(self._settings)
         self._metrics.uploads.set_function(lambda: self._uploads.in_progress)
         self._metrics.recordings.set_function(lambda: self._uploads.in_work)
@@ -179,21 +169,15 @@ class RecordingRequests:
         self, protocol: RecordingProtocol, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve one request. All errors are sent to the client; none are raised."""
-        request = RecordingRequest(scope, receive, Started(send))
-        failure: AuricleError | None = None
+        record = Record(protocol.name, address_of(scope.get("client")), "recording")
+        request = RecordingRequest(scope, receive, Started(send), record)
         try:
-            await self._serve(protocol, request)
-            outcome = "done"
-        except ClientDisconnect:
-            outcome = "client_gone"
+            with self._sessions.settled(record):
+                await self._serve(protocol, request)
+        except ClientGone:
+            log.debug("the client of %s has left", record.name)
         except AuricleError as error:
-            failure, outcome = error, error.code
-        except Exception:
-            log.exception("recording %s failed with an unexpected error", request.name)
-            failure, outcome = AuricleError(UNFORESEEN), AuricleError.code
-        self._ended(protocol, request, outcome, failure)
-        if failure is not None:
-            await _fail(protocol, request, failure)
+            await _fail(protocol, request, error)
 
     @asynccontextmanager
     async def body(
@@ -221,45 +205,16 @@ class RecordingRequests:
         client = self._access.client(Headers(scope=request.scope), "recordings")
         self._uploads.check_room()  # before a client uploads what would be refused
         request.identified(client)
-        with (
-            self._key_limits.one(client),
-            self.frontend.front_door.recording() as over,
-            about(session=request.name, tenant=client.tenant),
-            self.frontend.tracer.span(
-                "recording", session=request.name, tenant=client.tenant
-            ) as trace,
-        ):
-            request.trace = trace
-            answering = asyncio.create_task(_admitted(protocol, request))
-            await first_failure_or(answering, [asyncio.create_task(outcome_of(over))])
-
-    def _ended(
-        self,
-        protocol: RecordingProtocol,
-        request: RecordingRequest,
-        outcome: str,
-        failure: AuricleError | None,
-    ) -> None:
-        self._metrics.recording_ended(outcome)
-        if request.admitted:
-            with about(tenant=request.tenant):
-                log_ended("recording", request.name, protocol.name, request.seconds, outcome)
-        elif failure is not None:
-            log_refused(address_of(request.scope.get("client")), failure)
-
-
-async def _admitted(protocol: RecordingProtocol, request: RecordingRequest) -> None:
-    async with request.client.session("recordings"):
-        request.admitted = True
-        await protocol.answer(request)
+        try:
+            await self._sessions.recording(request.record, client, lambda: protocol.answer(request))
+        except ClientDisconnect:
+            raise ClientGone from None
 
 
 async def _fail(
     protocol: RecordingProtocol, request: RecordingRequest, error: AuricleError
 ) -> None:
     """Send an error response, or the end of a response that has begun."""
-    if error.told is not None:
-        log.error("recording %s failed: %s", request.name, error)
     if request.send.headers_sent:
         await request.send({"type": "http.response.body", "body": protocol.broken(error)})
     else:

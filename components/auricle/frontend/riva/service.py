@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.key_limits import KeyLimits
 from auricle.frontend.doors.rpc.calls import LiveCalls
 from auricle.frontend.doors.rpc.incoming import Context, Incoming, Method, Methods, only_message
 from auricle.frontend.doors.rpc.schema import message, parsed
@@ -19,18 +18,10 @@ SERVICE = f"{PACKAGE}.RivaSpeechRecognition"
 _MESSAGE_SECONDS = 10.0
 
 
-def riva_methods(
-    frontend: Frontend, access: Access, recordings: RecordingCalls, key_limits: KeyLimits
-) -> Methods:
+def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls) -> Methods:
     """Return the methods of the service, for the frontend's event loop."""
-    calls = LiveCalls(
-        access,
-        frontend.front_door,
-        frontend.metrics,
-        frontend.tracer,
-        key_limits,
-        frontend.settings.slow_reader_seconds,
-    )
+    slow_reader_seconds = frontend.settings.slow_reader_seconds
+    calls = LiveCalls(access, frontend.front_door, frontend.live_sessions, slow_reader_seconds)
     streaming = StreamingRecognize(frontend)
 
     async def stream(incoming: Incoming, context: Context) -> None:

@@ -128,7 +128,8 @@ class _Session:
     async def _read(self, channel: Channel, first: bytes) -> None:
         await channel.take(first)
         while True:
-            if self._door.leaving and await self._left(channel):
+            if self._door.ends(lambda: channel.resting):
+                await self._leave(channel)
                 return
             channel.expect()
             try:
@@ -157,20 +158,9 @@ class _Session:
             self._left_of_file -= len(data)
         return data
 
-    async def _left(self, channel: Channel) -> bool:
-        """End the session early, for draining; return whether it was ended.
-
-        It ends between two segments, or at the drain's deadline even within one.
-        """
-        resume_at = channel.resting_at
-        if resume_at is None:
-            if not self._door.last_call:
-                return False
-            await channel.end_speech()
-            resume_at = channel.heard_samples
-        self._call.goes_at(resume_at)
-        channel.finish()
-        return True
+    async def _leave(self, channel: Channel) -> None:
+        """End the session early, for draining."""
+        self._call.goes_at(await channel.leave())
 
     # ── to the client ───────────────────────────────────────────────────────
 

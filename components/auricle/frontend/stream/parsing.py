@@ -82,11 +82,10 @@ def _check_eagerness(wanted: Endpointing) -> None:
 def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
     """Return the session's options, with the server's as defaults; None to decode all audio."""
     wanted = start.endpointing
-    by_default = settings.endpointing or wanted.eagerness is not None
-    if not (by_default if wanted.enabled is None else wanted.enabled):
-        return None
-    return EndpointingOptions.over(
+    needed = None if wanted.eagerness is None else True
+    return EndpointingOptions.chosen(
         settings,
+        enabled=needed if wanted.enabled is None else wanted.enabled,
         threshold=wanted.threshold,
         min_silence_ms=wanted.min_silence_ms,
         pre_roll_ms=wanted.pre_roll_ms,

@@ -95,11 +95,10 @@ class _Session:
         """Read the client's messages up to `end`, and pass speech on to the link."""
         idle = self._settings.idle_timeout_seconds
         while True:
-            if self._frontend.front_door.leaving:
+            if self._frontend.front_door.ends(self._resting):
                 async with self._holding:
-                    left = await self._left()
-                if left:
-                    await self._ignored()
+                    await self._leave()
+                await self._ignored()
             enough = self._ingest.expect(self._link.missing)
             try:
                 text, data = await self._socket.receive(idle, "the next audio packet", enough)
@@ -140,16 +139,15 @@ class _Session:
             self._link.finish(self._ingest.total_samples)
             await self._heard()
 
-    async def _left(self) -> bool:
-        """End the session early, for draining; return whether it was ended.
+    def _resting(self) -> bool:
+        """Whether the session is between two segments."""
+        return self._ingest.resting_at is not None and not self._holding.busy
 
-        It ends between two segments, or at the drain's deadline even within one.
-        """
+    async def _leave(self) -> None:
+        """End the session early, for draining."""
         ingest = self._ingest
         resume_at = ingest.resting_at
         if resume_at is None:
-            if not self._frontend.front_door.last_call:
-                return False
             # Only the client can end a segment of features, so `end` raises ProtocolError here.
             await self._hand_over(await ingest.end())
             resume_at = ingest.total_samples
@@ -158,7 +156,6 @@ class _Session:
         self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
         self._socket.goes_at(resume_at)
         self._link.finish(ingest.total_samples)
-        return True
 
     async def _ignored(self) -> None:
         """Discard what the client sends until it has read that the session is over."""

@@ -69,10 +69,9 @@ class TranscriptionRequests:
 
 def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> EndpointingOptions | None:
     """Return the request's options, the server's as defaults; None to decode all audio."""
-    if wanted.type == "none" or (wanted.type == "auto" and not settings.endpointing):
-        return None
-    return EndpointingOptions.over(
+    return EndpointingOptions.chosen(
         settings,
+        enabled={"none": False, "auto": None}.get(wanted.type, True),
         threshold=wanted.threshold,
         min_silence_ms=wanted.silence_duration_ms,
         pre_roll_ms=wanted.prefix_padding_ms,

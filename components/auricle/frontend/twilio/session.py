@@ -16,6 +16,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
 from auricle.frontend.doors.late_sockets import LateProtocol, LateSocket
+from auricle.frontend.doors.live import Record
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.twilio.messages import (
     ENCODING,
@@ -57,7 +58,7 @@ class TwilioCalls:
         async with AsyncExitStack() as sessions:
             for track in call.tracks:
                 session = await sessions.enter_async_context(
-                    live.session(client, socket.host, NAME)
+                    live.session(Record(NAME), client, socket.host)
                 )
                 channels[track] = Channel(
                     *(self._frontend, session, SAMPLE_RATE, ENCODING),
@@ -97,7 +98,7 @@ class TwilioCalls:
         idle = self._frontend.settings.idle_timeout_seconds
         door = self._frontend.front_door
         while True:
-            if door.leaving and (door.last_call or _resting(channels)):
+            if door.ends(lambda: _resting(channels)):
                 socket.goes()
                 return
             try:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from auricle.frontend.channel import Channel, follow
 from auricle.frontend.doors.front_door import about_to_go
-from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.live import LiveSession, Record
 from auricle.frontend.doors.sockets import ClientSocket, SocketProtocol
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.listening.interleaved import Interleaved
@@ -49,10 +49,10 @@ class VapiCalls:
         options = parse_options(socket.query_string)
         start = await self._begun(socket)
         live = self._frontend.live_sessions
-        sessions: list[ClientSocket | LiveSession] = [socket]
+        sessions: list[LiveSession] = [socket]
         async with AsyncExitStack() as further:
             for _ in range(1, start.channels):
-                another = live.session(socket.client, socket.sharer, NAME)
+                another = live.session(Record(NAME), socket.client, socket.sharer)
                 sessions.append(await further.enter_async_context(another))
             channels = [
                 Channel(
@@ -83,7 +83,8 @@ class VapiCalls:
         """Feed the channels until the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
         interleaved = Interleaved(len(channels), sample_bytes=2)
-        while not self._leaves(channels):
+        door = self._frontend.front_door
+        while not door.ends(lambda: all(channel.resting for channel in channels)):
             try:
                 text, data = await socket.receive(idle, "the next audio packet")
             except Interrupted:
@@ -94,7 +95,3 @@ class VapiCalls:
             for channel, samples in zip(channels, interleaved.split(data), strict=True):
                 await channel.take(samples)
         socket.goes_at(channels[0].heard_samples)
-
-    def _leaves(self, channels: Sequence[Channel]) -> bool:
-        door = self._frontend.front_door
-        return door.leaving and (door.last_call or all(channel.resting for channel in channels))

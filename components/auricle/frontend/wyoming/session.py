@@ -15,7 +15,7 @@ from auricle.frontend.doors.access.limits import Client
 from auricle.frontend.doors.addresses import host_of
 from auricle.frontend.doors.client_gone import ClientGone
 from auricle.frontend.doors.front_door import about_to_go
-from auricle.frontend.doors.live import LiveSession
+from auricle.frontend.doors.live import LiveSession, Record
 from auricle.frontend.doors.options import context_of
 from auricle.frontend.doors.tcp import TcpConnection, TcpProtocol
 from auricle.frontend.frontend import Frontend
@@ -81,7 +81,7 @@ class _Conversation:
         or, with `leave_at_once`, nothing was being said."""
         door = self._frontend.front_door
         while (event := self._parser.next()) is None:
-            if door.last_call or (door.leaving and leave_at_once):
+            if door.ends(lambda: leave_at_once):
                 # Half a command must not be taken for a whole one, so there is no text either.
                 raise about_to_go()
             try:
@@ -101,7 +101,8 @@ class _Conversation:
         check("language", asked.language, LANGUAGE)
         context = _context(asked)
         host = host_of(self._connection.client)
-        async with self._frontend.live_sessions.session(self._client, host, NAME) as session:
+        live = self._frontend.live_sessions
+        async with live.session(Record(NAME), self._client, host) as session:
             channel = self._channel(session, audio, asked.language, context)
             writer = asyncio.create_task(self._write(channel))
             reader = asyncio.create_task(self._read(channel, audio, first))

@@ -6,9 +6,10 @@ import logging
 import os
 from typing import Any
 
-from auricle.errors import UNFORESEEN, AuricleError
+from auricle.errors import AuricleError
 from auricle.frontend.doors.app import Services
 from auricle.frontend.doors.front_door import FrontDoor
+from auricle.frontend.doors.live import foreseen
 from auricle.frontend.doors.rpc.health import SERVICE as HEALTH
 from auricle.frontend.doors.rpc.health import Health
 from auricle.frontend.doors.rpc.incoming import Incoming, Method, incoming_of
@@ -95,14 +96,12 @@ class RpcServer:
                 context.peer(), context.invocation_metadata() or (), settings.trusted_proxies
             )
             try:
-                if limited:
-                    self._within_rate(incoming)
-                return await method.serve(incoming, context)
+                with foreseen("a call"):
+                    if limited:
+                        self._within_rate(incoming)
+                    return await method.serve(incoming, context)
             except AuricleError as error:
                 failure = error
-            except Exception:
-                log.exception("a call failed with an unexpected error")
-                failure = AuricleError(UNFORESEEN)
             status = status_of(failure, leaving=self._front_door.leaving)
             code = getattr(grpc.StatusCode, status.code.name)
             await context.abort(code, status.message, status.metadata)

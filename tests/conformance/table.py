@@ -1,0 +1,218 @@
+"""What there is to see of a session, for each behaviour and protocol.
+
+A row has up to four parts. First what the client sees: how its session or connection ends (the
+status of a refused handshake, a close code, a gRPC status), the error's code if it gets one, and
+final texts. Then the frontend's log: `session` and an outcome for one that ended, `client` and a
+code for one that was refused. The metric of ended sessions agrees with the first of these, unless
+the row says what it counts. Then the protocols, SOCKETS for those of WebSockets with a key at the
+handshake, and a remark: "no reason" where a protocol differs from the others for none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SOCKETS = "stream realtime translations listen flux assemblyai vapi"
+
+
+class Seen(NamedTuple):
+    """One cell."""
+
+    client: str
+    log: str
+
+
+TABLE = """
+words: speech that silence has ended
+  1000 'word' | session done | stream listen flux assemblyai twilio
+  1000 'WORD' | session done | translations
+  left 'word' | session client_gone | realtime vapi | only the client ends them
+  left 'word' | session done | wyoming | a connection has several sessions
+  hung up 'word' | session done | audiosocket
+  OK 'word' | session done | riva kserve
+
+silence: no words
+  1000 | session done | stream translations listen flux assemblyai twilio
+  left unsupported_value | session client_gone | realtime | it commits a turn that there is not
+  left | session client_gone | vapi
+  left | session done | wyoming
+  hung up | session done | audiosocket
+  OK | session done | riva kserve
+
+half a sample: at the end of the audio
+  1008 protocol | session protocol | stream translations
+  left protocol | session client_gone | realtime | an error leaves the session open
+  1000 'word' | session done | listen flux assemblyai | as the services do
+  left | session client_gone | vapi
+  - | - | twilio | its samples have a byte each
+  closed protocol | session protocol, client protocol | wyoming
+  closed | session protocol, client protocol | audiosocket
+  INVALID_ARGUMENT protocol | session protocol | riva
+  OK unsupported_value | session unsupported_value | kserve | its shape says how many there are
+
+no key: where there are keys
+  http 401 invalid_api_key | client invalid_api_key | SOCKETS
+  1008 | client invalid_api_key, counted: nothing | twilio | no reason
+  UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
+  - | - | wyoming audiosocket | they have no keys, but a tenant
+
+wrong key:
+  http 401 invalid_api_key | client invalid_api_key | SOCKETS
+  1008 | client invalid_api_key, counted: nothing | twilio | no reason
+  UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
+  - | - | wyoming audiosocket
+
+key for recordings: of another scope
+  http 403 forbidden | client forbidden | SOCKETS
+  1008 | client forbidden, counted: nothing | twilio | no reason
+  PERMISSION_DENIED forbidden | client forbidden | riva kserve
+  closed forbidden | client forbidden, counted: nothing | wyoming | no reason
+  hung up | client forbidden, counted: nothing | audiosocket | no reason
+
+server full: Frontend.max_sessions
+  http 503 overloaded | client overloaded | SOCKETS
+  1013 | client overloaded | twilio
+  RESOURCE_EXHAUSTED overloaded | client overloaded | riva
+  OK overloaded | client overloaded | kserve
+  closed overloaded | client overloaded | wyoming
+  hung up | client overloaded | audiosocket
+
+key full: max_sessions of the key; no reason to accept the handshake first
+  1013 rate_limited | client rate_limited | stream realtime translations listen flux vapi
+  1013 1013 | client rate_limited | assemblyai
+  1013 | client rate_limited | twilio
+  RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
+  OK rate_limited | client rate_limited | kserve
+  closed rate_limited | client rate_limited | wyoming
+  hung up | client rate_limited | audiosocket
+
+connections of key full: Frontend.max_connections_per_key
+  http 429 rate_limited | client rate_limited | SOCKETS
+  1013 | client rate_limited | twilio
+  RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
+  OK rate_limited | client rate_limited | kserve
+  closed rate_limited | client rate_limited | wyoming
+  hung up | client rate_limited | audiosocket
+
+audio of key used: a session that runs is slowed down, and another refused
+  1013 rate_limited | client rate_limited | stream realtime translations listen flux vapi
+  1013 1013 | client rate_limited | assemblyai
+  1013 | client rate_limited | twilio
+  RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
+  OK rate_limited | client rate_limited | kserve
+  closed rate_limited | client rate_limited | wyoming
+  hung up | client rate_limited | audiosocket
+
+server draining: before the client came
+  http 503 overloaded | client overloaded | SOCKETS twilio
+  UNAVAILABLE overloaded | client overloaded | riva
+  UNAVAILABLE overloaded | nothing | kserve | no reason
+  closed overloaded | client overloaded, counted: nothing | wyoming | no reason
+  hung up | nothing | audiosocket | no reason
+
+no start: the client sends nothing
+  1008 deadline | session deadline | stream realtime translations vapi
+  1011 no_audio | session no_audio | listen flux
+  4031 4031 | session deadline | assemblyai
+  1008 | client deadline, counted: nothing | twilio
+  DEADLINE_EXCEEDED deadline | session deadline | riva
+  DEADLINE_EXCEEDED deadline | nothing | kserve | no reason
+  closed deadline | client deadline, counted: nothing | wyoming
+  hung up | client deadline, counted: nothing | audiosocket
+
+idle: nothing follows speech; those whose clients wait for no text give it first
+  1008 deadline | session deadline | stream realtime
+  1008 deadline 'WORD' | session deadline | translations | no reason
+  1011 no_audio | session no_audio | listen flux
+  4031 4031 | session deadline | assemblyai
+  1008 deadline 'word' | session deadline | vapi
+  1008 'word' | session deadline, client deadline | twilio
+  DEADLINE_EXCEEDED deadline | session deadline | riva
+  OK deadline | session deadline | kserve
+  closed deadline | session deadline, client deadline | wyoming
+  hung up 'word' | session deadline, client deadline | audiosocket
+
+long message: Frontend.max_frame_bytes, of gRPC grpc_max_message_bytes
+  1009 | session too_large | SOCKETS
+  1009 | session done | twilio | no reason: its client broke the protocol, it did not hang up
+  RESOURCE_EXHAUSTED | session client_gone | riva | gRPC itself refuses it
+  RESOURCE_EXHAUSTED | nothing | kserve | no sequence has begun
+  closed too_large | session too_large, client too_large | wyoming
+  - | - | audiosocket | the length of a frame has 16 bits
+
+drained when quiet: at once
+  1012 'word' | session done | stream realtime listen flux assemblyai vapi twilio
+  1012 'WORD' | session done | translations
+  UNAVAILABLE overloaded 'word' | session done | riva kserve
+  hung up 'word' | session done | audiosocket
+  - | - | wyoming | a command is whole or there is none
+
+drained in speech: at the deadline only
+  1012 'word' | session done | stream realtime listen flux assemblyai vapi twilio
+  1012 'WORD' | session done | translations
+  UNAVAILABLE overloaded 'word' | session done | riva kserve
+  closed overloaded | session overloaded, client overloaded | wyoming
+  hung up 'word' | session done | audiosocket
+
+processor lost: and no other takes the session
+  1011 unavailable | session unavailable | stream translations listen flux vapi
+  left unavailable | session client_gone | realtime | a turn fails, not the session
+  3005 3005 | session unavailable | assemblyai
+  1011 | session unavailable, client unavailable | twilio
+  UNAVAILABLE unavailable | session unavailable | riva
+  OK unavailable | session unavailable | kserve
+  closed unavailable | session unavailable, client unavailable | wyoming
+  hung up | session unavailable, client unavailable | audiosocket
+
+processor fails: the session, by its last event
+  1011 internal | session internal | stream translations listen flux vapi
+  left internal | session client_gone | realtime
+  3005 3005 | session internal | assemblyai
+  1011 | session internal, client internal | twilio
+  INTERNAL internal | session internal | riva
+  OK internal | session internal | kserve
+  closed internal | session internal, client internal | wyoming
+  hung up | session internal, client internal | audiosocket
+
+unforeseen error: an exception of any kind within the session
+  1011 internal | session internal | stream realtime translations listen flux vapi
+  3005 3005 | session internal | assemblyai
+  1011 | session internal, client internal | twilio
+  INTERNAL internal | session internal | riva
+  OK internal | session internal | kserve
+  closed internal | session internal, client internal | wyoming
+  hung up | session internal, client internal | audiosocket
+
+client vanishes: within speech
+  left | session client_gone | SOCKETS riva kserve wyoming
+  left | session done | twilio audiosocket | callers hang up, and wait for no text
+
+key withdrawn: while a session runs
+  1008 invalid_api_key | session invalid_api_key | stream realtime translations listen flux vapi
+  1008 1008 | session invalid_api_key | assemblyai
+  1008 | session invalid_api_key, client invalid_api_key | twilio
+  UNAUTHENTICATED invalid_api_key | session invalid_api_key | riva kserve
+  closed invalid_api_key | session invalid_api_key, client invalid_api_key | wyoming
+  hung up | session invalid_api_key, client invalid_api_key | audiosocket
+"""
+
+
+def _parsed() -> tuple[dict[tuple[str, str], Seen], set[tuple[str, str]]]:
+    found: dict[tuple[str, str], Seen] = {}
+    impossible: set[tuple[str, str]] = set()
+    behaviour = ""
+    for line in filter(None, TABLE.splitlines()):
+        if not line.startswith(" "):
+            behaviour = line.partition(":")[0]
+            continue
+        client, log, protocols = (part.strip() for part in line.split("|")[:3])
+        for protocol in protocols.replace("SOCKETS", SOCKETS).split():
+            assert (protocol, behaviour) not in found.keys() | impossible
+            if client == "-":
+                impossible.add((protocol, behaviour))
+            else:
+                found[protocol, behaviour] = Seen(client, log)
+    return found, impossible
+
+
+EXPECTED, IMPOSSIBLE = _parsed()

@@ -1,0 +1,296 @@
+"""Every live protocol against every behaviour that all of them have; `table.py` has the outcomes.
+
+A frontend in this process serves real ports with the real servers, protocols, endpointing and line
+to the processor. The processor and the model of voice activity are made up: the suite is about
+what clients see of sessions, which must not depend on words, and it must fail a processor in
+mid-session and drain a server at an exact point. What needs real processors, such as a session
+that is resumed on another one, is in tests/graph and tests/faults.
+
+A protocol takes part once it has a client in `clients.CLIENTS` and its values in the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from auricle.errors import WorkerUnavailable
+from auricle.frontend.doors.access.keys import ApiKey, new_key
+from auricle.messages.sessions import Failed
+from auricle.tasks import cancelled
+from tests.conformance.clients import CLIENTS, LOUD, QUIET, Ending, LiveClient
+from tests.conformance.served import TENANT, Served, soon
+from tests.conformance.table import EXPECTED, IMPOSSIBLE, Seen
+from tests.fakes.doors import event_loop_policy
+
+__all__ = ["event_loop_policy"]
+pytestmark = pytest.mark.unit
+DETAIL = "secret /path detail"
+SECRET, KEY = new_key(TENANT)
+_, OTHER = new_key("globex")
+SHORT_SECONDS = 0.05
+IDLE = dict.fromkeys(
+    (
+        "idle_timeout_seconds",
+        "realtime_idle_seconds",
+        "listen_idle_seconds",
+        "start_timeout_seconds",
+        "keep_alive_seconds",
+    ),
+    SHORT_SECONDS,
+)
+
+
+def key(**limits: Any) -> list[ApiKey]:
+    """The key of `SECRET`, with limits."""
+    return [KEY.model_copy(update=limits)]
+
+
+async def speaks(client: LiveClient) -> None:
+    """Connect and speak; the session is open then, and its speech was heard."""
+    await client.connect()
+    await client.begin()
+    await client.speak(LOUD)
+    await soon(lambda: client.served.processor.opened and client.served.heard_seconds)
+
+
+# ── behaviours ──────────────────────────────────────────────────────────────
+
+
+async def words(client: LiveClient) -> None:
+    await speaks(client)
+    await client.speak(QUIET)
+    await client.end()
+
+
+async def silence(client: LiveClient) -> None:
+    await client.connect()
+    await client.begin()
+    await client.speak(QUIET)
+    await client.end()
+
+
+async def half_a_sample(client: LiveClient) -> None:
+    await client.connect()
+    await client.begin()
+    await client.speak(LOUD)
+    await client.send(b"\0")
+    await client.end()
+
+
+async def connects(client: LiveClient) -> None:
+    await client.connect()
+    await client.begin()
+    await client.speak(LOUD)
+
+
+async def does_not_begin(client: LiveClient) -> None:
+    await client.connect()
+
+
+async def long_message(client: LiveClient) -> None:
+    await client.connect()
+    await client.begin()
+    await client.send(bytes(1 << 17))
+
+
+async def second_session(client: LiveClient) -> None:
+    """Another client speaks, then this one comes."""
+    first = type(client)(client.served, client.secret)
+    try:
+        await speaks(first)
+        await connects(client)
+        await client.ended()
+    finally:
+        if client.secret is not None:
+            client.served.access.replace([KEY])  # a session that is slowed down goes on
+        await first.leave()
+
+
+async def drained_when_quiet(client: LiveClient) -> None:
+    await speaks(client)
+    await client.speak(QUIET)
+    await soon(lambda: client.served.bus.finals)
+
+
+async def drained_in_speech(client: LiveClient) -> None:
+    """Draining waits for the end of the segment, up to its deadline."""
+    door = client.served.door
+    await speaks(client)
+    for _ in range(10):
+        door.leave(60.0)
+        await asyncio.sleep(SHORT_SECONDS / 10)
+    assert door.open == 1
+
+
+async def arrives_late(client: LiveClient) -> None:
+    client.served.door.leave(60.0)
+    await connects(client)
+
+
+async def processor_is_lost(client: LiveClient) -> None:
+    await speaks(client)
+    client.served.processor.fail(WorkerUnavailable(DETAIL))
+
+
+async def processor_fails(client: LiveClient) -> None:
+    await speaks(client)
+    client.served.processor.fail(Failed("internal", DETAIL))
+
+
+async def unforeseen(client: LiveClient) -> None:
+    await speaks(client)
+    client.served.processor.fail(RuntimeError(DETAIL))
+
+
+async def vanishes(client: LiveClient) -> None:
+    await speaks(client)
+    await soon(lambda: client.served.door.open)
+    await client.leave()
+
+
+async def key_is_withdrawn(client: LiveClient) -> None:
+    await speaks(client)
+    client.served.access.replace([OTHER])
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """`act` runs up to where only the session's end is to be read. `secret` is the client's."""
+
+    act: Callable[[LiveClient], Awaitable[None]]
+    settings: dict[str, Any] = field(default_factory=dict)
+    keys: Sequence[ApiKey] | None = None
+    secret: str | None = None
+    gone: bool = False  # the client itself ends it
+    others: bool = False  # another session came first
+    has_detail: bool = False  # the log says what the client is not told
+    drain_seconds: float | None = None  # to the deadline, of a drain that ends it
+
+
+BEHAVIOURS = {
+    "words": Behaviour(words),
+    "silence": Behaviour(silence),
+    "half a sample": Behaviour(half_a_sample),
+    "no key": Behaviour(connects, keys=[KEY]),
+    "wrong key": Behaviour(connects, keys=[KEY], secret="wrong"),
+    "key for recordings": Behaviour(
+        connects, keys=key(scopes=frozenset({"recordings"})), secret=SECRET
+    ),
+    "server full": Behaviour(second_session, {"max_sessions": 1}, others=True),
+    "key full": Behaviour(second_session, keys=key(max_sessions=1), secret=SECRET, others=True),
+    "connections of key full": Behaviour(
+        second_session,
+        {"max_connections_per_key": 1},
+        keys=[KEY],
+        secret=SECRET,
+        others=True,
+    ),
+    "audio of key used": Behaviour(
+        second_session,
+        keys=key(audio_minutes_per_minute=0.01),
+        secret=SECRET,
+        others=True,
+    ),
+    "server draining": Behaviour(arrives_late),
+    "no start": Behaviour(does_not_begin, IDLE),
+    "idle": Behaviour(connects, IDLE),
+    "long message": Behaviour(
+        long_message, {"max_frame_bytes": 1 << 16, "grpc_max_message_bytes": 1 << 16}
+    ),
+    "drained when quiet": Behaviour(drained_when_quiet, drain_seconds=60.0),
+    "drained in speech": Behaviour(drained_in_speech, drain_seconds=0.0),
+    "processor lost": Behaviour(processor_is_lost, has_detail=True),
+    "processor fails": Behaviour(processor_fails, has_detail=True),
+    "unforeseen error": Behaviour(unforeseen, has_detail=True),
+    "client vanishes": Behaviour(vanishes, gone=True),
+    "key withdrawn": Behaviour(key_is_withdrawn, keys=[KEY], secret=SECRET),
+}
+# How long a session waits for another processor, and for its key's audio rate.
+PAUSES = (
+    "auricle.frontend.line.session_line._PAUSE_SECONDS",
+    "auricle.frontend.doors.access.limits._LONGEST_SLEEP_SECONDS",
+)
+
+
+@asynccontextmanager
+async def draining(served: Served, seconds: float | None) -> AsyncIterator[None]:
+    """Drain, as the process does: sessions are asked again and again."""
+
+    async def poll(seconds: float) -> None:
+        while True:
+            served.door.leave(seconds)
+            await asyncio.sleep(SHORT_SECONDS / 10)
+
+    polling = None if seconds is None else asyncio.create_task(poll(seconds))
+    try:
+        yield
+    finally:
+        if polling is not None:
+            await cancelled([polling])
+
+
+async def observed(protocol: str, behaviour: Behaviour, log: pytest.LogCaptureFixture) -> Seen:
+    """What there is to see of a session, as the table has it."""
+    log.set_level(logging.INFO)
+    settings = dict(behaviour.settings)
+    if protocol == "translations":
+        settings["translate_model"] = "models/translator"
+    served = Served(behaviour.keys, **settings)
+    client = CLIENTS[protocol](served, behaviour.secret)
+    async with asyncio.timeout(60), served.serving(client.transport):
+        await behaviour.act(client)
+        async with draining(served, behaviour.drain_seconds):
+            ending = Ending("left") if behaviour.gone else await client.ended()
+        await client.leave()
+        await soon(lambda: served.door.open == 0)
+        await asyncio.sleep(0.01)
+    assert DETAIL not in ending.text
+    assert (DETAIL in log.text) is behaviour.has_detail
+    if behaviour.drain_seconds is not None and ending.how != "hung up":
+        assert "shutting down" in ending.text
+    return Seen(ending.seen, settled(log, served.counted, others=behaviour.others))
+
+
+def settled(log: pytest.LogCaptureFixture, counted: dict[str, float], *, others: bool) -> str:
+    """What the log says of how sessions ended and whom the server refused.
+
+    The metric counts the outcome of the first line; where it does not, that is in it too. Of two
+    sessions, the line on the one that came first is left out, which is the last.
+    """
+    lines = [
+        ("session" if hasattr(record, "protocol") else "client", record.outcome)
+        for record in log.records
+        if hasattr(record, "outcome")
+    ]
+    expected = Counter(outcome for _, outcome in lines[:1])
+    if others:
+        expected[lines.pop()[1]] += 1
+    text = ", ".join(" ".join(line) for line in lines) or "nothing"
+    return text if counted == expected else f"{text}, counted: {', '.join(counted) or 'nothing'}"
+
+
+@pytest.mark.parametrize(("protocol", "behaviour"), EXPECTED)
+async def test_behaviour(
+    protocol: str,
+    behaviour: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for pause in PAUSES:
+        monkeypatch.setattr(pause, 0.01)
+    seen = await observed(protocol, BEHAVIOURS[behaviour], caplog)
+    assert seen == EXPECTED[protocol, behaviour]
+
+
+def test_the_table_is_whole() -> None:
+    every = {(protocol, behaviour) for protocol in CLIENTS for behaviour in BEHAVIOURS}
+    assert EXPECTED.keys() | IMPOSSIBLE == every
+    assert not EXPECTED.keys() & IMPOSSIBLE
