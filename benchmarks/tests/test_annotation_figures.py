@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 
 def words(segment: int, missing: str | None = None) -> Words:
-    return Words(segment, source=None if missing else "aligned", missing=missing)
+    return Words(segment, (), source=None if missing else "aligned", missing=missing)
 
 
 def final(segment: int) -> Final:

@@ -126,6 +126,12 @@ class CommonSettings(SlabSettings):
     pause_after_seconds: float = Field(
         15.0, gt=1, description="length from which a segment ends at a short pause"
     )
+    recording_pause_after_seconds: float | None = Field(
+        None,
+        gt=1,
+        description="the same where nobody waits for text: in recordings, and in sessions without "
+        "partial text; by default pause_after_seconds",
+    )
     max_segment_seconds: float = Field(
         30.0, gt=1, le=300, description="length at which a segment is cut"
     )
@@ -139,6 +145,12 @@ class CommonSettings(SlabSettings):
     context_guard: bool = Field(
         True, description="decode without a client's context where it put words into the text"
     )
+
+    @property
+    def recorded_pause_after(self) -> float:
+        """`pause_after_seconds` where nobody waits for text."""
+        own = self.recording_pause_after_seconds
+        return self.pause_after_seconds if own is None else own
 
     @model_validator(mode="before")
     @classmethod

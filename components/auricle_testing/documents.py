@@ -42,8 +42,8 @@ SETTINGS: dict[str, type[BaseModel]] = {
     "Kubernetes": KubernetesSettings,
 }
 LIVE = PAGES["docs/websocket.md"]
-# Begins like a metric: the stream of the transcript bus.
-_NO_METRICS = {"auricle_transcripts"}
+# They begin like a metric: the stream of the transcript bus, and a package.
+_NO_METRICS = {"auricle_transcripts", "auricle_testing"}
 # Between processes of a deployment, or in an operator's terminal; no client is told them.
 _NOT_FOR_CLIENTS = {"checkpoint", "settings", "process_failed", "features_missing"}
 

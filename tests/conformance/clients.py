@@ -28,6 +28,7 @@ from tests.fakes.wyoming import sent
 LOUD, QUIET = 8_000, 0  # 16-bit samples; what is loud is speech
 # What a call that has ended raises; its status says how.
 _ENDED = (grpc.aio.AioRpcError, asyncio.InvalidStateError)
+_REFUSAL_SECONDS = 0.1
 _MULAW = {LOUD: b"\x80", QUIET: b"\xff"}
 
 
@@ -345,6 +346,11 @@ class RpcClient(LiveClient):
         self._call = self._channel.stream_stream(self.method)(
             metadata=rpc.bearer(self.secret), timeout=60
         )
+        # A call that is refused while its client writes has a status of the client's own making.
+        ended = asyncio.Event()
+        self._call.add_done_callback(lambda _call: ended.set())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _REFUSAL_SECONDS)
 
     async def put(self, data: bytes) -> None:
         """Send a message, unless the server has ended the call."""

@@ -36,15 +36,15 @@ DETAIL = "secret /path detail"
 SECRET, KEY = new_key(TENANT)
 _, OTHER = new_key("globex")
 SHORT_SECONDS = 0.05
+# Long enough for what a client sends before it lets them pass.
 IDLE = dict.fromkeys(
     (
         "idle_timeout_seconds",
         "realtime_idle_seconds",
         "listen_idle_seconds",
-        "start_timeout_seconds",
         "keep_alive_seconds",
     ),
-    SHORT_SECONDS,
+    10 * SHORT_SECONDS,
 )
 
 
@@ -200,7 +200,7 @@ BEHAVIOURS = {
         others=True,
     ),
     "server draining": Behaviour(arrives_late),
-    "no start": Behaviour(does_not_begin, IDLE),
+    "no start": Behaviour(does_not_begin, IDLE | {"start_timeout_seconds": SHORT_SECONDS}),
     "idle": Behaviour(connects, IDLE),
     "long message": Behaviour(
         long_message, {"max_frame_bytes": 1 << 16, "grpc_max_message_bytes": 1 << 16}

@@ -6,11 +6,14 @@ import json
 
 import pytest
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.listening.server_vad import ServerVadFields
 from auricle.frontend.stream.parsing import endpointing_options, parse_start
 from auricle.frontend.transcriptions.endpoint import endpointing
 from auricle.frontend.transcriptions.form import ChunkingStrategy
-from auricle.settings import FrontendSettings
+from auricle.messages.sessions import OpenSession
+from auricle.processor.session_rules import SessionRules
+from auricle.settings import FrontendSettings, ProcessorSettings
 
 pytestmark = pytest.mark.unit
 LIVE_MS, RECORDED_MS, OWN_MS = 400, 2_000, 900
@@ -49,3 +52,16 @@ def test_what_a_client_asks_for_comes_first() -> None:
 def test_without_the_setting_all_have_the_same() -> None:
     plain = FrontendSettings(min_silence_ms=LIVE_MS)
     assert of_recording(plain) == of_stream(plain, partials=False) == LIVE_MS
+
+
+@pytest.mark.parametrize(("partials", "seconds"), [(True, 10), (False, 20)])
+def test_a_session_without_partial_text_ends_segments_at_pauses_later(
+    partials: bool, seconds: int
+) -> None:
+    settings = ProcessorSettings(pause_after_seconds=10, recording_pause_after_seconds=20)
+    rules = SessionRules.of(OpenSession("s", "t", None, "", 640, partials=partials), settings)
+    assert rules.segments.limits.pause_after == seconds * SAMPLE_RATE
+
+
+def test_by_default_recordings_have_the_pauses_of_live_sessions() -> None:
+    assert FrontendSettings(pause_after_seconds=7).recorded_pause_after == 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from auricle.checkpoint.files import Checkpoint, open_checkpoint
 from auricle.checkpoint.whole_chunks import WhisperChunks
 from auricle.encode_worker import whisper
 from auricle.encode_worker.cost import PassCost
-from auricle.encode_worker.encoder import MelWindow
+from auricle.encode_worker.encoder import MelWindow, Unwanted
 from auricle.encode_worker.encoders import cost_of
 from auricle.encode_worker.whisper import WhisperChunkEncoder
 from auricle.processor.windows import KeyScheme, SegmentAudio, Window
@@ -123,7 +124,7 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
     encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
     encode_silence = encoder._encode_silence
 
-    def noted(floor: float) -> list[whisper.KeysValues]:
+    def noted(floor: float) -> whisper.Silence:
         computed.append(floor)
         return encode_silence(floor)
 
@@ -135,7 +136,7 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
     first = encoder.encode([mel(one)])[0]
     encoder.encode([mel(one), mel(one), mel(other), mel(one)])
     assert len(computed) == len({*computed}) == 2
-    size = sum(kept.bytes for kept in encode_silence(computed[0]))
+    size = encode_silence(computed[0]).bytes
     monkeypatch.setattr(whisper, "_CACHE_BYTES", 2 * size)
     encoder.encode([mel(third)])  # in the place of `other`, used before `one`
     encoder.encode([mel(one)])
@@ -145,6 +146,43 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
     assert len(encoder._silence) == 2
     again = encoder.encode([mel(one)])[0]
     torch.testing.assert_close(again, first, atol=1e-6, rtol=0)
+
+
+def test_a_chunk_of_silence_is_computed_once(model: Model) -> None:
+    """Also with the audio before it, and in any order with other chunks."""
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    pairs = [windows(model, pcm, cached=True) for pcm in clips()]
+    chunks = [mel(one) for own, silence in pairs for one in (silence, own)]
+    blocks = [encoder.convolve(encoder.blocks(one)) for one in chunks]
+    for found, expected in zip(encoder.attend(blocks), model.encoder.encode(chunks), strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    run = Mock(wraps=encoder._run)
+    with patch.object(encoder, "_run", run):
+        encoder.attend(blocks[::2])
+    run.assert_not_called()
+
+
+@pytest.mark.parametrize("floor", [-7.1, -6.5])
+def test_the_silence_behind_usual_speech_is_ready_before_the_first_pass(
+    model: Model, floor: float
+) -> None:
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    encoder.prepare()
+    run = Mock(wraps=encoder._run)
+    pairs = windows(model, next(clips()), cached=True)
+    chunks = [encoder.blocks(MelWindow(one.frames, floor)) for one in pairs]
+    with patch.object(encoder, "_run", run):
+        encoder.attend([encoder.convolve(blocks) for blocks in chunks])
+    run.assert_called_once()
+
+
+def test_a_pass_stops_between_two_layers(model: Model) -> None:
+    own, _ = windows(model, next(clips()), cached=True)
+    blocks = [model.encoder.convolve(model.encoder.blocks(mel(own)))]
+    answers = iter((True, False))
+    with pytest.raises(Unwanted):
+        model.encoder.attend(blocks, lambda: next(answers))
+    assert not [*answers]
 
 
 def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: Model) -> None:

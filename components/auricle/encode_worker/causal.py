@@ -7,7 +7,7 @@ reach back to. transformers' own model computes everything from the beginning ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from auricle.audio.constants import BINS
 from auricle.checkpoint.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
 from auricle.checkpoint.files import Checkpoint
 from auricle.encode_worker.causal_layer import Past, layer_over
-from auricle.encode_worker.encoder import AudioEncoder, MelBlock, MelWindow
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock, MelWindow, always
 from auricle.errors import CheckpointError
 from auricle.process.torch_modules import config_of
 
@@ -67,7 +67,9 @@ class CausalEncoder(AudioEncoder):
         return [found[at] for at in range(len(blocks))]
 
     @torch.inference_mode()
-    def attend(self, windows: Sequence[Sequence[Heard]]) -> list[torch.Tensor]:
+    def attend(
+        self, windows: Sequence[Sequence[Heard]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
         """Return (length_i, hidden_size) per window, given as its blocks: projected, no more."""
         lengths = [sum(len(block.rows) for block in blocks) for blocks in windows]
         rows = torch.cat([block.rows for blocks in windows for block in blocks])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -12,10 +12,17 @@ import torch
 from auricle.checkpoint.geometry import Geometry
 from auricle.embeddings.layout import Bytes
 from auricle.encode_worker.canary import check_finite, refuse_unless
-from auricle.encode_worker.encoder import AudioEncoder, BlockOutput, MelBlock
+from auricle.encode_worker.encoder import AudioEncoder, BlockOutput, MelBlock, Unwanted
 from auricle.encode_worker.store import EmbeddingStore, Reservation
 from auricle.errors import FeaturesMissing, Overloaded
 from auricle.messages.encoding import WindowFeatures
+
+
+@dataclass
+class Wanted:
+    """Whether a request waits for a job. The event loop sets it, the encoder's thread reads it."""
+
+    now: bool = True
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class Job:
     attends: bool = True
     trace: str = ""
     submitted: float = 0.0  # monotonic seconds
+    wanted: Wanted = field(default_factory=Wanted)
 
     def find(self, kept: Callable[[str], BlockOutput | None]) -> None:
         """Look once more for blocks that came without features."""
@@ -39,7 +47,7 @@ class Job:
 
 
 # What became of a job: its window's slot, why there was none for it, or None if it had no need.
-Stored = Reservation | Overloaded | FeaturesMissing | None
+Stored = Reservation | Overloaded | FeaturesMissing | Unwanted | None
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,9 @@ class EncoderPass:
     def run(self, jobs: Sequence[Job]) -> Passed:
         """Convolve each new block once, then encode all windows at once and publish them.
 
-        A window for which there is no slot is not encoded, and disturbs no other. Raises whatever
-        the device raises; no slot is reserved then.
+        A window for which there is no slot is not encoded, and disturbs no other. A pass for whose
+        windows no request waits any more stops between two layers. Raises whatever the device
+        raises; no slot is reserved then.
         """
         stored: list[Stored] = []
         new = self._new_blocks(jobs)
@@ -71,10 +80,16 @@ class EncoderPass:
                 stored.append(self._lacking(job, new) or self._reserved(job))
             convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
+        except Unwanted as unwanted:
+            self._abandon(stored)
+            return Passed([unwanted] * len(jobs), convolved)
         except BaseException:
-            self._store.abandon(one for one in stored if isinstance(one, Reservation))
+            self._abandon(stored)
             raise
         return Passed(stored, convolved)
+
+    def _abandon(self, stored: Sequence[Stored]) -> None:
+        self._store.abandon(one for one in stored if isinstance(one, Reservation))
 
     def _reserved(self, job: Job) -> Stored:
         if not job.attends:
@@ -127,7 +142,8 @@ class EncoderPass:
             blocks = list(zip(job.window.blocks, job.outputs, strict=True))[job.window.context :]
             windows.append([convolved[b.key] if out is None else out for b, out in blocks])
         if reserved:
-            self._publish(reserved, self._encoder.attend(windows))
+            embeddings = self._encoder.attend(windows, lambda: any(job.wanted.now for job in jobs))
+            self._publish(reserved, embeddings)
 
     def _publish(self, reserved: Sequence[Reservation], embeddings: Sequence[torch.Tensor]) -> None:
         if not self._store.on_device:

@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from auricle.encode_worker.passes import Job, Stored
+from auricle.encode_worker.passes import Job, Stored, Wanted
 from auricle.encode_worker.store import Reservation
 
 
 class _Encoding:
     """The future of a window's slot, and the number of requests that are not done with it."""
 
-    def __init__(self, future: asyncio.Future[Stored]) -> None:
+    def __init__(self, future: asyncio.Future[Stored], wanted: Wanted) -> None:
         self.future = future
+        self.wanted = wanted
         self.wanted_by = 0
         self.over = False
 
@@ -43,16 +44,18 @@ class SharedEncodings:
             for job in jobs:
                 encoding = self._running.get(job.window.key) or self._begun(job, submit(job))
                 encoding.wanted_by += 1
+                encoding.wanted.now = True
                 joined.append(encoding)
             yield [encoding.future for encoding in joined]
         finally:
             for encoding in joined:
                 encoding.wanted_by -= 1
+                encoding.wanted.now = encoding.wanted_by > 0
                 self._settle(encoding)
 
     def _begun(self, job: Job, future: asyncio.Future[Stored]) -> _Encoding:
         key = job.window.key
-        self._running[key] = encoding = _Encoding(future)
+        self._running[key] = encoding = _Encoding(future, job.wanted)
         future.add_done_callback(lambda _: self._end(key, encoding))
         return encoding
 

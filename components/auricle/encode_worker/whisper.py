@@ -9,7 +9,7 @@ approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,15 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from auricle.checkpoint.files import Checkpoint, audio_weights
 from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks, silence_floor
-from auricle.encode_worker.encoder import AudioEncoder, MelBlock
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock, MelWindow, Unwanted, always
 from auricle.encode_worker.whole_chunks import embedded
 from auricle.errors import CheckpointError
 from auricle.process.torch_modules import config_of
 
-# Of keys and values of silence, of all levels.
+# Of silence, of all levels.
 _CACHE_BYTES = 1 << 29
+# Clamp floors of most speech. A pass that meets another one takes the time of a whole chunk more.
+_USUAL_FLOORS = (-7.0, -6.5)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class KeysValues:
         return self.keys.nbytes + self.values.nbytes
 
 
+@dataclass(frozen=True)
+class Silence:
+    """A whole chunk of silence: its embeddings, and the keys and values of each layer."""
+
+    embeddings: torch.Tensor
+    layers: list[KeysValues]
+
+    @property
+    def bytes(self) -> int:
+        """What it takes of memory."""
+        return self.embeddings.nbytes + sum(layer.bytes for layer in self.layers)
+
+
 class WhisperChunkEncoder(AudioEncoder):
     """The audio encoder of a Whisper checkpoint."""
 
@@ -65,50 +80,78 @@ class WhisperChunkEncoder(AudioEncoder):
         self._heads = int(config.encoder_attention_heads)
         self._positions = checkpoint.geometry.window_embeddings
         # The least recently used level is forgotten first.
-        self._silence: OrderedDict[float, list[KeysValues]] = OrderedDict()
+        self._silence: OrderedDict[float, Silence] = OrderedDict()
+
+    @torch.inference_mode()
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one: the silence behind usual speech."""
+        for floor in _USUAL_FLOORS:
+            self._silence_at(floor)
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[ScaledBlock]:
         """Return the features of each block as the encoder takes them."""
         return [ScaledBlock(self._features(block), block.floor) for block in blocks]
 
     @torch.inference_mode()
-    def attend(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
+    def attend(
+        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
         """Encode chunks, given as the features of their blocks, in one pass.
 
-        Returns (positions_i, hidden_size) per chunk, on the encoder's device.
+        Chunks of silence are taken from what is kept, or computed to be kept. Returns
+        (positions_i, hidden_size) per chunk, on the encoder's device.
         """
-        silence = [self._silence_behind(blocks) for blocks in windows]
-        return self._run([self._embedded(blocks) for blocks in windows], silence)[0]
+        kept = [self._silence_at(w[0].floor) if self._silent(w) else None for w in windows]
+        rest = [w for w, one in zip(windows, kept, strict=True) if one is None]
+        computed = iter(self._computed(rest, wanted) if rest else ())
+        return [next(computed) if one is None else one.embeddings for one in kept]
+
+    @torch.inference_mode()
+    def _computed(
+        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
+        silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
+        return self._run([self._embedded(blocks) for blocks in windows], silence, wanted)[0]
 
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""
         frames = torch.cat([block.frames for block in blocks])
         return embedded(self._encoder, self._geometry, frames)
 
-    def _silence_behind(self, blocks: Sequence[ScaledBlock]) -> list[KeysValues] | None:
-        """Return what is behind the positions of a chunk, by layer; None if it is whole."""
-        if sum(len(block.frames) for block in blocks) == self._geometry.window_frames:
-            return None
-        floor = silence_floor(blocks[0].floor)
+    def _whole(self, blocks: Sequence[ScaledBlock]) -> bool:
+        return sum(len(block.frames) for block in blocks) == self._geometry.window_frames
+
+    def _silent(self, blocks: Sequence[ScaledBlock]) -> bool:
+        """Whether a chunk is whole and silence, all of which was clamped to one level."""
+        if not self._whole(blocks):
+            return False
+        level = blocks[0].frames[0, 0]
+        return all(bool((block.frames == level).all()) for block in blocks)
+
+    def _silence_at(self, floor: float) -> Silence:
+        """Return a whole chunk of silence at the level of audio with the clamp floor `floor`."""
+        floor = silence_floor(floor)
         if floor not in self._silence:
             self._keep(floor, self._encode_silence(floor))
         self._silence.move_to_end(floor)
         return self._silence[floor]
 
-    def _keep(self, floor: float, new: list[KeysValues]) -> None:
-        size = sum(one.bytes for one in new)
-        while self._silence and (len(self._silence) + 1) * size > _CACHE_BYTES:
+    def _keep(self, floor: float, new: Silence) -> None:
+        while self._silence and (len(self._silence) + 1) * new.bytes > _CACHE_BYTES:
             self._silence.popitem(last=False)
         self._silence[floor] = new
 
-    def _encode_silence(self, floor: float) -> list[KeysValues]:
-        """Return the keys and values of a whole chunk of silence at this level, by layer."""
+    def _encode_silence(self, floor: float) -> Silence:
         shape = (self._geometry.window_frames, self._geometry.mel_bins)
         (block,) = self.convolve([MelBlock(np.full(shape, SILENT, np.float32), floor)])
-        return self._run([self._embedded([block])], [None])[1]
+        (embeddings,), layers = self._run([self._embedded([block])], [None])
+        return Silence(embeddings, layers)
 
     def _run(
-        self, chunks: list[torch.Tensor], silence: Sequence[list[KeysValues] | None]
+        self,
+        chunks: list[torch.Tensor],
+        silence: Sequence[Silence | None],
+        wanted: Callable[[], bool] = always,
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 
@@ -119,6 +162,8 @@ class WhisperChunkEncoder(AudioEncoder):
         hidden = torch.cat(chunks)
         first: list[KeysValues] = []
         for number, layer in enumerate(self._encoder.layers):
+            if not wanted():
+                raise Unwanted
             attention = layer.self_attn
             normed = layer.self_attn_layer_norm(hidden)
             queries, keys, values = (
@@ -126,7 +171,7 @@ class WhisperChunkEncoder(AudioEncoder):
                 for project in (attention.q_proj, attention.k_proj, attention.v_proj)
             )
             first.append(KeysValues(keys[0], values[0]))
-            behind = [None if one is None else one[number] for one in silence]
+            behind = [None if one is None else one.layers[number] for one in silence]
             whole = [
                 _before(KeysValues(k, v), kept)
                 for k, v, kept in zip(keys, values, behind, strict=True)
@@ -146,6 +191,10 @@ class WhisperChunkEncoder(AudioEncoder):
     def _split(self, rows: torch.Tensor) -> torch.Tensor:
         """Return (heads, rows, width of a head) of (rows, width)."""
         return rows.view(len(rows), self._heads, -1).transpose(0, 1)
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Run both halves, of silence as well; returns (positions_i, hidden_size) per window."""
+        return self._computed([self.convolve(self.blocks(window)) for window in windows])
 
 
 def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -7,7 +7,7 @@ chunk up to 30 s and masks what it has filled: a short chunk costs less, and giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from transformers.models.qwen2_audio.modeling_qwen2_audio import (
 from auricle.audio.constants import BINS
 from auricle.checkpoint.files import Checkpoint
 from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.encode_worker.encoder import AudioEncoder, MelBlock
+from auricle.encode_worker.encoder import AudioEncoder, MelBlock, always
 from auricle.errors import CheckpointError
 from auricle.process.torch_modules import config_of
 
@@ -53,7 +53,9 @@ class WholeChunkEncoder(AudioEncoder):
         return [self._features(block) for block in blocks]
 
     @torch.inference_mode()
-    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    def attend(
+        self, windows: Sequence[Sequence[torch.Tensor]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
         """Encode chunks, given as the features of their blocks; one after the other.
 
         Returns (length_i, hidden_size) per chunk, on the encoder's device.

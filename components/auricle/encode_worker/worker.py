@@ -16,7 +16,7 @@ from auricle.encode_worker.canary import encode_silence
 from auricle.encode_worker.checks import check_window
 from auricle.encode_worker.conv_cache import ConvCache
 from auricle.encode_worker.cost import PassCost
-from auricle.encode_worker.encoder import AudioEncoder
+from auricle.encode_worker.encoder import AudioEncoder, Unwanted
 from auricle.encode_worker.metrics import EncodeWorkerMetrics
 from auricle.encode_worker.passes import EncoderPass, Job, Stored
 from auricle.encode_worker.shared import SharedEncodings
@@ -103,7 +103,7 @@ class EncodeWorker:
         windows = {window.key: window for window in request.windows}
         leased: dict[str, WindowRef] = {}
         try:
-            encoded, convolved = await self._lease(windows, leased, request, trace)
+            encoded, convolved = await self._leased(windows, leased, request, trace)
         except BaseException:
             # Nobody will read these: the caller's next attempt gets leases of its own.
             self._store.give_back(leased.values())
@@ -111,6 +111,20 @@ class EncodeWorker:
         self._wake_reader()
         refs = tuple(leased[window.key] for window in request.windows)
         return EncodeReply(windows=refs, encoded=encoded, convolved=convolved)
+
+    async def _leased(
+        self,
+        windows: Mapping[str, WindowFeatures],
+        leased: dict[str, WindowRef],
+        request: EncodeRequest,
+        trace: str,
+    ) -> tuple[int, int]:
+        """As `_lease`, once more if an encoding that this request joined was being stopped."""
+        while True:
+            try:
+                return await self._lease(windows, leased, request, trace)
+            except Unwanted:
+                await asyncio.sleep(0)  # it is forgotten meanwhile
 
     async def _lease(
         self,
@@ -124,7 +138,7 @@ class EncodeWorker:
         Returns how many windows and how many blocks had to be encoded.
         """
         now = time.monotonic()
-        for key in windows:
+        for key in [key for key in windows if key not in leased]:
             if (ref := self._store.reuse(key, self._identity, now)) is not None:
                 leased[key] = ref
         todo = [window for key, window in windows.items() if key not in leased]
@@ -220,6 +234,6 @@ def _reserved(stored: Stored) -> Reservation:
     """Return the slot of a window that was encoded. Raises why there is none for it."""
     if isinstance(stored, Reservation):
         return stored
-    if isinstance(stored, FeaturesMissing):
+    if isinstance(stored, FeaturesMissing | Unwanted):
         raise stored
     raise Overloaded(str(stored))

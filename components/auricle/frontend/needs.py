@@ -10,11 +10,13 @@ from auricle.errors import SettingsError
 from auricle.process.needs import Need, imports_of
 from auricle.settings import FrontendSettings
 
+_REFLECTION = ("grpc_reflection.v1alpha.reflection", "grpc_reflection.v1alpha.reflection_pb2")
+
 
 def needs(settings: FrontendSettings) -> Sequence[Need]:
     """Return the needs of a frontend with these settings."""
     return [
-        imports_of("frontend", "grpc.aio"),
+        imports_of("frontend", "grpc.aio", *_REFLECTION),
         Need("API keys", partial(_keys, settings)),
         Need("TLS", partial(_certificate, settings)),
         Need("voice activity model", _voice_activity),

@@ -180,6 +180,10 @@ class EngineKind(Protocol):
         """Return the GPU that passes run on; None for a CPU."""
         ...
 
+    def begin(self, settings: PdWorkerSettings) -> None:
+        """Begin to load, in another process, what needs no checkpoint. Does not wait for it."""
+        ...
+
     def check_memory(self, settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
         """Raise SettingsError if what the settings order is more than this process may have."""
         ...

@@ -42,6 +42,7 @@ async def run(settings: PdWorkerSettings) -> None:
     Raises CheckpointError or SettingsError if it cannot start.
     """
     kind = await asyncio.to_thread(checked_kind, settings)
+    kind.begin(settings)
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)

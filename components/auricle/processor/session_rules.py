@@ -59,9 +59,10 @@ class SessionRules:
         """Return the rules of the session `opened`."""
         # Without partials, a whole segment is buffered before it is decoded.
         waiting = 0.0 if opened.partials else settings.max_segment_seconds
+        live, recorded = settings.pause_after_seconds, settings.recorded_pause_after
         segments = SegmentPolicy.from_seconds(
             chunk_ms=opened.chunk_ms,
-            pause_after=settings.pause_after_seconds,
+            pause_after=live if opened.partials else recorded,
             maximum=settings.max_segment_seconds,
             search=settings.cut_search_seconds,
         )

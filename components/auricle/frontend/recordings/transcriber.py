@@ -145,7 +145,7 @@ class RecordingTranscriber:
             in_flight, per_owner=in_flight, max_waiting=in_flight * settings.max_recordings
         )
         self._limits = SegmentLimits.from_seconds(
-            pause_after=settings.pause_after_seconds,
+            pause_after=settings.recorded_pause_after,
             maximum=settings.max_segment_seconds,
             search=settings.cut_search_seconds,
         )

@@ -52,6 +52,9 @@ class TransformersKind:
 
         return "cuda" if torch.cuda.is_available() else None
 
+    def begin(self, settings: PdWorkerSettings) -> None:
+        """Do nothing: it has no process of its own."""
+
     def check_memory(self, settings: PdWorkerSettings, checkpoint: Checkpoint) -> None:
         """Raise SettingsError if the KV cache has no room for a single prompt."""
         kv_slots(settings, checkpoint)

@@ -19,6 +19,7 @@ from auricle.errors import (
 from auricle.landing.placed import PlacedWindow
 from auricle.load.reporter import EngineState
 from auricle.pd_worker.engine import Capabilities, Decoded, GenerateRequest, Timings
+from auricle.pd_worker.vllm import engine_server
 from auricle.pd_worker.vllm.environment import set_defaults
 from auricle.pd_worker.vllm.last_words import last_words, said
 from auricle.pd_worker.vllm.options import EngineOptions
@@ -46,8 +47,14 @@ class VllmEngine:
     """
 
     def __init__(
-        self, options: EngineOptions, slab: Slab | None = None, audio_token: int | None = None
+        self,
+        options: EngineOptions,
+        slab: Slab | None = None,
+        audio_token: int | None = None,
+        *,
+        forks: bool = False,
     ) -> None:
+        """With `forks`, `engine_server.start` was called, and vLLM's processes are forked there."""
         _set_environment(options)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -90,7 +97,7 @@ class VllmEngine:
         self.capabilities = capabilities(options.draft_tokens, limited)
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
-        with _said_why():
+        with _said_why(), engine_server.forked(started=forks):
             loggers = [logger_into(self.state)]
             self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
         self._requests = RequestBuilder(self._llm, options.audio, audio_token)

@@ -18,6 +18,7 @@ from auricle.embeddings.slab import Slab
 from auricle.errors import ProcessFailed, SettingsError
 from auricle.pd_worker import vllm as plug_in
 from auricle.pd_worker.engine import Capabilities
+from auricle.pd_worker.vllm import engine_server
 from auricle.pd_worker.vllm.device_memory import check_share, kv_block_bytes, with_settings
 from auricle.pd_worker.vllm.device_passes import (
     check_runner,
@@ -39,6 +40,9 @@ class VllmOnDevice:
     """What vLLM needs of its device, whatever model it has."""
 
     name = "vLLM"
+
+    def __init__(self) -> None:
+        self._forks = False
 
     def libraries(self) -> Sequence[str]:
         """Return vLLM, and the modules of our plug-in, which vLLM's own processes import."""
@@ -70,6 +74,15 @@ class VllmOnDevice:
         """Return the GPU if the installed vLLM is built for GPUs."""
         return "cuda" if device_of_vllm() == "gpu" else None
 
+    def begin(self, settings: DecoderSettings) -> None:
+        """Start the server that the engine's process is forked off, on a CPU.
+
+        On a GPU that process is a new one: a driver's state does not outlive a fork.
+        """
+        self._forks = device_of_vllm() == "cpu"
+        if self._forks:
+            engine_server.start(settings.threads)
+
     def _started(
         self,
         settings: DecoderSettings,
@@ -79,7 +92,7 @@ class VllmOnDevice:
     ) -> VllmEngine:
         """Start vLLM; what it says of memory is told with the settings that decide."""
         try:
-            return VllmEngine(options, slab, audio_token)
+            return VllmEngine(options, slab, audio_token, forks=self._forks)
         except ProcessFailed as error:
             said = with_settings(str(error), settings, device_of_vllm())
             raise ProcessFailed(said) from error

@@ -1,0 +1,1 @@
+"""Published checkpoints, and how they are trained."""
