@@ -79,7 +79,7 @@ faults-quick: setup-dev
 # A hundred thousand generated sessions through deaths, hand-overs and repeated messages, about two
 # minutes; `make test` has five thousand of them.
 histories: setup-dev
-	AURICLE_TEST_HISTORIES=100000 $(BIN)/pytest tests/unit/test_histories.py
+	AURICLE_TEST_HISTORIES=100000 $(BIN)/pytest tests/unit/processor/session/test_histories.py
 
 # Every line of the GPU benchmark but those of CUDA, with a tiny model: some three minutes.
 gpu-quick: setup-dev
@@ -147,7 +147,7 @@ audit: setup-dev
 # docs/settings.md, docs/cli.md, docs/ways_in.md, docs/asyncapi.json and the types of the page, from the code;
 # and the diagrams of the protocols, from deploy/site/sequences.yaml.
 interfaces: setup
-	$(BIN)/python -m auricle.rendering.interfaces
+	$(BIN)/python -m auricle.tools.rendering.interfaces
 	$(BIN)/python -m auricle.cli.page
 	$(BIN)/python deploy/site/sequences.py
 

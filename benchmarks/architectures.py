@@ -31,12 +31,12 @@ import numpy.typing as npt
 import torch
 
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.encode_worker.encoders import encoder_for
-from auricle.pd_worker.transformers.decoders import Decoder, decoder_of
-from auricle.pd_worker.transformers.options import TransformersOptions
-from auricle.settings import EncodeWorkerSettings
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.workers.encode.main import encoder_for
+from auricle.workers.pd.transformers.decoders import Decoder, decoder_of
+from auricle.workers.pd.transformers.options import TransformersOptions
 from auricle_testing import recordings
 from auricle_testing.checkpoints.gemma import random_gemma4
 from auricle_testing.checkpoints.other_models import (

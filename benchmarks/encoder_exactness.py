@@ -23,11 +23,10 @@ import numpy as np
 import torch
 
 from auricle.audio.constants import BINS
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.encode_worker.attention import Attention, attention_for
-from auricle.encode_worker.bucketed import BucketedEncoder
-from auricle.encode_worker.encoder import Encoder, MelWindow
-from auricle.encode_worker.graphs import CudaGraphs, EagerStandIn
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.workers.encode.attention import Attention, attention_for
+from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs, EagerStandIn
+from auricle.workers.encode.encoder import Encoder, MelWindow
 from benchmarks.checkpoints import SIZES, write_checkpoint
 
 FRAMES = (800, 64, 800, 436, 8, 100, 564, 1)
@@ -65,7 +64,7 @@ def differences(
                 yield Difference(size, dtype, way, largest, value)
 
 
-def _checkpoint(size: str, folder: Path, layers: int | None) -> Checkpoint:
+def _checkpoint(size: str, folder: Path, layers: int | None) -> ModelCheckpoint:
     """Write an encoder in the published geometry, with next to no decoder."""
     whole = SIZES[size]
     cut = {} if layers is None else {"encoder_layers": layers, "num_hidden_layers": layers}
@@ -76,7 +75,7 @@ def _checkpoint(size: str, folder: Path, layers: int | None) -> Checkpoint:
     return open_checkpoint(folder)
 
 
-def _ways(checkpoint: Checkpoint, dtype: str, device: str) -> Iterator[tuple[str, Encoder]]:
+def _ways(checkpoint: ModelCheckpoint, dtype: str, device: str) -> Iterator[tuple[str, Encoder]]:
     on_gpu = torch.device(device).type == "cuda"
     ways: list[Attention] = ["varlen", "padded"]
     if on_gpu:  # the kernel of `varlen` has no float32 there

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auricle.checkpoint.causal import BLOCK_FRAMES, WINDOW_FRAMES
-from auricle.checkpoint.geometry import Geometry
-from auricle.checkpoint.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.encode_worker.causal import CausalCost
-from auricle.encode_worker.cost import EncoderCost, PassCost
-from auricle.encode_worker.whole_chunks import WholeChunkCost
+from auricle.checkpoints.causal import BLOCK_FRAMES, WINDOW_FRAMES
+from auricle.checkpoints.geometry import Geometry
+from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
+from auricle.workers.encode.causal import CausalCost
+from auricle.workers.encode.cost import EncoderCost, PassCost
+from auricle.workers.encode.whole_chunks import WholeChunkCost
 
 _GRID_FRAMES = 64
 _SEGMENT_SECONDS = (15, 30)

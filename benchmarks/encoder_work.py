@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.geometry import Geometry, read_geometry
-from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder, MelBlock
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.geometry import Geometry, read_geometry
+from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.encoder import Encoder, MelBlock
 from benchmarks.checkpoints import SIZES
 from models.training.geometry import demo_config
 

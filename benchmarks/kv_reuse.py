@@ -19,16 +19,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.geometry import Geometry
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.geometry import Geometry
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import GenerateRequest
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.options import EngineOptions
+from auricle.embeddings.slots import PlacedWindow
+from auricle.workers.pd.engine import GenerateRequest
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.options import EngineOptions
 from auricle_testing.server import ROOT
 
 _MODEL = ROOT / "models/demo"

@@ -31,8 +31,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from auricle.config.settings import FrontendSettings
 from auricle.launcher.config import load_config, settings_for
-from auricle.settings import FrontendSettings
 from auricle_testing.feed import feed
 from auricle_testing.server import Server, serving
 from benchmarks.checkpoints import TOKENS_PER_SECOND

@@ -19,7 +19,7 @@ import jiwer
 from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
-from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle_testing.server import Server, serving
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Recording, spoken

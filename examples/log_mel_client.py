@@ -26,23 +26,23 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import Piece
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 
 GRID = SAMPLE_RATE * 640 // 1000
 SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode it
 
 
-def speech(pcm: Int16, options: EndpointingOptions, packet: int = 1_600) -> Iterator[Piece]:
+def speech(pcm: Int16, options: EndpointingOptions, packet: int = 1_600) -> Iterator[AudioChunk]:
     """What of the samples is speech, as it would be found live."""
     model, voice, gate = VoiceActivityModel(), VoiceState(), SpeechGate(options)
     for at in range(0, len(pcm), packet):
         part = pcm[at : at + packet]
         heard = model.probabilities([(voice, voice.frames(part))])[0]
-        yield from (event for event in gate.push(part, heard) if isinstance(event, Piece))
+        yield from (event for event in gate.push(part, heard) if isinstance(event, AudioChunk))
     rest = voice.frames(np.zeros(0, np.int16), last=True)
     last = gate.finish(model.probabilities([(voice, rest)])[0])
-    yield from (event for event in last if isinstance(event, Piece))
+    yield from (event for event in last if isinstance(event, AudioChunk))
 
 
 class FeatureSender:
@@ -59,7 +59,7 @@ class FeatureSender:
         self._mel = IncrementalLogMel()
         self._final_frames = 0  # sent, and not to be sent again
 
-    def packets(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
+    def packets(self, pieces: Iterable[AudioChunk]) -> Iterator[bytes]:
         """One at every grid point and one at the end of each segment."""
         for piece in pieces:
             if not len(self._pcm):

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 PROTOS = Path(__file__).parent
-COMPILED = PROTOS.parent / "components/auricle/frontend/doors/rpc/descriptors.binpb"
+COMPILED = PROTOS.parent / "components/auricle/frontend/transport/grpc/descriptors.binpb"
 
 
 def compiled() -> bytes:

@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
-from auricle.errors import UndecodableAudio
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.recordings import confinement
-from auricle.frontend.recordings.confinement import ProcessLimits
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import UndecodableAudio
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.recordings import sandbox as confinement
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import (
     DecodingJob,
@@ -25,9 +25,8 @@ from auricle.frontend.recordings.decoding_process import (
     Output,
     RecordingDecoder,
 )
-from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.frontend.recordings.seccomp import SeccompUnavailable
-from auricle.settings import FrontendSettings
+from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
+from auricle.frontend.recordings.sandbox import ProcessLimits, SeccompUnavailable
 
 LIMITS = SegmentLimits.from_seconds(pause_after=8, maximum=20, search=3)
 VAD = EndpointingOptions(0.5, 500, 300)
@@ -158,21 +157,21 @@ class Attempt:
         yield EndOfRecording(0)
 
     def take_memory(self, _file: BinaryIO) -> Iterator[Output]:
-        yield Decoded(len(bytearray(1 << 30)))
+        yield DecodedSamples(len(bytearray(1 << 30)))
 
     def die(self, _file: BinaryIO) -> Iterator[Output]:
         os.abort()
         yield EndOfRecording(0)
 
     def raise_an_unforeseen_error(self, _file: BinaryIO) -> Iterator[Output]:
-        yield Decoded(16_000)
+        yield DecodedSamples(16_000)
         raise RuntimeError("a secret\nforged line")
 
     def decode_less_than_nothing(self, _file: BinaryIO) -> Iterator[Output]:
-        yield from (Decoded(-16_000), EndOfRecording(-16_000))
+        yield from (DecodedSamples(-16_000), EndOfRecording(-16_000))
 
     def decode_more_than_may_be(self, _file: BinaryIO) -> Iterator[Output]:
-        yield from (Decoded(1 << 62), EndOfRecording(1 << 62))
+        yield from (DecodedSamples(1 << 62), EndOfRecording(1 << 62))
 
     def end_where_it_did_not(self, _file: BinaryIO) -> Iterator[Output]:
         yield EndOfRecording(1 << 40)
@@ -181,17 +180,17 @@ class Attempt:
         yield EndOfRecording(0, 1 << 30)
 
     def send_a_part_from_the_future(self, _file: BinaryIO) -> Iterator[Output]:
-        yield from (Part(1 << 62, (1 << 62) + 1, b"\0\0"), EndOfRecording(0))
+        yield from (RecordingPart(1 << 62, (1 << 62) + 1, b"\0\0"), EndOfRecording(0))
 
     def send_parts_backwards(self, _file: BinaryIO) -> Iterator[Output]:
-        yield Part(16_000, 17_000, b"\0\0")
-        yield from (Part(0, 1_000, b"\0\0"), EndOfRecording(0))
+        yield RecordingPart(16_000, 17_000, b"\0\0")
+        yield from (RecordingPart(0, 1_000, b"\0\0"), EndOfRecording(0))
 
     def send_half_a_sample(self, _file: BinaryIO) -> Iterator[Output]:
-        yield from (Part(0, 1, b"\0"), EndOfRecording(0))
+        yield from (RecordingPart(0, 1, b"\0"), EndOfRecording(0))
 
     def send_too_large_a_part(self, _file: BinaryIO) -> Iterator[Output]:
-        yield from (Part(0, 16_000, bytes(64 << 20)), EndOfRecording(0))
+        yield from (RecordingPart(0, 16_000, bytes(64 << 20)), EndOfRecording(0))
 
     def send_another_type(self, _file: BinaryIO) -> Iterator[Output]:
         yield from ({"type": "Part"}, EndOfRecording(0))  # type: ignore[misc]

@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from auricle.pd_worker.engine import Capabilities
-from auricle.pd_worker.engine_start import engine_kind
-from auricle.settings import PdWorkerSettings
+from auricle.config.settings import PdWorkerSettings
+from auricle.workers.pd.engine import EngineCapabilities
+from auricle.workers.pd.engine_start import engine_kind
 
 _GIVEN = os.environ.get("AURICLE_TEST_ENGINE")
 _SETTINGS = PdWorkerSettings.model_validate({"engine": _GIVEN} if _GIVEN else {})
 ENGINE = _SETTINGS.engine
 # Nobody asks an engine for what it does not declare.
-CAPABILITIES: Capabilities = engine_kind(ENGINE).capabilities(_SETTINGS)
+CAPABILITIES: EngineCapabilities = engine_kind(ENGINE).capabilities(_SETTINGS)
 
 needs_kv_events = pytest.mark.skipif(
     not CAPABILITIES.kv_events, reason=f"the engine {ENGINE} declares no KV events"

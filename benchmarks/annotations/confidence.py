@@ -25,8 +25,8 @@ import jiwer
 import numpy as np
 import soundfile
 
-from auricle.alignment.words import pieces
-from auricle.confidence import of_words
+from auricle.transcript.confidence import of_words
+from auricle.transcript.words import pieces
 from auricle_testing.server import serving
 from benchmarks.prepared import corpus
 from benchmarks.streaming.audio import Samples, spoken

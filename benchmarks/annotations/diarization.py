@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from auricle.annotation.speakers.model import MOST_SPEAKERS, SpeakerSegment
+from auricle.annotation.speakers.windowed import WindowedModel
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import Piece
-from auricle.settings import CommonSettings, FrontendSettings
-from auricle.speakers.model import MOST_SPEAKERS, Heard
-from auricle.speakers.windowed import WindowedModel
+from auricle.config.settings import CommonSettings, FrontendSettings
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from benchmarks.annotations.graph import SPEAKERS
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
@@ -77,9 +77,9 @@ def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Spans, int]:
     """Return who was found to speak, and how many segments a repeated request told otherwise."""
     told, state, changes = list[tuple[str, float, float]](), b"", 0
     for start, pcm in segments(mixture.samples):
-        heard = Heard(pcm, state, MOST_SPEAKERS)
+        heard = SpeakerSegment(pcm, state, MOST_SPEAKERS)
         (found,) = model.diarize([heard])
-        again, _ = model.diarize([heard, Heard(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
+        again, _ = model.diarize([heard, SpeakerSegment(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
         changes += again.turns != found.turns
         state = found.state
         for turn in found.turns:
@@ -94,12 +94,12 @@ def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:
     gate = SpeechGate(
         EndpointingOptions(defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms)
     )
-    voice, state, pieces = VoiceActivitySequence(), VoiceState(), list[Piece]()
+    voice, state, pieces = VoiceActivitySequence(), VoiceState(), list[AudioChunk]()
     probabilities = voice.probabilities(state, state.frames(samples)).tolist()
     for frame, probability in enumerate(probabilities):
         pcm = samples[frame * VAD_FRAME : (frame + 1) * VAD_FRAME]
         for event in gate.push(pcm, [probability]):
-            if isinstance(event, Piece):
+            if isinstance(event, AudioChunk):
                 pieces.append(event)
                 if _ends(pieces, defaults):
                     yield _joined(pieces)
@@ -108,12 +108,12 @@ def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:
         yield _joined(pieces)
 
 
-def _ends(pieces: list[Piece], limits: CommonSettings) -> bool:
+def _ends(pieces: list[AudioChunk], limits: CommonSettings) -> bool:
     seconds = sum(len(piece.pcm) for piece in pieces) / RATE
     boundary = pieces[-1].boundary
     pause = boundary == "pause" and seconds >= limits.pause_after_seconds
     return boundary == "endpoint" or pause or seconds >= limits.max_segment_seconds
 
 
-def _joined(pieces: list[Piece]) -> tuple[int, Int16]:
+def _joined(pieces: list[AudioChunk]) -> tuple[int, Int16]:
     return pieces[0].start, np.concatenate([piece.pcm for piece in pieces])

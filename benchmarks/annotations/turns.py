@@ -29,10 +29,10 @@ from auricle.audio.decode import read_audio, resample
 from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.audio.turn_model import SmartTurn
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import SpeechStopped
-from auricle.frontend.listening.turn_wait import WAITS, TurnWait
-from auricle.settings import FrontendSettings
+from auricle.config.settings import FrontendSettings
+from auricle.frontend.audio.chunks import SpeechEnd
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.turn_detection import WAITS, TurnWait
 from benchmarks.parts import LeftOut
 from benchmarks.people.packages import calls
 from models.training.espeak import espeak
@@ -99,7 +99,7 @@ class Listener:
             while gate.asks:
                 events += gate.answer(self.probability(gate.turn))
             for event in events:
-                if isinstance(event, SpeechStopped):
+                if isinstance(event, SpeechEnd):
                     yield event.at, frame * VAD_FRAME
 
 

@@ -23,7 +23,7 @@ import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
 from auricle.audio.segmentation import SHORTEST_SEGMENT
-from auricle.settings import FrontendSettings
+from auricle.config.settings import FrontendSettings
 from benchmarks.baselines.live_engines import LiveEngine, open_engine
 from benchmarks.baselines.live_segments import Endpointing, Whole, as_delivered
 from benchmarks.baselines.published import ROLLBACK_TOKENS, SAMPLE_RATE, UNFIXED_CHUNKS

@@ -9,10 +9,10 @@ import numpy as np
 
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import GateEvent, Piece
+from auricle.config.settings import FrontendSettings
+from auricle.frontend.audio.chunks import AudioChunk, GateEvent
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.launcher.config import load_config, settings_for
-from auricle.settings import FrontendSettings
 
 _CONFIG = Path(__file__).parents[2] / "configs/demo.yaml"
 # (session sample it begins at, samples, whether a segment ends with it)
@@ -49,7 +49,7 @@ class Cutter:
     def push(self, events: Iterable[GateEvent]) -> Iterator[Heard]:
         """Return the speech among `events`."""
         for event in events:
-            if not isinstance(event, Piece):
+            if not isinstance(event, AudioChunk):
                 continue
             self._length += len(event.pcm)
             long = self._length >= self._limits.maximum

@@ -24,7 +24,7 @@ _TREES = ROOT / "build/before"
 # because this machine is slow would do other work than the one beside it.
 _START = """
 import pathlib, sys
-from auricle.settings import ProcessorSettings
+from auricle.config.settings import ProcessorSettings
 from benchmarks.streaming.cost import server_options
 try:
     from tests.server import serving  # an older tree

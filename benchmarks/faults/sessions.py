@@ -14,7 +14,7 @@ import websockets
 from auricle.audio.pcm import to_float
 from auricle.client.sources import file_blocks
 from auricle.client.stream import Event, stream_file
-from auricle.errors import AuricleError
+from auricle.core.errors import AuricleError
 from auricle_testing import recordings
 from auricle_testing.transcripts import heard
 from benchmarks.faults.figures import Heard

@@ -13,13 +13,9 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from auricle.config.settings import FrontendSettings
 from auricle.frontend import main as frontend
-from auricle.frontend.recordings.decoding_process import (
-    DecodingJob,
-    Output,
-    RecordingDecoder,
-)
-from auricle.settings import FrontendSettings
+from auricle.frontend.recordings.decoding_process import DecodingJob, Output, RecordingDecoder
 
 
 class OnTheLoop:

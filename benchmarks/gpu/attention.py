@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from auricle.checkpoint.files import Checkpoint
-from auricle.encode_worker.attention import Attention
-from auricle.encode_worker.bucketed import BucketedEncoder
-from auricle.encode_worker.encoder import Encoder
-from auricle.encode_worker.graphs import CudaGraphs
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.workers.encode.attention import Attention
+from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
+from auricle.workers.encode.encoder import Encoder
 
 _THREADS = 1
 
 
 def encoders(
-    checkpoint: Checkpoint, dtype: str, device: str, most_windows: int
+    checkpoint: ModelCheckpoint, dtype: str, device: str, most_windows: int
 ) -> Iterator[tuple[str, Encoder]]:
     """Yield the name of each kind and an encoder that has it, one after the other.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import psutil
 
-from auricle.pd_worker.engine import Decoded
+from auricle.workers.pd.engine import Decoded
 from benchmarks.gpu.busy import gpu_busy
 from benchmarks.gpu.found import Task
 

@@ -20,16 +20,16 @@ import numpy as np
 
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.core.aio import cancelled
+from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
 from auricle.load.reports import LOAD_TOPIC, WorkerLoad
 from auricle.processor.driver import CheckpointView
 from auricle.processor.pools import EncodePool, PdPool
-from auricle.profiling.progress import without_request_lines
-from auricle.runtime import Runtime
-from auricle.settings import ProcessorSettings
-from auricle.tasks import cancelled
+from auricle.tools.profiling.levels import without_request_lines
 from benchmarks.gpu.heard import Heard
 from benchmarks.gpu.speaker import Pools, Speaker, Speech
 from benchmarks.prepared import ROOT

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
-from auricle.errors import TransferFailed
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.found import Found, Task
 

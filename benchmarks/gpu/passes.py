@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from auricle.audio.constants import BINS
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.geometry import Geometry
-from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder, MelBlock, MelWindow
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.geometry import Geometry
+from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
 from benchmarks.encoder_work import Work, flops, new_seconds
 from benchmarks.gpu.attention import encoders
 from benchmarks.gpu.busy import gpu_busy
@@ -149,7 +149,7 @@ def _row(timed: _Timed, count: int, done: float, ceiling: float) -> dict[str, An
     }
 
 
-def _error(checkpoint: Checkpoint, encoder: Encoder, values: np.ndarray) -> float:
+def _error(checkpoint: ModelCheckpoint, encoder: Encoder, values: np.ndarray) -> float:
     """Return the largest difference from float32 on a CPU, over the largest value there."""
     ends = (_CHUNK_FRAMES, len(values) // 2, len(values))
     windows = [MelWindow(values[:end], _FLOOR) for end in ends]

@@ -19,17 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import PdWorkerSettings
+from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.landing.placed import PlacedWindow
+from auricle.embeddings.slots import PlacedWindow
 from auricle.launcher.config import load_config, settings_for
-from auricle.pd_worker.engine import Decoded, GenerateRequest
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.start import engine_options
-from auricle.settings import PdWorkerSettings
+from auricle.workers.pd.engine import Decoded, GenerateRequest
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.start import engine_options
 from benchmarks.gpu.decodes import Drafts, closed_loop
 from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
@@ -162,7 +161,7 @@ async def _rows(task: Task, *, drafts: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _settings(task: Task, checkpoint: Checkpoint, *, drafts: bool) -> PdWorkerSettings:
+def _settings(task: Task, checkpoint: ModelCheckpoint, *, drafts: bool) -> PdWorkerSettings:
     """Return the settings of a PD worker with the device for itself, as a user would set it."""
     config = Path(_CONFIGS[task.device])
     overrides = [

@@ -11,14 +11,14 @@ import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
-from auricle.errors import AuricleError
+from auricle.config.settings import ProcessorSettings
+from auricle.core.aio import cancelled
+from auricle.core.errors import AuricleError
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages.sessions import Boundary, Failed, Final, OpenSession, Partial
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.settings import ProcessorSettings
-from auricle.tasks import cancelled
+from auricle.protocol.sessions import Boundary, Failed, OpenSession, SegmentFinal, SegmentPartial
 from benchmarks.gpu.heard import Chunk, Chunks, Heard
 
 CHUNK = 640 * SAMPLE_RATE // 1000  # samples
@@ -99,9 +99,9 @@ class Speaker:
         async for event in session.events():
             if isinstance(event, Failed):
                 raise AuricleError(event.message)
-            if isinstance(event, Partial):
+            if isinstance(event, SegmentPartial):
                 chunks.text(event.audio_ms, loop.time())
-            elif isinstance(event, Final):
+            elif isinstance(event, SegmentFinal):
                 chunks.text(event.end_ms, loop.time())
 
     async def _speak(self, session: SessionDriver, chunks: Chunks) -> None:

@@ -18,21 +18,19 @@ import torch
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.whisper.modeling_whisper import WhisperForConditionalGeneration
 
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.checkpoint.suppressed import suppressed_tokens
-from auricle.checkpoint.whole_chunks import SILENT, WhisperChunks
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat, suppressed_tokens
+from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks
+from auricle.config.settings import PdWorkerSettings
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.encode_worker.encoder import MelWindow
-from auricle.encode_worker.whisper import WhisperChunkEncoder
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded, GenerateRequest
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.start import engine_options
-from auricle.process.torch_modules import DTYPES
-from auricle.settings import PdWorkerSettings
+from auricle.embeddings.slots import PlacedWindow
+from auricle.process.device import DTYPES
+from auricle.workers.encode.encoder import MelWindow
+from auricle.workers.encode.whisper import WhisperChunkEncoder
+from auricle.workers.pd.engine import Decoded, GenerateRequest
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.start import engine_options
 from benchmarks.gpu.decodes import Drafts, closed_loop
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.found import Found, Task
@@ -59,7 +57,7 @@ def measure(task: Task) -> Found:
     )
 
 
-def _encoder(checkpoint: Checkpoint, task: Task) -> Found:
+def _encoder(checkpoint: ModelCheckpoint, task: Task) -> Found:
     found = Found()
     found.details["whisper_passes"] = passes = _passes(checkpoint, task)
     found.put("whisper_encoder_pass_ms", passes[1]["pass_ms"])
@@ -69,7 +67,7 @@ def _encoder(checkpoint: Checkpoint, task: Task) -> Found:
     return found
 
 
-def _engine(checkpoint: Checkpoint, task: Task) -> Found:
+def _engine(checkpoint: ModelCheckpoint, task: Task) -> Found:
     found = Found()
     audio, silence, _ = _embeddings(checkpoint, task)
     if task.on_gpu:
@@ -90,12 +88,12 @@ def _chunk(seconds: float, rng: np.random.Generator, geometry: WhisperChunks) ->
     return MelWindow(rng.uniform(-8, 2, (frames, geometry.mel_bins)).astype(np.float32), _FLOOR)
 
 
-def _geometry(checkpoint: Checkpoint) -> WhisperChunks:
+def _geometry(checkpoint: ModelCheckpoint) -> WhisperChunks:
     assert isinstance(checkpoint.geometry, WhisperChunks)
     return checkpoint.geometry
 
 
-def _passes(checkpoint: Checkpoint, task: Task) -> list[dict[str, Any]]:
+def _passes(checkpoint: ModelCheckpoint, task: Task) -> list[dict[str, Any]]:
     """Return what passes over chunks of 1 to 28 s take, before cached silence."""
     device, geometry = Device(task.device), _geometry(checkpoint)
     encoder = WhisperChunkEncoder(checkpoint, task.dtype, task.device, 1)
@@ -115,7 +113,7 @@ def _passes(checkpoint: Checkpoint, task: Task) -> list[dict[str, Any]]:
 
 
 def _embeddings(
-    checkpoint: Checkpoint, task: Task
+    checkpoint: ModelCheckpoint, task: Task
 ) -> tuple[list[torch.Tensor], torch.Tensor, MelWindow]:
     """Return embeddings of a chunk of each session and of silence; and the first chunk."""
     rng, geometry = np.random.default_rng(1), _geometry(checkpoint)
@@ -175,7 +173,7 @@ class _Sessions:
 
 
 async def _rows(
-    checkpoint: Checkpoint, task: Task, audio: list[torch.Tensor], silence: torch.Tensor
+    checkpoint: ModelCheckpoint, task: Task, audio: list[torch.Tensor], silence: torch.Tensor
 ) -> tuple[list[dict[str, Any]], list[tuple[torch.Tensor, tuple[int, ...], tuple[int, ...]]]]:
     """Return figures by the decodes in flight; and each session's embeddings, prompt and answer."""
     prompt, geometry = PromptFormat(checkpoint), _geometry(checkpoint)
@@ -209,7 +207,7 @@ def _settings(model: Path, task: Task) -> PdWorkerSettings:
 
 @torch.inference_mode()
 def _stock(
-    checkpoint: Checkpoint,
+    checkpoint: ModelCheckpoint,
     task: Task,
     asked: list[tuple[torch.Tensor, tuple[int, ...], tuple[int, ...]]],
 ) -> dict[str, Any]:

@@ -18,18 +18,16 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from auricle.audio.constants import BINS
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.core.aio import cancelled
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.encode_worker.cost import EncoderCost
-from auricle.encode_worker.encoder import Encoder
-from auricle.encode_worker.metrics import EncodeWorkerMetrics
-from auricle.encode_worker.store import EmbeddingStore, Identity
-from auricle.encode_worker.worker import EncodeWorker
-from auricle.messages.encoding import BlockFeatures, EncodeRequest, WindowFeatures
-from auricle.settings import EncodeWorkerSettings
-from auricle.tasks import cancelled
+from auricle.protocol.recognition import BlockFeatures, EncodeRequest, WindowFeatures
+from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.encoder import Encoder
+from auricle.workers.encode.store import EmbeddingStore, Identity
+from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
 
@@ -43,7 +41,7 @@ _MARK = tenant_mark(_TENANT)
 
 @asynccontextmanager
 async def working(
-    checkpoint: Checkpoint, dtype: str, device: str, most_windows: int
+    checkpoint: ModelCheckpoint, dtype: str, device: str, most_windows: int
 ) -> AsyncIterator[EncodeWorker]:
     """Yield a worker that has warmed up, with batches of up to so many windows."""
     geometry = checkpoint.geometry

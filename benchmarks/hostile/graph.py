@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-from auricle.frontend.doors.access.keys import new_key
+from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
 from auricle_testing.server import AS_DELIVERED, ROOT, Server, free_port, serving
 from auricle_testing.services import Nats

@@ -13,8 +13,8 @@ import gc
 import time
 from dataclasses import dataclass
 
-from auricle.frontend.listening.voice import VoiceDetector
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.frontend.audio.voice_activity import VoiceDetector
 from benchmarks.live.callbacks import watching
 from benchmarks.live.frontend import serving
 from benchmarks.live.inputs import INPUTS, Input

@@ -22,34 +22,33 @@ from starlette.types import Message, Scope
 
 from auricle.audio.pcm import PcmStream
 from auricle.audio.recording import RecordingLimits, read_recording
-from auricle.errors import AuricleError, BadRequest
-from auricle.frontend.assemblyai import messages as assemblyai_messages
-from auricle.frontend.assemblyai.options import StreamingOptions
-from auricle.frontend.assemblyai.options import parse_options as parse_streaming_options
-from auricle.frontend.deepgram import flux_messages
-from auricle.frontend.deepgram import messages as deepgram_messages
-from auricle.frontend.deepgram.flux_options import parse_flux_options
-from auricle.frontend.deepgram.options import parse_options
-from auricle.frontend.deepgram.recording_options import parse_recording_options
-from auricle.frontend.deepgram.upload import read_body
-from auricle.frontend.doors.access.keys import ANYONE, ApiKey
-from auricle.frontend.doors.access.limits import Clients
-from auricle.frontend.listening.feature_ingest import FeatureIngest
-from auricle.frontend.listening.interleaved import Interleaved
-from auricle.frontend.realtime import events
-from auricle.frontend.realtime.config import SessionConfig
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import AuricleError, BadRequest
+from auricle.dynamo import Tokens
+from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.audio.ingest import FeatureIngest
+from auricle.frontend.protocols.assemblyai import session as assemblyai_messages
+from auricle.frontend.protocols.assemblyai.options import StreamingOptions
+from auricle.frontend.protocols.assemblyai.options import parse_options as parse_streaming_options
+from auricle.frontend.protocols.deepgram import flux as flux_messages
+from auricle.frontend.protocols.deepgram import messages as deepgram_messages
+from auricle.frontend.protocols.deepgram.flux import parse_flux_options
+from auricle.frontend.protocols.deepgram.options import parse_options, parse_recording_options
+from auricle.frontend.protocols.deepgram.recordings import read_body
+from auricle.frontend.protocols.realtime import events
+from auricle.frontend.protocols.realtime.config import SessionConfig
+from auricle.frontend.protocols.stream.refusals import ResumeMissing
+from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens, SentState
+from auricle.frontend.protocols.stream.start import parse_end, parse_start
+from auricle.frontend.protocols.transcriptions.form import parse_form, read_form, take_upload
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
-from auricle.frontend.stream.ledger import Told
-from auricle.frontend.stream.parsing import parse_end, parse_start
-from auricle.frontend.stream.refusals import ResumeMissing
-from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
-from auricle.frontend.transcriptions.form import parse_form
-from auricle.frontend.transcriptions.upload import read_form, take_upload
-from auricle.messages.decoding import DecodeRequest
-from auricle.messages.diagnosis import AskDescription
-from auricle.messages.encoding import EncodeRequest
-from auricle.messages.liveness import AskAlive
-from auricle.messages.sessions import (
+from auricle.frontend.transport.access.keys import ANYONE, ApiKey
+from auricle.frontend.transport.access.limits import Clients
+from auricle.protocol.annotation import TranslateRequest
+from auricle.protocol.control import AskAlive
+from auricle.protocol.diagnosis import AskDescription
+from auricle.protocol.recognition import DecodeRequest, EncodeRequest
+from auricle.protocol.sessions import (
     AdmitSession,
     EndAudio,
     OpenSession,
@@ -57,9 +56,6 @@ from auricle.messages.sessions import (
     ResumePoint,
     WithdrawAdmission,
 )
-from auricle.messages.translating import TranslateRequest
-from auricle.runtime import Tokens
-from auricle.settings import FrontendSettings
 from benchmarks.hostile import in_process_calls
 from benchmarks.hostile.case import Case
 from benchmarks.hostile.generators.inside import COMPONENTS
@@ -106,14 +102,14 @@ def _starts(messages: list[bytes]) -> None:
 
 
 _OTHER = ApiKey(name="other", sha256="0" * 64)
-_SPOKEN = Told(ResumePoint(1, 9_000, (7, 8, 9), "what was said", 4_000), 1_000, heard=30_000)
+_SPOKEN = SentState(ResumePoint(1, 9_000, (7, 8, 9), "what was said", 4_000), 1_000, heard=30_000)
 
 
 def _resumes(how: Resumption) -> None:
     tokens = ResumeTokens(Tokens(None, PURPOSE), seconds=120.0, model="demo")
     began = parse_start(json.dumps(STARTS[how.token]))
     binding = tokens.binding(_OTHER if how.token == ANOTHERS else ANYONE, began)
-    told = Told() if how.token == FRESH else _SPOKEN
+    told = SentState() if how.token == FRESH else _SPOKEN
     given = tokens.issue(binding, began.sample_rate, "sess_1", 640, None, told)
     start = parse_start(_text(how.first(given.token, given.from_sample)))
     if start.resume is None:

@@ -7,22 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from auricle.audio.pcm import PcmStream
-from auricle.errors import ProtocolError
-from auricle.frontend.audiosocket.frames import AUDIO_RATES, FrameParser
-from auricle.frontend.doors.rpc.schema import parsed
-from auricle.frontend.kserve.asking import asked_by, unasked
-from auricle.frontend.kserve.recording import RAW_FIELD
-from auricle.frontend.kserve.tensors import audio_of, pcm_of
-from auricle.frontend.listening.interleaved import Interleaved
-from auricle.frontend.realtime import translation_events
-from auricle.frontend.riva.options import audio_format, parse_config
-from auricle.frontend.riva.results import PACKAGE
-from auricle.frontend.stream.parsing import parse_end, parse_start
-from auricle.frontend.transcriptions.form import parse_as
-from auricle.frontend.transcriptions.translating import TranslationForm
-from auricle.frontend.twilio import messages as twilio
-from auricle.frontend.vapi import messages as vapi
-from auricle.frontend.wyoming.events import AudioFormat, EventParser, Ping, Transcribe
+from auricle.core.errors import ProtocolError
+from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.protocols import twilio, vapi
+from auricle.frontend.protocols.audiosocket import AUDIO_RATES, FrameParser
+from auricle.frontend.protocols.kserve.messages import asked_by, audio_of, pcm_of, unasked
+from auricle.frontend.protocols.kserve.service import RAW_FIELD
+from auricle.frontend.protocols.realtime import translations as translation_events
+from auricle.frontend.protocols.riva.options import audio_format, parse_config
+from auricle.frontend.protocols.riva.service import PACKAGE
+from auricle.frontend.protocols.stream.start import parse_end, parse_start
+from auricle.frontend.protocols.transcriptions.form import parse_as
+from auricle.frontend.protocols.transcriptions.translating import TranslationForm
+from auricle.frontend.protocols.wyoming import AudioFormat, EventParser, Ping, Transcribe
+from auricle.frontend.transport.grpc.schema import parsed
 from benchmarks.hostile.generators.rpc import INFERENCE, RECOGNITION
 from benchmarks.hostile.generators.telephones import AUDIOSOCKET, VAPI
 from benchmarks.hostile.generators.translations import STREAM
@@ -59,7 +57,7 @@ def _twilio(text: Text, sent: list[tuple[int, bytes]]) -> None:
     stream = PcmStream(twilio.SAMPLE_RATE, twilio.ENCODING)
     for opcode, payload in sent:
         message = twilio.parse_message(text(payload)) if opcode == 1 else None
-        if isinstance(message, twilio.Start):
+        if isinstance(message, twilio.TwilioStart):
             twilio.Call.begun_by(message.start)
         elif isinstance(message, twilio.Media):
             stream.push(message.media.payload)
@@ -127,6 +125,6 @@ def translations(text: Text, fields: Callable[[dict[str, Any]], Fields], data: A
         else:
             event = translation_events.parse(message)
             if isinstance(event, translation_events.Update):
-                translation_events.Config().updated(event.session)
-            elif isinstance(event, translation_events.Append):
+                translation_events.TranslationConfig().updated(event.session)
+            elif isinstance(event, translation_events.AppendTranslationAudio):
                 PcmStream(translation_events.RATE).push(event.audio)

@@ -16,25 +16,25 @@ from prometheus_client import CollectorRegistry
 from starlette.websockets import WebSocket
 from uvicorn.server import ServerState
 
-from auricle.errors import AuricleError
-from auricle.frontend.doors.access.keys import ANYONE
-from auricle.frontend.doors.client_gone import ClientGone
-from auricle.frontend.doors.connections import ConnectionLimits, Connections
-from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.live import Record
-from auricle.frontend.doors.seats import Seat, Seats
-from auricle.frontend.doors.socket_protocol import WebSocketProtocol
-from auricle.frontend.doors.sockets import ClientSocket
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import AuricleError
+from auricle.dynamo import Tokens
+from auricle.frontend.audio.voice_activity import VoiceDetector
+from auricle.frontend.exporters.transcripts import NoBus
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.listening.voice import VoiceDetector
+from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.transcript_bus import NoBus
-from auricle.frontend.realtime.socket import RealtimeProtocol
-from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
-from auricle.frontend.stream.session import StreamProtocol
-from auricle.runtime import Tokens
-from auricle.settings import FrontendSettings
+from auricle.frontend.protocols.realtime.socket import RealtimeProtocol
+from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
+from auricle.frontend.protocols.stream.session import StreamProtocol
+from auricle.frontend.transport.access.keys import ANYONE
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
+from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.slots import Seat, Seats
+from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
+from auricle.frontend.transport.websockets import ClientSocket
 from auricle_testing import wire
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 from benchmarks.live.inputs import LAST, STREAM

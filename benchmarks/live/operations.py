@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from auricle.tasks import LoopTurn
+from auricle.core.aio import LoopTurn
 
 Input = TypeVar("Input")
 # Less is not worth a look: what a session costs in any case varies by about so much.

@@ -9,13 +9,13 @@ import numpy as np
 
 from auricle.audio.constants import BINS, HOP
 from auricle.audio.features import FeaturePacket
-from auricle.checkpoint.geometry import Geometry
-from auricle.messages.sessions import Boundary, OpenSession, PushAudio
-from auricle.processor.actions import Decode, EncodeAhead
-from auricle.processor.session import Session
-from auricle.processor.session_rules import SessionRules
-from auricle.processor.windows import KeyScheme
-from auricle.settings import ProcessorSettings
+from auricle.checkpoints.geometry import Geometry
+from auricle.config.settings import ProcessorSettings
+from auricle.processor.session.actions import Decode, EncodeAhead
+from auricle.processor.session.rules import SessionRules
+from auricle.processor.session.state_machine import SessionStateMachine
+from auricle.processor.session.windows import KeyScheme
+from auricle.protocol.sessions import Boundary, OpenSession, PushAudio
 
 _GEOMETRY = Geometry(100, 800, 64, 64, 2, 1_000, 7, 512)
 _KEYS = KeyScheme("checkpoint", "float32", "tenant")
@@ -56,7 +56,7 @@ def serve(pushes: Iterable[PushAudio], chunk_ms: int) -> int:
     """Push all of them and do the work; return the number of decodes."""
     opened = OpenSession("s", "t", None, "", chunk_ms)
     rules = SessionRules.of(opened, ProcessorSettings.model_validate({}))
-    session = Session(opened, rules, _Prompt(), _GEOMETRY, _KEYS, None)
+    session = SessionStateMachine(opened, rules, _Prompt(), _GEOMETRY, _KEYS, None)
     decodes = 0
     for push in pushes:
         session.push(push.start_sample, push.pcm, push.boundary, push.features)

@@ -14,7 +14,7 @@ import numpy as np
 
 from auricle.audio.pcm import to_int16
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.recordings.parts import PartCutter
 from benchmarks.baselines.live_segments import as_delivered, limits_of
 from benchmarks.load.metrics import word_errors

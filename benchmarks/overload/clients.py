@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from auricle.errors import Overloaded
+from auricle.core.errors import Overloaded
 from auricle.load.chunk_load import ChunkLoad
 from auricle.processor.admission import Admission
 from benchmarks.load.metrics import percentile

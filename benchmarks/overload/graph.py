@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from auricle.frontend.doors.access.keys import new_key
+from auricle.frontend.transport.access.keys import new_key
 from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks.load.protocols import Target
 

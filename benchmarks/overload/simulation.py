@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.load.chunk_load import ChunkLoad
-from auricle.processor.adaptive_limit import AdaptiveLimit
-from auricle.processor.admission import Admission
+from auricle.processor.admission import AdaptiveLimit, Admission
 from benchmarks.overload.clients import (
     LENGTHS,
     TARGET_SECONDS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.load.observations import PoolObservation, ServiceObservation
+from auricle.load.reports import PoolObservation, ServiceObservation
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 POOLS = ("encode", "pd")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from auricle.load.observations import PoolObservation, ServiceObservation
-from auricle.planner.decision import Decision
-from auricle.planner.plan import Plan
-from auricle.planner.sizing import pool_plan
-from auricle.replicas import PoolLimits
-from auricle.settings import PlannerSettings
+from auricle.config.common import PoolLimits
+from auricle.config.settings import PlannerSettings
+from auricle.load.reports import PoolObservation, ServiceObservation
+from auricle.planner.plan import Plan, pool_plan
+from auricle.planner.policy import Decision
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
 
 

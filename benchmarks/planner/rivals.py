@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from auricle.load.observations import PoolObservation, ServiceObservation
+from auricle.load.reports import PoolObservation, ServiceObservation
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS, Run, Score, run
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 

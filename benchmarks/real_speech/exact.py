@@ -19,18 +19,17 @@ from pathlib import Path
 
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VoiceActivityModel
-from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.geometry import Geometry
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.checkpoint.suppressed import suppressed_tokens
-from auricle.encode_worker.encoders import encoder_for
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import GenerateRequest
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.pd_worker.vllm.start import chunk_positions
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.settings import EncodeWorkerSettings
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.geometry import Geometry
+from auricle.checkpoints.prompt import PromptFormat, suppressed_tokens
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.embeddings.slots import PlacedWindow
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
+from auricle.workers.encode.main import encoder_for
+from auricle.workers.pd.engine import GenerateRequest
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.options import EngineOptions
+from auricle.workers.pd.vllm.start import chunk_positions
 from auricle_testing.engines import encoded, landing_slab
 from benchmarks import results
 from benchmarks.real_speech.corpus import Spoken, recordings
@@ -65,7 +64,7 @@ class Segment:
 class Split:
     """Our encoder and our engine of vLLM, with a slab between them."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: ModelCheckpoint) -> None:
         self.prompt = PromptFormat(checkpoint)
         self._checkpoint = checkpoint
         self._encoder = encoder_for(checkpoint, EncodeWorkerSettings(dtype="float32", threads=1))
@@ -156,7 +155,7 @@ async def _segment(split: Split, stock: Process, name: str, pcm: Int16, file: Pa
     )  # fmt: skip
 
 
-async def _measure(model: Checkpoint, spoken: Sequence[Spoken]) -> list[Segment]:
+async def _measure(model: ModelCheckpoint, spoken: Sequence[Spoken]) -> list[Segment]:
     vad, found = VoiceActivityModel(), list[Segment]()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

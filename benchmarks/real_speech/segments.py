@@ -10,9 +10,9 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.audio.segmentation import Mark, SegmentLimits, after_cut
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import Piece
-from auricle.settings import FrontendSettings
+from auricle.config.settings import FrontendSettings
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 
 _PACKET = SAMPLE_RATE // 10
 _PAUSE_AFTER, _LONGEST = 15.0, 28.0  # as in configs/whisper.yaml
@@ -38,7 +38,7 @@ def segments(pcm: Int16, vad: VoiceActivityModel) -> Iterator[Int16]:
         yield audio
 
 
-def _pieces(pcm: Int16, vad: VoiceActivityModel) -> Iterator[Piece]:
+def _pieces(pcm: Int16, vad: VoiceActivityModel) -> Iterator[AudioChunk]:
     """Yield what the frontend sends on."""
     settings, voice = FrontendSettings(), VoiceState()
     gate = SpeechGate(
@@ -47,7 +47,7 @@ def _pieces(pcm: Int16, vad: VoiceActivityModel) -> Iterator[Piece]:
     for at in range(0, len(pcm), _PACKET):
         packet = pcm[at : at + _PACKET]
         (found,) = vad.probabilities([(voice, voice.frames(packet))])
-        yield from (e for e in gate.push(packet, found.tolist()) if isinstance(e, Piece))
+        yield from (e for e in gate.push(packet, found.tolist()) if isinstance(e, AudioChunk))
     frames = voice.frames(np.zeros(0, np.int16), last=True)
     rest = vad.probabilities([(voice, frames)])[0].tolist() if len(frames) else []
-    yield from (e for e in gate.finish(rest) if isinstance(e, Piece))
+    yield from (e for e in gate.finish(rest) if isinstance(e, AudioChunk))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from transformers import WhisperFeatureExtractor
 
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.models.resolve import servable
+from auricle.checkpoints.download.pull import servable
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle_testing.checkpoints.whisper import random_english_whisper
 
 
 @contextmanager
-def checkpoint(model: str | None) -> Iterator[Checkpoint]:
+def checkpoint(model: str | None) -> Iterator[ModelCheckpoint]:
     """Yield that of a folder or of a name that was pulled; of neither, one of random weights.
 
     Raises SettingsError if it was not pulled, CheckpointError if the folder has none.

@@ -18,20 +18,20 @@ import numpy as np
 
 from auricle.audio.pcm import Int16, to_int16
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import Piece
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import FrontendSettings, ProcessorSettings
+from auricle.dynamo import Runtime
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages.decoding import DecodeReply
-from auricle.messages.sessions import Final, OpenSession, Partial
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.runtime import Runtime
-from auricle.settings import FrontendSettings, ProcessorSettings
+from auricle.protocol.recognition import DecodeReply
+from auricle.protocol.sessions import OpenSession, SegmentFinal, SegmentPartial
 from auricle_testing.feed import CHUNK_MS
 
 _SETTLE_SECONDS = 60.0
@@ -53,10 +53,10 @@ class Decode:
 class Heard:
     """A segment: its finished text, and every decode on the way, the final one last."""
 
-    final: Final
+    final: SegmentFinal
     pcm: Int16
     decodes: list[Decode]
-    partials: list[tuple[int, Partial]]  # with the session sample sent by then
+    partials: list[tuple[int, SegmentPartial]]  # with the session sample sent by then
     sent: int  # session samples sent when the final came
 
 
@@ -114,14 +114,14 @@ class _Run:
     recognizer: _Recording
     pcm: Int16
     segments: list[Heard] = field(default_factory=list)
-    partials: list[tuple[int, Partial]] = field(default_factory=list)
+    partials: list[tuple[int, SegmentPartial]] = field(default_factory=list)
     counted: int = 0
 
     def event(self, event: object, sent: int) -> None:
         """Sort an event in."""
-        if isinstance(event, Partial):
+        if isinstance(event, SegmentPartial):
             self.partials.append((sent, event))
-        elif isinstance(event, Final):
+        elif isinstance(event, SegmentFinal):
             decodes = self.recognizer.decodes[self.counted :]
             end = event.resume.segment_start  # in samples; the event's times are rounded
             pcm = self.pcm[end - decodes[-1].offset : end]
@@ -154,11 +154,11 @@ async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
         frames = voice.frames(packet)
         (found,) = bench.vad.probabilities([(voice, frames)])
         for event in gate.push(packet, found.tolist()):
-            if isinstance(event, Piece):
+            if isinstance(event, AudioChunk):
                 await session.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
                 waiting = await _settle(run, events, waiting, at + len(packet))
     for event in gate.finish(_rest(bench, voice)):
-        if isinstance(event, Piece):
+        if isinstance(event, AudioChunk):
             await session.push(event.start, event.pcm.tobytes(), 10.0, event.boundary)
             waiting = await _settle(run, events, waiting, len(pcm))
     session.end(len(pcm))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoints.files import open_checkpoint
 from auricle_testing.feed import ChunkTime
 from auricle_testing.server import ROOT
 from benchmarks.baselines.published import Position, integrated, positions, sampled

@@ -7,8 +7,8 @@ import pytest
 
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.listening.turn_wait import TurnWait
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.audio.turn_detection import TurnWait
 from benchmarks.annotations.turns import Case, Listener, row, table
 
 pytestmark = pytest.mark.unit

@@ -22,9 +22,9 @@ import torch
 
 from auricle.audio.pcm import to_float
 from auricle.audio.voice_activity import VoiceActivitySequence
-from auricle.frontend.recordings.parts import Part
-from auricle.processor.stability import CommitRules, Stability, Tokens
-from auricle.settings import FrontendSettings, ProcessorSettings
+from auricle.config.settings import FrontendSettings, ProcessorSettings
+from auricle.frontend.recordings.parts import RecordingPart
+from auricle.processor.session.stability import CommitRules, Stability, Tokens
 from benchmarks.generated import table
 from benchmarks.prepared import ROOT, corpus
 from benchmarks.streaming.audio import Recording, Word, spoken
@@ -185,11 +185,11 @@ def segments(recording: Recording, detector: VoiceActivitySequence) -> Iterator[
         yield Segment(_samples(part), tuple(_said(recording, part)))
 
 
-def _samples(part: Part) -> np.ndarray:
+def _samples(part: RecordingPart) -> np.ndarray:
     return to_float(np.frombuffer(part.pcm, "<i2"))
 
 
-def _said(recording: Recording, part: Part) -> Iterator[Word]:
+def _said(recording: Recording, part: RecordingPart) -> Iterator[Word]:
     start = part.start / SAMPLE_RATE
     for word in spoken_in(recording.words, start, part.end / SAMPLE_RATE):
         yield Word(word.text, word.start - start, word.end - start)

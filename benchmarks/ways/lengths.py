@@ -20,10 +20,10 @@ import torch
 from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.pieces import GateEvent
-from auricle.frontend.recordings.parts import Part, PartCutter
-from auricle.settings import CommonSettings, FrontendSettings
+from auricle.config.settings import CommonSettings, FrontendSettings
+from auricle.frontend.audio.chunks import GateEvent
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.recordings.parts import PartCutter, RecordingPart
 from benchmarks.generated import table
 from benchmarks.prepared import ROOT, corpus
 from benchmarks.streaming.audio import Recording, spoken
@@ -61,7 +61,7 @@ class Decoder:
         self._reference = Reference(model)
         self._known: dict[tuple[bytes, str], str] = {}
 
-    def texts(self, parts: Sequence[Part], context_characters: int) -> Iterator[str]:
+    def texts(self, parts: Sequence[RecordingPart], context_characters: int) -> Iterator[str]:
         """The texts, each with the end of the one before as context."""
         before = ""
         for part in parts:
@@ -91,7 +91,7 @@ def speech(model: VoiceActivitySequence, recording: Recording) -> list[GateEvent
     return events + gate.finish(last.tolist())
 
 
-def parts(events: list[GateEvent], pause_after: float) -> list[Part]:
+def parts(events: list[GateEvent], pause_after: float) -> list[RecordingPart]:
     """The segments of a recording."""
     cutter = PartCutter(
         SegmentLimits.from_seconds(

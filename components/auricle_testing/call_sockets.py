@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from auricle.runtime.network import CALL_SOCKETS
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.dynamo.network import CALL_SOCKETS
 from auricle_testing.faulty_proxy import UnixProxy
 
 _LOOK_SECONDS = 0.05

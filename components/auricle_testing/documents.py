@@ -15,12 +15,12 @@ from typing import Any, get_args
 import click
 from pydantic import BaseModel
 
-from auricle import errors
 from auricle.cli import main
-from auricle.frontend.stream import protocol
-from auricle.kubernetes_settings import KubernetesSettings
-from auricle.messages import stream
-from auricle.settings import SECTIONS, CommonSettings
+from auricle.config.kubernetes import KubernetesSettings
+from auricle.config.settings import SECTIONS, CommonSettings
+from auricle.core import errors
+from auricle.frontend.protocols.stream import messages as protocol
+from auricle.protocol import stream
 from auricle_testing.metric_names import exported
 from auricle_testing.server import ROOT
 

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from auricle.audio.pcm import to_int16
-from auricle.checkpoint.files import Checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.slab import Slab
-from auricle.encode_worker.encoder import Encoder, MelWindow
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded, Engine, GenerateRequest
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.embeddings.slots import PlacedWindow
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
+from auricle.workers.encode.encoder import Encoder, MelWindow
+from auricle.workers.pd.engine import Decoded, Engine, GenerateRequest
 from auricle_testing import recordings
 from auricle_testing.server import ROOT
 from auricle_testing.slabs import slab_in
@@ -69,7 +69,7 @@ class Bench(Generic[E]):
         )
 
 
-def landing_slab(checkpoint: Checkpoint, kind: str, count: int = 64) -> Slab:
+def landing_slab(checkpoint: ModelCheckpoint, kind: str, count: int = 64) -> Slab:
     """An empty slab for float32 embeddings, in memory of a `kind` of `slabs.py`."""
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
@@ -86,7 +86,7 @@ def encoded(encoder: Encoder, audio: SegmentAudio, samples: int) -> list[tuple[s
     return found
 
 
-def with_recordings(checkpoint: Checkpoint, slab: Slab) -> Windows:
+def with_recordings(checkpoint: ModelCheckpoint, slab: Slab) -> Windows:
     """Encode all bundled recordings into the first slots of `slab`, each window once."""
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     windows: Windows = {}

@@ -10,20 +10,20 @@ import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.voice_activity import Floats, VoiceState
-from auricle.frontend.listening.voice import VoiceDetector
-from auricle.messages.sessions import (
+from auricle.frontend.audio.voice_activity import VoiceDetector
+from auricle.protocol.sessions import (
     Accepted,
-    Done,
     EndAudio,
-    Final,
     OpenSession,
-    Partial,
     PushAudio,
     ResumePoint,
+    SegmentFinal,
+    SegmentPartial,
+    SessionDone,
     SessionEvent,
     SessionReady,
 )
-from auricle.messages.stream import Usage
+from auricle.protocol.stream import Usage
 
 _LONGEST_SEGMENT = 30 * SAMPLE_RATE
 _LOUD = 0.01
@@ -60,18 +60,20 @@ class _Owned:
         self._received = max(self._received, end)
         if message.boundary == "endpoint" or end - self._start >= _LONGEST_SEGMENT:
             ended, self._segment, self._start = self._segment, self._segment + 1, end
-            self.events.put_nowait(Final(ended, "word", 0, 1, "English", self._resume))
+            self.events.put_nowait(SegmentFinal(ended, "word", 0, 1, "English", self._resume))
         elif points > 0:
             heard_ms = end * 1000 // SAMPLE_RATE
-            text = Partial(self._segment, "a", " b", heard_ms, "English", self._resume)
+            text = SegmentPartial(self._segment, "a", " b", heard_ms, "English", self._resume)
             self.events.put_nowait(text)
         offset = self._received - self._start
         return Accepted(self._received, self._grid - offset % self._grid)
 
     def end(self) -> Accepted:
         if self._received > self._start:
-            self.events.put_nowait(Final(self._segment, "word", 0, 1, "English", self._resume))
-        self.events.put_nowait(Done(Usage()))
+            self.events.put_nowait(
+                SegmentFinal(self._segment, "word", 0, 1, "English", self._resume)
+            )
+        self.events.put_nowait(SessionDone(Usage()))
         return Accepted(self._received)
 
     @property
@@ -97,7 +99,7 @@ class Processor:
         while True:
             event = await session.events.get()
             yield event
-            if isinstance(event, Done):
+            if isinstance(event, SessionDone):
                 return
 
     async def call(

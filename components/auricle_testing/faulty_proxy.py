@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
 
 _BLOCK = 16_384
 _IN_FLIGHT_BLOCKS = 256

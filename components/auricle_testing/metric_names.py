@@ -7,20 +7,20 @@ from types import SimpleNamespace
 
 from prometheus_client import Info
 
-from auricle.align_worker.metrics import AlignWorkerMetrics
-from auricle.diarize_worker.metrics import DiarizeWorkerMetrics
-from auricle.encode_worker.metrics import EncodeWorkerMetrics
+from auricle.config.settings import FrontendSettings
+from auricle.dynamo.local.frames import LocalMetrics
+from auricle.dynamo.refusals import Refusals
+from auricle.frontend.exporters.nats import NatsBus
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.nats_bus import NatsBus
 from auricle.load.reporter import LoadGauges
-from auricle.pd_worker.metrics import PdWorkerMetrics
-from auricle.pd_worker.translate.metrics import TranslateWorkerMetrics
-from auricle.planner.metrics import PlannerMetrics
+from auricle.planner.service import PlannerMetrics
 from auricle.process.metrics import Registry
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.runtime.local.metrics import LocalMetrics
-from auricle.runtime.refusals import Refusals
-from auricle.settings import FrontendSettings
+from auricle.workers.align.worker import AlignWorkerMetrics
+from auricle.workers.diarize.worker import DiarizeWorkerMetrics
+from auricle.workers.encode.worker import EncodeWorkerMetrics
+from auricle.workers.pd.metrics import PdWorkerMetrics
+from auricle.workers.translate.worker import TranslateWorkerMetrics
 from auricle_testing.server import ROOT
 
 _PAGE = (ROOT / "docs/observability.md").read_text()

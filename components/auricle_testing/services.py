@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import nats
 
-from auricle.frontend.observers.transcript_stream import STREAM
+from auricle.frontend.exporters.nats import STREAM
 from auricle_testing.server import ANSWER_SECONDS, free_port
 
 BIN = Path(sys.executable).parent

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from auricle.embeddings.device_slab import DeviceSlab
 from auricle.embeddings.layout import Bytes, SlabLayout
-from auricle.embeddings.mapped import Mapped
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.stand_in import StandInMemory
+from auricle.embeddings.slabs import StandInMemory
 
 KINDS = ("host", "device")
 

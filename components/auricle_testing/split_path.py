@@ -15,21 +15,20 @@ import torch
 from prometheus_client import CollectorRegistry
 
 from auricle.audio.pcm import Int16
-from auricle.checkpoint.files import Checkpoint
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.core.errors import FeaturesMissing
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.slab import Slab
-from auricle.encode_worker.encoder import AudioEncoder
-from auricle.encode_worker.encoders import cost_of
-from auricle.encode_worker.metrics import EncodeWorkerMetrics
-from auricle.encode_worker.store import EmbeddingStore, Identity
-from auricle.encode_worker.worker import EncodeWorker
-from auricle.errors import FeaturesMissing
-from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
-from auricle.pd_worker.transformers.decoders import Decoder
-from auricle.processor.sent_blocks import SentBlocks
-from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from auricle.settings import EncodeWorkerSettings
+from auricle.processor.segment_encoder import SentBlocks
+from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
+from auricle.protocol.recognition import EncodeReply, EncodeRequest, WindowRef
+from auricle.workers.encode.encoder import AudioEncoder
+from auricle.workers.encode.main import cost_of
+from auricle.workers.encode.store import EmbeddingStore, Identity
+from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
+from auricle.workers.pd.transformers.decoders import Decoder
 from auricle_testing.checkpoints.other_models import MOST_TOKENS
 from auricle_testing.slabs import content
 
@@ -57,7 +56,7 @@ class Decode:
 class Worker:
     """An encode worker without a network."""
 
-    checkpoint: Checkpoint
+    checkpoint: ModelCheckpoint
     worker: EncodeWorker
     slab: Slab
     store: EmbeddingStore
@@ -71,7 +70,7 @@ class Worker:
 
 @asynccontextmanager
 async def encode_worker(
-    checkpoint: Checkpoint, encoder: AudioEncoder, conv_blocks: int = 2048
+    checkpoint: ModelCheckpoint, encoder: AudioEncoder, conv_blocks: int = 2048
 ) -> AsyncIterator[Worker]:
     """Yield a worker that runs `encoder`, in float32."""
     geometry = checkpoint.geometry

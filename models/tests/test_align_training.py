@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoints.files import open_checkpoint
 from models.training.align.decode import word_times
 from models.training.align.evaluate import between, differences
 from models.training.align.examples import Clip, ClipMaker, Spoken

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import BadRequest
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.core.errors import BadRequest
 from models.training.corpus import TRAINING_SENTENCES, Corpus, jobs, planned, set_name
 from models.training.examples import ExampleMaker
 from models.training.export import export

@@ -18,9 +18,9 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.frontend.audiosocket.frames import HANG_UP
-from auricle.frontend.doors.rpc.schema import message
-from auricle.frontend.wyoming.events import EventParser
+from auricle.frontend.protocols.audiosocket import HANG_UP
+from auricle.frontend.protocols.wyoming import EventParser
+from auricle.frontend.transport.grpc.schema import message
 from tests.conformance.served import Served
 from tests.fakes import kserve, rpc
 from tests.fakes.wyoming import sent

@@ -9,31 +9,31 @@ from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
-from auricle.frontend.audiosocket.session import audiosocket_protocol
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.keys import ApiKey, KeyRing
-from auricle.frontend.doors.app import create_app
-from auricle.frontend.doors.rpc.server import RpcServer
-from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.server import connections_of, server_config
-from auricle.frontend.doors.tcp import TcpServer
+from auricle.core.aio import unless
+from auricle.dynamo import Tokens
 from auricle.frontend.main import build_services
-from auricle.frontend.stream.resume_token import PURPOSE
-from auricle.frontend.wyoming.session import wyoming_protocol
-from auricle.messages.sessions import (
+from auricle.frontend.protocols.audiosocket import audiosocket_protocol
+from auricle.frontend.protocols.stream.resume import PURPOSE
+from auricle.frontend.protocols.wyoming import wyoming_protocol
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.app import create_app
+from auricle.frontend.transport.grpc.server import RpcServer
+from auricle.frontend.transport.server import connections_of, server_config
+from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.tcp import TcpServer
+from auricle.process.metrics import Registry
+from auricle.protocol.annotation import SegmentTranslation
+from auricle.protocol.sessions import (
     Accepted,
     EndAudio,
     Failed,
-    Final,
     OpenSession,
-    Partial,
     PushAudio,
+    SegmentFinal,
+    SegmentPartial,
     SessionEvent,
 )
-from auricle.messages.translations import Translation
-from auricle.process.metrics import Registry
-from auricle.runtime import Tokens
-from auricle.tasks import unless
 from auricle_testing.fakes import Processor
 from tests.fakes.doors import PromptServer
 from tests.fakes.tcp_port import frontend
@@ -66,12 +66,12 @@ class FallibleProcessor(Processor):
         self.opened += 1
         async with aclosing(super().stream(message, reply, instance)) as events:
             while (event := await unless(self._failing, _next(events))) is not None:
-                if message.translate and isinstance(event, Partial):
+                if message.translate and isinstance(event, SegmentPartial):
                     continue  # the text of partials is not that of finals, so none may be committed
                 yield event
-                if message.translate and isinstance(event, Final):
+                if message.translate and isinstance(event, SegmentFinal):
                     text = event.text.upper()
-                    yield Translation(event.segment, message.translate[0], text, final=True)
+                    yield SegmentTranslation(event.segment, message.translate[0], text, final=True)
         if isinstance(self._failure, Failed):
             yield self._failure
         elif self._failure is not None:

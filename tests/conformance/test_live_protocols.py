@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from auricle.errors import WorkerUnavailable
-from auricle.frontend.doors.access.keys import ApiKey, new_key
-from auricle.messages.sessions import Failed
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.core.errors import WorkerUnavailable
+from auricle.frontend.transport.access.keys import ApiKey, new_key
+from auricle.protocol.sessions import Failed
 from tests.conformance.clients import CLIENTS, LOUD, QUIET, Ending, LiveClient
 from tests.conformance.served import TENANT, Served, soon
 from tests.conformance.table import EXPECTED, IMPOSSIBLE, Seen
@@ -215,8 +215,8 @@ BEHAVIOURS = {
 }
 # How long a session waits for another processor, and for its key's audio rate.
 PAUSES = (
-    "auricle.frontend.line.session_line._PAUSE_SECONDS",
-    "auricle.frontend.doors.access.limits._LONGEST_SLEEP_SECONDS",
+    "auricle.frontend.link.session_line._PAUSE_SECONDS",
+    "auricle.frontend.transport.access.limits._LONGEST_SLEEP_SECONDS",
 )
 
 

@@ -13,14 +13,14 @@ import pytest
 import websockets
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import DeadlineExceeded
-from auricle.frontend.deepgram.live import ListenProtocol
-from auricle.frontend.doors.access.keys import ANYONE
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import DeadlineExceeded
+from auricle.frontend.exporters.transcripts import NoBus
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.transcript_bus import NoBus
-from auricle.settings import FrontendSettings
+from auricle.frontend.protocols.deepgram.live import ListenProtocol
+from auricle.frontend.transport.access.keys import ANYONE
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 from tests.fakes.front import Front
 

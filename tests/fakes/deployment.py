@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from auricle.messages.diagnosis import (
+from auricle.protocol.diagnosis import (
     BusState,
     Description,
     Diagnosis,

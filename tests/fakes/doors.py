@@ -13,10 +13,10 @@ import pytest
 import uvloop
 from starlette.types import ASGIApp
 
-from auricle.frontend.doors.connections import ConnectionLimits, Connections
-from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.server import DoorServer
-from auricle.frontend.doors.socket_protocol import WebSocketProtocol
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
+from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.server import DoorServer
+from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from tests.fakes.clock import Clock
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from auricle.frontend.listening.pieces import Piece, SpeechStarted, SpeechStopped
-from auricle.messages.sessions import Final, ResumePoint
+from auricle.frontend.audio.chunks import AudioChunk, SpeechEnd, SpeechOnset
+from auricle.protocol.sessions import ResumePoint, SegmentFinal
 
 FORCE = '{"type": "ForceEndTurn"}'
 S = 16_000  # samples of a second
@@ -16,13 +16,13 @@ S = 16_000  # samples of a second
 def speech(begin: float, end: float) -> list[Any]:
     """Speech that endpointing has heard, and its end."""
     samples = int((end - begin) * S)
-    piece = Piece(int(begin * S), np.zeros(samples, np.int16), "endpoint")
-    return [SpeechStarted(int(begin * S)), piece, SpeechStopped(int(end * S))]
+    piece = AudioChunk(int(begin * S), np.zeros(samples, np.int16), "endpoint")
+    return [SpeechOnset(int(begin * S)), piece, SpeechEnd(int(end * S))]
 
 
-def final(text: str, begin: float, end: float) -> Final:
+def final(text: str, begin: float, end: float) -> SegmentFinal:
     resume = ResumePoint(1, int(end * S))
-    return Final(0, text, int(begin * 1000), int(end * 1000), "English", resume)
+    return SegmentFinal(0, text, int(begin * 1000), int(end * 1000), "English", resume)
 
 
 def told(replies: list[dict[str, Any]]) -> list[tuple[str, int, str]]:

@@ -15,23 +15,22 @@ import websockets
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.keys import ApiKey, KeyRing
-from auricle.frontend.doors.access_log import logged
-from auricle.frontend.doors.app import create_app
-from auricle.frontend.doors.connections import ConnectionLimits, Connections
-from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.doors.http_protocol import DoorConfig
-from auricle.frontend.doors.socket_protocol import WebSocketProtocol
+from auricle.config.settings import FrontendSettings
+from auricle.dynamo import Tokens
+from auricle.frontend.exporters.transcripts import NoBus
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.main import build_services
+from auricle.frontend.main import build_services, served_names
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.model_presets import served_names
-from auricle.frontend.observers.transcript_bus import NoBus
-from auricle.frontend.stream.resume_token import PURPOSE
+from auricle.frontend.protocols.stream.resume import PURPOSE
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.access_log import logged
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.app import create_app
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
+from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.process.metrics import Registry
-from auricle.runtime import Tokens
-from auricle.settings import FrontendSettings
 from tests.fakes.doors import PromptServer
 
 Failure = Callable[[], Exception]

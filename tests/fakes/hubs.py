@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from auricle.models.packages import Wheel
+from auricle.checkpoints.download.packages import Wheel
 
 # pragma: allowlist nextline secret
 REVISION = "0123456789abcdef0123456789abcdef01234567"

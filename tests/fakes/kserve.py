@@ -10,14 +10,14 @@ from typing import Any, cast
 import grpc.aio
 import numpy as np
 
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.keys import ApiKey, KeyRing
-from auricle.frontend.doors.rpc.schema import message
-from auricle.frontend.doors.rpc.server import RpcServer
-from auricle.frontend.doors.seats import Rates
-from auricle.frontend.kserve.service import SERVICE, kserve_methods
+from auricle.frontend.protocols.kserve.service import SERVICE, kserve_methods
 from auricle.frontend.recordings.calls import RecordingCalls
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.grpc.schema import message
+from auricle.frontend.transport.grpc.server import RpcServer
+from auricle.frontend.transport.slots import Rates
 from tests.fakes.rpc import bearer
 from tests.fakes.tcp_port import frontend
 

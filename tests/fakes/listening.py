@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from auricle.audio.voice_activity import Floats, VoiceState
-from auricle.frontend.listening.ingest import Ingest
-from auricle.frontend.listening.pieces import GateEvent, Piece
-from auricle.frontend.listening.point import ListeningPoint
+from auricle.frontend.audio.chunks import AudioChunk, GateEvent
+from auricle.frontend.audio.ingest import Ingest
+from auricle.frontend.audio.resume_state import ListeningPoint
 
 LOUD = st.lists(st.tuples(st.sampled_from([0.0, 0.4, 0.9]), st.integers(1, 25)), max_size=12).map(
     lambda runs: [value for value, frames in runs for _ in range(frames)]
@@ -31,7 +31,7 @@ def flat(events: list[GateEvent]) -> list[tuple[Any, ...]]:
     """Every sample and every mark in order, however the pieces were cut."""
     found: list[tuple[Any, ...]] = []
     for event in events:
-        if isinstance(event, Piece):
+        if isinstance(event, AudioChunk):
             found += [(event.start + at, int(value)) for at, value in enumerate(event.pcm)]
             if event.boundary != "none":
                 found.append((event.end, event.boundary))

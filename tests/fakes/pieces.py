@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.frontend.listening.pieces import GateEvent, Piece
+from auricle.frontend.audio.chunks import AudioChunk, GateEvent
 
 
 def joined(events: list[GateEvent]) -> list[GateEvent]:
@@ -12,16 +12,20 @@ def joined(events: list[GateEvent]) -> list[GateEvent]:
     merged: list[GateEvent] = []
     for event in events:
         last = merged[-1] if merged else None
-        if isinstance(event, Piece) and isinstance(last, Piece) and last.boundary == "none":
+        if (
+            isinstance(event, AudioChunk)
+            and isinstance(last, AudioChunk)
+            and last.boundary == "none"
+        ):
             assert event.start == last.end
             pcm = np.concatenate([last.pcm, event.pcm])
-            merged[-1] = Piece(last.start, pcm, event.boundary)
+            merged[-1] = AudioChunk(last.start, pcm, event.boundary)
         else:
             merged.append(event)
     return merged
 
 
 def shape(event: GateEvent) -> tuple[object, ...]:
-    if isinstance(event, Piece):
+    if isinstance(event, AudioChunk):
         return (event.start, event.end, event.boundary)
     return (type(event), event.at)

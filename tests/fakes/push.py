@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.frontend.listening.pieces import Piece
+from auricle.frontend.audio.chunks import AudioChunk
 
 
-def piece(start: int, count: int) -> Piece:
-    return Piece(start, np.zeros(count, np.int16))
+def piece(start: int, count: int) -> AudioChunk:
+    return AudioChunk(start, np.zeros(count, np.int16))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auricle.frontend.doors.rpc.schema import message
+from auricle.frontend.transport.grpc.schema import message
 
 
 def config(**fields: Any) -> Any:

@@ -10,10 +10,10 @@ import grpc.aio
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from auricle.frontend.doors.rpc.schema import message
-from auricle.frontend.doors.rpc.server import RpcServer
-from auricle.frontend.doors.seats import Rates
 from auricle.frontend.main import build_services
+from auricle.frontend.transport.grpc.schema import message
+from auricle.frontend.transport.grpc.server import RpcServer
+from auricle.frontend.transport.slots import Rates
 from auricle.process.metrics import Registry
 from tests.fakes.front import Front
 

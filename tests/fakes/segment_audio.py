@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.checkpoint.geometry import Geometry
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.checkpoints.geometry import Geometry
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
 
 GEOMETRY = Geometry(
     block_frames=100,

@@ -11,17 +11,17 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.keys import ApiKey, KeyRing
-from auricle.frontend.doors.connections import ConnectionLimits, Connections
-from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.tcp import TcpProtocol, TcpServer
+from auricle.config.settings import FrontendSettings
+from auricle.frontend.exporters.transcripts import NoBus, TranscriptBus
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.processors import ProcessorEndpoints
+from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
-from auricle.settings import FrontendSettings
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
+from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 
 Speaks = Callable[[Frontend, Access], TcpProtocol]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from auricle.errors import UndecodableAudio
+from auricle.core.errors import UndecodableAudio
 from auricle.frontend.recordings.transcriber import (
-    Heard,
+    DecodedSeconds,
     Recording,
-    Segment,
+    RecordingSegment,
     Whole,
 )
 
-Outputs = AsyncGenerator[Heard | Segment | Whole, None]
+Outputs = AsyncGenerator[DecodedSeconds | RecordingSegment | Whole, None]
 
 
 class Scripted:
@@ -27,11 +27,11 @@ class Scripted:
     async def transcribe(self, recording: Recording) -> Outputs:
         self.asked.set()
         self.recordings.append(recording)
-        yield Heard(self.heard)
+        yield DecodedSeconds(self.heard)
         if recording.name == "broken.wav":
             raise UndecodableAudio("broken.wav is no audio")
         if recording.name == "endless.wav":
             await asyncio.Event().wait()
-        yield Segment("ten green apples", 0, 16_000, "English")
+        yield RecordingSegment("ten green apples", 0, 16_000, "English")
         yield Whole(1.0)
         await asyncio.sleep(0)  # as where processes and sessions are closed

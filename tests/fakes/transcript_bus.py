@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from auricle.frontend.line.link import LinkObserver
-from auricle.frontend.observers.transcript_bus import (
-    Spoken,
+from auricle.frontend.exporters.transcripts import (
     TranscriptListener,
     TranscriptMessage,
+    TranscriptSource,
 )
-from auricle.messages.diagnosis import BusState
+from auricle.frontend.link.processor_link import LinkObserver
+from auricle.protocol.diagnosis import BusState
 
 
 class KeptBus:
@@ -17,7 +17,7 @@ class KeptBus:
     def __init__(self) -> None:
         self.messages: list[TranscriptMessage] = []
 
-    def listener(self, spoken: Spoken) -> LinkObserver:
+    def listener(self, spoken: TranscriptSource) -> LinkObserver:
         return TranscriptListener(spoken, self.messages.append)
 
     def state(self) -> BusState:

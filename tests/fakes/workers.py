@@ -7,18 +7,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.core.errors import AuricleError
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages.decoding import DecodeReply, DecodeRequest
-from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
-from auricle.messages.sessions import OpenSession, ResumePoint, WholeAudio
+from auricle.processor.annotators.words import SessionWords
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.words import SessionWords
-from auricle.settings import ProcessorSettings
+from auricle.protocol.recognition import (
+    DecodeReply,
+    DecodeRequest,
+    EncodeReply,
+    EncodeRequest,
+    WindowRef,
+)
+from auricle.protocol.sessions import OpenSession, ResumePoint, WholeAudio
 from auricle_testing.server import ROOT
 
 GRID = 10_240

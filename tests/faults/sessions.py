@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from auricle.client.stream import Event, stream_file
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
 from auricle_testing import recordings
 from auricle_testing.server import Server
 from auricle_testing.transcripts import compared

@@ -16,7 +16,7 @@ import pytest
 import websockets
 
 from auricle.client.stream import Event
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
 from auricle_testing import recordings
 from auricle_testing.server import STOP_SECONDS, Server, eventually
 from tests.faults.recordings import recordings_in_work, transcribed

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from auricle.cli import main
-from auricle.frontend.doors.access.keys import key_file, new_key
+from auricle.frontend.transport.access.keys import key_file, new_key
 from auricle_testing.server import Server, frontend_beside
 from tests.doctor import doctor
 

@@ -12,21 +12,21 @@ import pytest
 import torch
 
 from auricle.audio.pcm import Int16, to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.dynamo import Runtime
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
-from auricle.encode_worker.encoder import Encoder, MelBlock
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages.encoding import WindowRef
-from auricle.messages.sessions import Final, OpenSession, Partial, SessionReady
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
 from auricle.processor.segment_encoder import SegmentEncoder
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.runtime import Runtime
-from auricle.settings import ProcessorSettings
+from auricle.protocol.recognition import WindowRef
+from auricle.protocol.sessions import OpenSession, SegmentFinal, SegmentPartial, SessionReady
+from auricle.workers.encode.encoder import Encoder, MelBlock
 from auricle_testing import recordings
 from auricle_testing.server import ROOT, Server, eventually
 from models.training.reference import Reference
@@ -145,7 +145,7 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
         await session.push(number * GRID, chunk(pcm, number), 1.0)
         async with asyncio.timeout(60):
             event = await anext(events)
-        assert isinstance(event, Partial)
+        assert isinstance(event, SegmentPartial)
         after = session.usage.report(0)
         assert after.decodes - before.decodes == 1
         # The growing window; and once in 8 s the one that was just finished.
@@ -197,12 +197,12 @@ async def test_finished_text_starts_with_all_that_was_committed(processor: Proce
     for number in range(len(pcm) // GRID):
         await session.push(number * GRID, chunk(pcm, number), 1.0)
         event = await anext(events)
-        assert isinstance(event, Partial)
+        assert isinstance(event, SegmentPartial)
         assert event.committed.startswith(committed)
         committed = event.committed
     session.end(session.session.inbox.received)
     final = await anext(events)
-    assert isinstance(final, Final)
+    assert isinstance(final, SegmentFinal)
     assert committed
     assert final.text.startswith(committed)
     await events.aclose()

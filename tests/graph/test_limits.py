@@ -20,8 +20,8 @@ import yaml
 from click.testing import CliRunner
 
 from auricle.cli import main as auricle
-from auricle.frontend.doors.access.keys import new_key
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
 

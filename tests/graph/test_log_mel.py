@@ -11,7 +11,7 @@ import websockets
 from auricle.audio.pcm import to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
-from auricle.frontend.listening.endpointing import EndpointingOptions
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle_testing import recordings
 from auricle_testing.server import Server
 from examples.log_mel_client import FeatureSender, speech, transcribe

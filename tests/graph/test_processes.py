@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from auricle.client.stream import stream_file
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
 from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually
 

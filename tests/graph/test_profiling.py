@@ -10,11 +10,11 @@ import pytest
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import to_int16
-from auricle.checkpoint.files import open_checkpoint
+from auricle.checkpoints.files import open_checkpoint
+from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
-from auricle.profiling.cast import Cast, Part, Stage
-from auricle.profiling.helpers import Helper
-from auricle.runtime import Runtime
+from auricle.tools.profiling.ramp import Helper
+from auricle.tools.profiling.synthetic_speakers import Cast, SpeakerGroup, Stage
 from auricle_testing import recordings
 from auricle_testing.replicas import used
 from auricle_testing.server import ANSWER_SECONDS, ROOT, Server, eventually
@@ -58,9 +58,9 @@ async def test_another_process_speaks_until_it_is_told_to_stop(server: Server) -
         await helper.start()
         assert helpers()
         before = decodes()
-        await helper.begin(Part(2.5, decoding=True, first=0, count=2))
+        await helper.begin(SpeakerGroup(2.5, decoding=True, first=0, count=2))
         await eventually(lambda: decodes() >= before + 4, ANSWER_SECONDS)
-        await helper.begin(Part(2.5, decoding=True, first=0, count=0))
+        await helper.begin(SpeakerGroup(2.5, decoding=True, first=0, count=0))
     finally:
         await helper.close()
     assert not helpers()

@@ -12,7 +12,7 @@ import pytest
 import websockets
 
 from auricle.client.stream import Event, stream_file
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
 from auricle_testing import recordings
 from auricle_testing.faulty_proxy import Proxy, proxied
 from auricle_testing.server import Server, frontend_beside

@@ -15,26 +15,31 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auricle.client.stream import stream_file
-from auricle.frontend.observers.nats_bus import NatsBus
-from auricle.frontend.observers.transcript_bus import Spoken
-from auricle.frontend.observers.transcript_stream import STREAM
-from auricle.messages.sessions import Done, Final, Partial, ResumePoint, SessionReady
-from auricle.messages.stream import Usage
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.frontend.exporters.nats import STREAM, NatsBus
+from auricle.frontend.exporters.transcripts import TranscriptSource
+from auricle.protocol.sessions import (
+    ResumePoint,
+    SegmentFinal,
+    SegmentPartial,
+    SessionDone,
+    SessionReady,
+)
+from auricle.protocol.stream import Usage
 from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, free_port, frontend_beside
 from auricle_testing.services import nats_server
 
-SPOKEN = Spoken("acme", "s1")
+SPOKEN = TranscriptSource("acme", "s1")
 RESUME = ResumePoint()
 
 
-def partial(committed: str, rest: str = "") -> Partial:
-    return Partial(0, committed, rest, 640, "English", RESUME)
+def partial(committed: str, rest: str = "") -> SegmentPartial:
+    return SegmentPartial(0, committed, rest, 640, "English", RESUME)
 
 
-def final(text: str, segment: int = 0) -> Final:
-    return Final(segment, text, 0, 1000, "English", RESUME)
+def final(text: str, segment: int = 0) -> SegmentFinal:
+    return SegmentFinal(segment, text, 0, 1000, "English", RESUME)
 
 
 class Bus:
@@ -82,7 +87,7 @@ async def test_settled_text_is_published_once_and_other_events_are_not(tmp_path:
             heard(partial("hello", " wor"))
             heard(partial("hello", " world"))
             heard(final("hello world"))
-            heard(Done(Usage()))
+            heard(SessionDone(Usage()))
             await eventually(lambda: subject.number("published_total") == 2, seconds=60)
         messages = await stored(address)
     assert [(s, m["type"], m["text"]) for s, m in messages] == [

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from auricle.pd_worker.vllm.device_worker import DeviceWorker
+from auricle.workers.pd.vllm.device_worker import DeviceWorker
 
 FAILS = "fails"  # what the name of a request begins with whose pass fails
 _FULL = (

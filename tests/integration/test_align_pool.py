@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.errors import DeadlineExceeded, WorkerUnavailable
-from auricle.processor.aligner import Spoken, WordAligner
+from auricle.checkpoints.files import open_checkpoint
+from auricle.config.settings import ProcessorSettings
+from auricle.core.errors import DeadlineExceeded, WorkerUnavailable
+from auricle.dynamo import WORKER_PULSE, Runtime
+from auricle.processor.annotators.words import FinalSegment, WordAligner
 from auricle.processor.pools import EncodePool, Pool
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.runtime import WORKER_PULSE, Runtime
-from auricle.settings import ProcessorSettings
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle_testing import recordings
 from auricle_testing.checkpoints.aligners import Reference, random_aligner
 from auricle_testing.server import ROOT
@@ -75,13 +75,13 @@ async def connected(runtime: Runtime, path: Path, patience: float = 60.0) -> Wor
     return WordAligner(open_checkpoint(path), "float32", encode_pool, pool)
 
 
-def spoken(samples: int, words: tuple[str, ...], tenant: str = "t") -> Spoken:
+def spoken(samples: int, words: tuple[str, ...], tenant: str = "t") -> FinalSegment:
     """A final segment of a session, whose log-mel was computed for the decoder's windows."""
     scheme = KeyScheme(DECODER.fingerprint, "float32", tenant)
     audio = SegmentAudio(DECODER.geometry, scheme)
     audio.push(SPEECH)
     audio.windows(samples)
-    return Spoken("s", tenant, audio, samples, samples // 16, words, False, "")
+    return FinalSegment("s", tenant, audio, samples, samples // 16, words, False, "")
 
 
 def expected(reference: Reference, samples: int, words: tuple[str, ...]) -> tuple[int, ...]:

@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.align_worker.aligners import aligner_for
-from auricle.align_worker.scripts import prompt_for
-from auricle.align_worker.utterances import Utterance
-from auricle.alignment.words import pieces
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.messages.aligning import AlignRequest
-from auricle.messages.encoding import EncodeReply, EncodeRequest
-from auricle.processor.aligner import Spoken, WordAligner
+from auricle.checkpoints.files import open_checkpoint
+from auricle.config.settings import ProcessorSettings
+from auricle.dynamo import WORKER_PULSE, Runtime
+from auricle.processor.annotators.words import FinalSegment, WordAligner
 from auricle.processor.pools import EncodePool, Pool
-from auricle.processor.sent_blocks import SentBlocks
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.runtime import WORKER_PULSE, Runtime
-from auricle.settings import ProcessorSettings
+from auricle.processor.segment_encoder import SentBlocks
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
+from auricle.protocol.annotation import AlignRequest
+from auricle.protocol.recognition import EncodeReply, EncodeRequest
+from auricle.transcript.words import pieces
+from auricle.workers.align.passes import aligner_for
+from auricle.workers.align.scripts import prompt_for
+from auricle.workers.align.utterances import Utterance
 from auricle_testing import recordings
 from auricle_testing.checkpoints.whisper import random_whisper
 from tests.integration.aligning import START_SECONDS, starting
@@ -60,7 +60,7 @@ async def test_words_are_aligned_with_what_was_encoded_for_text(tmp_path: Path) 
                 asked = EncodeRequest("s", "t", SentBlocks().features(instance, windows))
                 reply: EncodeReply = await encode_pool.call(instance, asked, EncodeReply)
                 assert reply.encoded == 1
-                spoken = Spoken(
+                spoken = FinalSegment(
                     *("s", "t", audio, samples, samples // 16, words, False, "", texts, "English"),
                     encoder=instance,
                 )

@@ -15,18 +15,18 @@ import pytest
 import pytest_asyncio
 
 from auricle.audio.pcm import to_int16
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.keys import KEY_BYTES
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.core.errors import BadRequest
+from auricle.embeddings.layout import KEY_BYTES
 from auricle.embeddings.slab import Slab
-from auricle.encode_worker.encoder import Encoder
-from auricle.errors import BadRequest
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.transformers.engine import TransformersEngine
-from auricle.pd_worker.transformers.options import TransformersOptions
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.processor.windows import KeyScheme, SegmentAudio
+from auricle.embeddings.slots import PlacedWindow
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
+from auricle.workers.encode.encoder import Encoder
+from auricle.workers.pd.transformers.engine import TransformersEngine
+from auricle.workers.pd.transformers.options import TransformersOptions
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.options import EngineOptions
 from auricle_testing import recordings
 from auricle_testing.engines import MODEL, Bench, Windows, encoded, landing_slab, with_recordings
 from auricle_testing.slabs import content
@@ -38,18 +38,18 @@ GROWING = "kitchen"
 
 
 @pytest.fixture(scope="module")
-def checkpoint() -> Checkpoint:
+def checkpoint() -> ModelCheckpoint:
     return open_checkpoint(MODEL)
 
 
 @pytest.fixture(scope="module")
-def slab(checkpoint: Checkpoint) -> Slab:
+def slab(checkpoint: ModelCheckpoint) -> Slab:
     """That of both engines. Other tests' graphs have slabs in host memory."""
     return landing_slab(checkpoint, "device", 128)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bench(checkpoint: Checkpoint, slab: Slab) -> AsyncIterator[Bench[VllmEngine]]:
+async def bench(checkpoint: ModelCheckpoint, slab: Slab) -> AsyncIterator[Bench[VllmEngine]]:
     prompt = PromptFormat(checkpoint)
     options = EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=BLOCK,
@@ -67,7 +67,7 @@ async def bench(checkpoint: Checkpoint, slab: Slab) -> AsyncIterator[Bench[VllmE
     await engine.close()
 
 
-def growing(checkpoint: Checkpoint, slab: Slab, slot: int) -> Windows:
+def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
     """The windows of a segment at each decode as it grows, by name; in slots from `slot` on."""
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     pcm = to_int16(recordings.samples(GROWING))
@@ -89,7 +89,7 @@ def growing(checkpoint: Checkpoint, slab: Slab, slot: int) -> Windows:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plain(
-    checkpoint: Checkpoint, slab: Slab, bench: Bench[VllmEngine]
+    checkpoint: ModelCheckpoint, slab: Slab, bench: Bench[VllmEngine]
 ) -> AsyncIterator[Bench[TransformersEngine]]:
     """The same windows in the same slab, without vLLM."""
     options = TransformersOptions("float32", "cpu", 1, 1024, 4, 64)

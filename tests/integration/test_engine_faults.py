@@ -12,16 +12,15 @@ import numpy as np
 import psutil
 import pytest
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.core.errors import ProcessFailed, WorkerUnavailable
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.errors import ProcessFailed, WorkerUnavailable
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.engine import Decoded, GenerateRequest
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.options import EngineOptions, Passes
+from auricle.embeddings.slots import PlacedWindow
+from auricle.workers.pd.engine import Decoded, GenerateRequest
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.integration
@@ -48,7 +47,7 @@ def slab() -> Iterator[HostSlab]:
 @pytest.fixture(scope="module")
 def arguments() -> Any:
     """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
-    from auricle.pd_worker.vllm import arguments
+    from auricle.workers.pd.vllm import arguments
 
     return arguments
 
@@ -66,7 +65,7 @@ async def engine_on(
     device: type, slab: HostSlab, prompt: PromptFormat, patch: pytest.MonkeyPatch
 ) -> AsyncIterator[VllmEngine]:
     """An engine without drafts."""
-    from auricle.pd_worker.vllm import arguments
+    from auricle.workers.pd.vllm import arguments
 
     patch.setattr(arguments, "WORKER", f"{device.__module__}.{device.__name__}")
     options = EngineOptions(
@@ -121,7 +120,7 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
             await engine.answers()
 
 
-def options(passes: Passes, **others: Any) -> EngineOptions:
+def options(passes: PassOptions, **others: Any) -> EngineOptions:
     """Those of an engine that runs such passes."""
     return EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
@@ -135,29 +134,31 @@ def test_each_of_vllms_ways_to_schedule_has_its_scheduler(arguments: Any) -> Non
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
     for ahead in (False, True):
-        given = arguments.of_passes(options(Passes(async_scheduling=ahead)))
+        given = arguments.of_passes(options(PassOptions(async_scheduling=ahead)))
         assert given["async_scheduling"] is ahead
         scheduler = resolve_obj_by_qualname(given["scheduler_cls"])
         assert issubclass(scheduler, AsyncScheduler) is ahead
 
 
 def test_kernels_that_greedy_requests_do_not_run_are_not_compiled_at_start(arguments: Any) -> None:
-    given = arguments.of_passes(options(Passes(cudagraph_mode="full")))
+    given = arguments.of_passes(options(PassOptions(cudagraph_mode="full")))
     assert given["kernel_config"].enable_jit_warmup is False
 
 
 def test_passes_are_told_in_vllms_words(arguments: Any) -> None:
     from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
-    eager = arguments.of_passes(options(Passes(max_batched_tokens=4096)))
+    eager = arguments.of_passes(options(PassOptions(max_batched_tokens=4096)))
     assert eager["max_num_batched_tokens"] == 4096
     assert "compilation_config" not in eager
-    attends = arguments.of_passes(options(Passes(max_batched_tokens=4096), chunk_positions=1500))
+    attends = arguments.of_passes(
+        options(PassOptions(max_batched_tokens=4096), chunk_positions=1500)
+    )
     assert attends["max_num_batched_tokens"] == 6000  # of four requests at once
-    graphs = arguments.compilation(Passes(cudagraph_mode="full", max_capture_size=512))
+    graphs = arguments.compilation(PassOptions(cudagraph_mode="full", max_capture_size=512))
     assert (graphs.mode, graphs.cudagraph_mode) == (CompilationMode.NONE, CUDAGraphMode.FULL)
     assert graphs.max_cudagraph_capture_size == 512
-    compiled = Passes(
+    compiled = PassOptions(
         compilation_mode="vllm_compile", cudagraph_mode="full_and_piecewise", capture_sizes=(8, 64)
     )
     pieces = arguments.compilation(compiled)

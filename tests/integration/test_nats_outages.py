@@ -18,12 +18,12 @@ import uvloop
 from nats.js.api import StreamConfig
 from prometheus_client import CollectorRegistry
 
-from auricle.frontend.observers import nats_bus, transcript_stream
-from auricle.frontend.observers.nats_bus import NatsBus
-from auricle.frontend.observers.transcript_bus import Spoken
-from auricle.frontend.observers.transcript_stream import STREAM
-from auricle.messages.sessions import Final, ResumePoint
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.frontend.exporters import nats as nats_bus
+from auricle.frontend.exporters import nats as transcript_stream
+from auricle.frontend.exporters.nats import STREAM, NatsBus
+from auricle.frontend.exporters.transcripts import TranscriptSource
+from auricle.protocol.sessions import ResumePoint, SegmentFinal
 from auricle_testing.server import ANSWER_SECONDS, eventually
 from auricle_testing.services import Nats
 
@@ -55,11 +55,11 @@ class Bus:
         self.bus = NatsBus(
             server.address, "test", max_queued=max_queued, keep_hours=1.0, registry=self.registry
         )
-        self._event = self.bus.listener(Spoken("acme", "s1")).event
+        self._event = self.bus.listener(TranscriptSource("acme", "s1")).event
         self.said = 0
 
     def say(self, text: str = "text") -> None:
-        self._event(Final(self.said, text, 0, 1000, "English", ResumePoint()))
+        self._event(SegmentFinal(self.said, text, 0, 1000, "English", ResumePoint()))
         self.said += 1
 
     def number(self, name: str) -> float:

@@ -17,11 +17,11 @@ from multiprocessing.sharedctypes import Synchronized
 import numpy as np
 import pytest
 
+from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import READING, Place, ReadRequest, Region, in_two_steps
 from auricle.embeddings.slab import Slab
-from auricle.errors import TransferFailed
 from auricle_testing.server import eventually
 from auricle_testing.slabs import KINDS, content, slab_in
 

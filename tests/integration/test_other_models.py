@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from auricle.audio.pcm import Int16, to_float, to_int16
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.encode_worker.encoders import encoder_for
-from auricle.landing.placed import PlacedWindow
-from auricle.pd_worker.vllm.engine import VllmEngine
-from auricle.pd_worker.vllm.options import EngineOptions
-from auricle.pd_worker.vllm.start import chunk_positions
-from auricle.settings import EncodeWorkerSettings
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.embeddings.slots import PlacedWindow
+from auricle.workers.encode.main import encoder_for
+from auricle.workers.pd.vllm.engine import VllmEngine
+from auricle.workers.pd.vllm.options import EngineOptions
+from auricle.workers.pd.vllm.start import chunk_positions
 from auricle_testing import recordings
 from auricle_testing.checkpoints.gemma import random_gemma4
 from auricle_testing.checkpoints.other_models import (
@@ -37,7 +37,7 @@ OFFSETS = (5 * GRID, 12 * GRID, 13 * GRID, 20 * GRID + 77)
 
 
 async def grown(
-    checkpoint: Checkpoint, pcm: Int16
+    checkpoint: ModelCheckpoint, pcm: Int16
 ) -> list[tuple[tuple[tuple[str, torch.Tensor], ...], int]]:
     """The windows of a segment at each offset, by key, and the offset."""
     async with encode_worker(checkpoint, encoder_for(checkpoint, CPU)) as worker:

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
 from auricle.client.stream import Event, stream_file
+from auricle.config.settings import ProcessorSettings
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
-from auricle.settings import ProcessorSettings
 from auricle_testing import recordings
 from auricle_testing.checkpoints.gemma import GemmaStock, random_gemma4
 from auricle_testing.launcher import Launcher

@@ -17,13 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from auricle.errors import SettingsError, WorkerUnavailable
+from auricle.core.errors import SettingsError, WorkerUnavailable
 from auricle.load.pools import PATH, POOLS
-from auricle.planner.connectors.kubernetes import KubernetesConnector
-from auricle.planner.kubernetes_api import KubernetesApi
-from auricle.planner.leadership.base import Leadership
-from auricle.planner.leadership.etcd import EtcdLease
-from auricle.planner.leadership.kubernetes import KubernetesLease
+from auricle.planner.kubernetes import KubernetesApi, KubernetesConnector, KubernetesLease
+from auricle.planner.leadership import EtcdLease, Leadership
 from auricle_testing.services import etcd_server
 
 pytestmark = pytest.mark.integration
@@ -31,7 +28,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr("auricle.planner.leadership.etcd._CALL_SECONDS", 30)
+    monkeypatch.setattr("auricle.planner.leadership._CALL_SECONDS", 30)
     with etcd_server(tmp_path) as server:
         yield server.url
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from auricle.client.events import typed
-from auricle.client.report import write_report
-from auricle.client.report_text import ToldSegments
+from auricle.client.report import ToldSegments, write_report
 from auricle_testing.chromium.driving import driven
 from auricle_testing.chromium.visits import emptied
 from auricle_testing.server import ROOT

@@ -13,16 +13,15 @@ import pytest
 from msgspec import to_builtins
 from prometheus_client import CollectorRegistry
 
-from auricle.errors import UntrustedCaller
-from auricle.messages.planning import AskDecisions, Decisions
-from auricle.messages.refusal import Refusal
-from auricle.runtime import Route, Runtime
-from auricle.runtime.events import EventPublisher
-from auricle.runtime.remote import RemoteEndpoint
-from auricle.runtime.seals import Sealer
-from auricle.runtime.secrets import Secrets
-from auricle.runtime.wire import encoded, from_wire, sealed_to_wire
-from auricle.settings import CommonSettings
+from auricle.config.settings import CommonSettings
+from auricle.core.errors import UntrustedCaller
+from auricle.dynamo import Route, Runtime
+from auricle.dynamo.events import EventPublisher
+from auricle.dynamo.remote import RemoteEndpoint
+from auricle.dynamo.secrets import Secrets
+from auricle.dynamo.signing import Sealer
+from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
+from auricle.protocol.control import AskDecisions, Decisions, Refusal
 
 pytestmark = pytest.mark.integration
 Address = tuple[str, int]

@@ -19,9 +19,9 @@ import psutil
 import pytest
 from rich.console import Console
 
-from auricle.launcher.status_board import StatusBoard
+from auricle.core.aio import within
+from auricle.launcher.output import StatusBoard
 from auricle.launcher.supervisor import Process, StartFailed, Supervisor
-from auricle.tasks import within
 from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.integration

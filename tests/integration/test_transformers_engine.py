@@ -13,10 +13,9 @@ import pytest_asyncio
 import torch
 
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.slab import Slab
-from auricle.errors import (
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.core.errors import (
     AuricleError,
     BadRequest,
     Overloaded,
@@ -24,8 +23,9 @@ from auricle.errors import (
     WindowsMissing,
     WorkerUnavailable,
 )
-from auricle.pd_worker.transformers.engine import TransformersEngine
-from auricle.pd_worker.transformers.options import TransformersOptions
+from auricle.embeddings.slab import Slab
+from auricle.workers.pd.transformers.engine import TransformersEngine
+from auricle.workers.pd.transformers.options import TransformersOptions
 from auricle_testing import recordings
 from auricle_testing.engines import MODEL, Bench, Windows, landing_slab, with_recordings
 from models.training.reference import Reference
@@ -35,7 +35,7 @@ WAIT_SECONDS = 120.0
 OPTIONS = TransformersOptions(
     dtype="float32", device="cpu", threads=1, max_model_len=1024, slots=2, max_waiting=16
 )
-Filled = tuple[Checkpoint, Slab, Windows]
+Filled = tuple[ModelCheckpoint, Slab, Windows]
 
 
 @pytest.fixture(scope="module")

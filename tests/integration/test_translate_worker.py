@@ -16,13 +16,13 @@ import pytest_asyncio
 import torch
 from msgspec.structs import replace
 
-from auricle.checkpoint.text_model import open_text_model
-from auricle.errors import UnsupportedValue
-from auricle.messages.translating import TranslateReply, TranslateRequest
-from auricle.pd_worker.translate.prompt import TranslatorPrompt
-from auricle.pd_worker.translate.worker import longest
-from auricle.runtime import RemoteEndpoint, Runtime
-from auricle.settings import ProcessorSettings
+from auricle.checkpoints.text_model import open_text_model
+from auricle.config.settings import ProcessorSettings
+from auricle.core.errors import UnsupportedValue
+from auricle.dynamo import RemoteEndpoint, Runtime
+from auricle.protocol.annotation import TranslateReply, TranslateRequest
+from auricle.workers.translate.prompt import TranslatorPrompt
+from auricle.workers.translate.worker import longest
 from auricle_testing.checkpoints.translators import random_translator
 from auricle_testing.server import ANSWER_SECONDS, ROOT, free_port, leaving_nothing
 

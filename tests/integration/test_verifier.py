@@ -18,7 +18,7 @@ VOCABULARY = 5  # so small that drafts hold by chance, and largest logits are eq
 @pytest.fixture(scope="module")
 def verifier() -> Any:
     """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
-    from auricle.pd_worker.vllm import verifier
+    from auricle.workers.pd.vllm import verifier
 
     return verifier
 

@@ -18,8 +18,8 @@ import pytest
 import torch
 import websockets
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
 from auricle.client import AuricleError, Client, Final, Partial, StreamEvent, Translation
 from auricle_testing import recordings
 from auricle_testing.checkpoints.whisper import (

@@ -14,29 +14,28 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from auricle.audio.segmentation import SegmentLimits
-from auricle.checkpoint.geometry import Geometry
-from auricle.errors import UnknownSession
-from auricle.frontend.line.session_line import SessionLine
-from auricle.frontend.listening.pieces import Piece
-from auricle.messages.sessions import (
+from auricle.checkpoints.geometry import Geometry
+from auricle.core.errors import UnknownSession
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.link.session_line import SessionLine
+from auricle.processor.session.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.session.rules import SegmentPolicy, SessionRules
+from auricle.processor.session.stability import CommitRules
+from auricle.processor.session.state_machine import SessionStateMachine
+from auricle.processor.session.windows import KeyScheme
+from auricle.protocol.sessions import (
     Accepted,
     Boundary,
-    Done,
     EndAudio,
-    Final,
     OpenSession,
-    Partial,
     PushAudio,
+    SegmentFinal,
+    SegmentPartial,
+    SessionDone,
     SessionEvent,
     SessionReady,
 )
-from auricle.messages.stream import Usage
-from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
-from auricle.processor.segments import SegmentPolicy
-from auricle.processor.session import Session
-from auricle.processor.session_rules import SessionRules
-from auricle.processor.stability import CommitRules
-from auricle.processor.windows import KeyScheme
+from auricle.protocol.stream import Usage
 
 WORD = 300  # samples
 SHORTEST = 1_600  # samples; a shorter segment contains no word and is not decoded
@@ -112,7 +111,7 @@ class Processor:
     """The state of the session on one processor."""
 
     name: str
-    session: Session
+    session: SessionStateMachine
     events: deque[SessionEvent] = field(default_factory=deque)  # not delivered to the frontend yet
     decode: Decode | None = None
     ahead: bool = False
@@ -122,7 +121,7 @@ class Processor:
 class Client:
     """A client: its speech, the events it received, and checks of the guarantees of events."""
 
-    pieces: deque[Piece]
+    pieces: deque[AudioChunk]
     runs: list[tuple[int, int]]
     total: int
     segments: list[tuple[int, int]] = field(default_factory=list)
@@ -138,17 +137,17 @@ class Client:
             self.ready = True
             return
         assert self.ready, "an event before ready"
-        if isinstance(event, Partial):
+        if isinstance(event, SegmentPartial):
             assert event.segment == len(self.segments)
             assert event.committed.startswith(self.committed), "committed text changed"
             self.committed = event.committed
-        elif isinstance(event, Final):
+        elif isinstance(event, SegmentFinal):
             self._final(event)
         else:
-            assert isinstance(event, Done), event
+            assert isinstance(event, SessionDone), event
             self.done = True
 
-    def _final(self, event: Final) -> None:
+    def _final(self, event: SegmentFinal) -> None:
         assert event.segment == len(self.segments), "a segment was given twice, or left out"
         assert event.text.startswith(self.committed), "final text took something back"
         end = event.resume.segment_start
@@ -229,7 +228,7 @@ class World:
 
     def open(self) -> Processor:
         opened = self.line.open_message()
-        session = Session(opened, RULES, PROMPT, GEOMETRY, KEYS, None)
+        session = SessionStateMachine(opened, RULES, PROMPT, GEOMETRY, KEYS, None)
         self.processor = Processor(opened.session, session)
         self.reply = None
         return self.processor
@@ -268,7 +267,7 @@ class World:
         event = processor.events.popleft()
         if self.line.heard(event):
             self.client.told(event)
-            if isinstance(event, Partial | Final):
+            if isinstance(event, SegmentPartial | SegmentFinal):
                 self.losses = 0
         if not self.line.connected and not self.line.over:
             self.processor = None  # handed over
@@ -298,7 +297,7 @@ class World:
             case Send(event):
                 processor.events.append(event)
             case Finish(audio_ms):
-                processor.events.append(Done(Usage(audio_ms=audio_ms)))
+                processor.events.append(SessionDone(Usage(audio_ms=audio_ms)))
             case AbandonDecode():
                 processor.decode = None
                 processor.session.skipped()
@@ -368,7 +367,7 @@ class World:
 
 def speech(choices: Choices) -> Client:
     """Return a client with runs of speech between silences, in pieces as from voice activity."""
-    pieces: deque[Piece] = deque()
+    pieces: deque[AudioChunk] = deque()
     runs: list[tuple[int, int]] = []
     at = 0
     for _ in range(1 + choices.below(3)):
@@ -376,10 +375,10 @@ def speech(choices: Choices) -> Client:
         for _ in range(1 + choices.below(10)):
             count = (37, 320, 700, 1_024, 2_000)[choices.below(5)]
             boundary: Boundary = "pause" if choices.below(12) == 11 else "none"
-            pieces.append(Piece(at, SAID[at : at + count], boundary))
+            pieces.append(AudioChunk(at, SAID[at : at + count], boundary))
             at += count
         if choices.below(3) == 2:
-            pieces.append(Piece(at, SAID[at:at], "endpoint"))
+            pieces.append(AudioChunk(at, SAID[at:at], "endpoint"))
         else:
             pieces[-1] = replace(pieces[-1], boundary="endpoint")
         runs.append((start, at))

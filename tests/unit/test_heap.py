@@ -10,7 +10,7 @@ pytestmark = pytest.mark.unit
 # Blocks too small for a mapping of their own, of which every second one stays in use.
 _FRAGMENTED = """
 import ctypes, os, time
-from auricle.process.heap import trim_heap
+from auricle.process.resources import trim_heap
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -44,7 +44,7 @@ def test_free_pages_between_pages_in_use_are_returned() -> None:
 # Sessions are cycles, each of which lives long enough to count as old.
 _SESSIONS = """
 from collections import deque
-from auricle.process.heap import freeze_heap
+from auricle.process.resources import freeze_heap
 
 loaded = [[number] for number in range(1_000_000)]
 freeze_heap()
@@ -79,7 +79,7 @@ _STARTS = """
 import gc
 usual = gc.get_threshold()
 import auricle.cli
-from auricle.process.heap import freeze_heap
+from auricle.process.resources import freeze_heap
 starting = gc.get_threshold()
 freeze_heap()
 print(starting[0] >= 100 * usual[0], gc.get_threshold() == usual)

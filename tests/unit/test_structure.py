@@ -1,4 +1,4 @@
-"""The house rules that a reader relies on, held by the code."""
+"""The rules of the package's structure, checked on the source."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -18,53 +20,30 @@ from tests.structure import imports
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
-COMPONENTS = (
-    *("frontend", "processor", "encode_worker", "pd_worker", "align_worker"),
-    *("planner", "dynamo_frontend", "diarize_worker"),
-)
-# From the ground up: a room imports from the floors below its own, never from above or beside.
-FLOORS = (
-    ("quoting",),
-    ("errors", "cpu_features"),
-    ("tasks", "audio", "text_bounds", "batcher", "alignment", "confidence", "subtitles"),
-    (
-        "messages",
-        "checkpoint",
-        "models",
-        "embeddings",
-        "speakers",
-        "translation",
-        "replicas",
-        "recording_settings",
-        "door_settings",
-        "device_settings",
-        "slab_settings",
-    ),
-    ("common_settings", "planner_settings", "live_settings"),
-    ("worker_settings",),
-    ("settings", "kubernetes_settings"),
-    ("process", "findings"),
-    ("load", "landing"),
-    ("runtime",),
+COMPONENTS = ("frontend", "processor", "workers", "planner", "dynamo_frontend")
+# From the bottom up: a package imports only from the layers below its own.
+LAYERS = (
+    ("core",),
+    ("audio", "transcript"),
+    ("protocol", "checkpoints", "annotation"),
+    ("config", "ops"),
+    ("process",),
+    ("load", "embeddings"),
+    ("dynamo",),
     (*COMPONENTS, "launcher"),
-    ("client", "profiling", "rendering", "checking"),
+    ("client", "tools"),
     ("cli",),
     ("__main__",),
 )
-# The same inside the frontend, the one component that has rooms of its own.
-FRONTEND_FLOORS = (
-    ("listening", "metrics", "model_presets", "abilities"),
-    ("line",),
-    ("observers", "doors"),
+# The same inside the frontend.
+FRONTEND_LAYERS = (
+    ("audio", "metrics", "capabilities", "server_capabilities"),
+    ("link",),
+    ("exporters", "transport"),
     ("frontend",),
-    ("recordings", "channel"),
-    ("dialects",),
-    (
-        *("stream", "realtime", "deepgram", "wyoming", "twilio", "audiosocket", "vapi"),
-        *("riva", "transcriptions", "diagnosis", "assemblyai", "kserve", "page"),
-    ),
-    ("operations",),
-    ("ports", "socket_ways", "rpc_ways"),
+    ("session", "recordings"),
+    ("protocols", "ops", "page"),
+    ("routes",),
     ("main", "needs"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -73,6 +52,20 @@ STEPS = [
     for page in ("one_chunk.md", "words.md", "speakers.md", "translation.md")
     for step in re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / page).read_text())
 ]
+# Pure modules: state machines and policies without I/O or a clock.
+PURE = (
+    *("processor/session/state_machine.py", "processor/session/rules.py"),
+    *("processor/session/stability.py", "processor/session/inbox.py"),
+    *("processor/session/open_segment.py", "processor/session/actions.py"),
+    *("frontend/link/session_line.py", "planner/policy.py", "planner/plan.py"),
+    "planner/forecast.py",
+)
+EFFECTS = {"asyncio", "time", "socket", "threading", "subprocess", "random"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def module(path: Path) -> str:
@@ -80,29 +73,31 @@ def module(path: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
+def relative(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
 MODULES = {module(path): path for path in FILES}
 
 
 def arrows(prefix: str) -> set[tuple[str, str]]:
-    """(room, room it imports from) of all rooms directly below a package."""
-    rooms = {}
+    """Return (importer, imported) for all children of a package."""
+    children = {}
     for name in MODULES:
         if name.startswith(prefix + "."):
-            rooms[name] = name.removeprefix(prefix + ".").split(".")[0]
+            children[name] = name.removeprefix(prefix + ".").split(".")[0]
     return {
-        (room, rooms[other])
-        for name, room in rooms.items()
-        for other in imports(MODULES[name]) & rooms.keys()
-        if rooms[other] != room
+        (child, children[other])
+        for name, child in children.items()
+        for other in imports(MODULES[name]) & children.keys()
+        if children[other] != child
     }
 
 
 @pytest.mark.parametrize(("file", "name"), STEPS)
 def test_every_name_on_the_way_of_a_chunk_exists(file: str, name: str) -> None:
     if "vllm/" in file:  # vLLM is imported in its own processes only
-        names = {
-            n.name for n in ast.walk(ast.parse((PACKAGE / file).read_text())) if hasattr(n, "name")
-        }
+        names = {n.name for n in ast.walk(tree(PACKAGE / file)) if hasattr(n, "name")}
         assert set(name.split(".")) <= names
         return
     found: object = importlib.import_module("auricle." + file[:-3].replace("/", "."))
@@ -115,26 +110,26 @@ def test_the_way_of_a_chunk_is_described() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "floors"), [("auricle", FLOORS), ("auricle.frontend", FRONTEND_FLOORS)]
+    ("package", "layers"), [("auricle", LAYERS), ("auricle.frontend", FRONTEND_LAYERS)]
 )
-def test_rooms_import_from_the_floors_below_only(
-    package: str, floors: tuple[tuple[str, ...], ...]
+def test_packages_import_only_from_the_layers_below(
+    package: str, layers: tuple[tuple[str, ...], ...]
 ) -> None:
-    floor = {room: number for number, rooms in enumerate(floors) for room in rooms}
+    layer = {child: number for number, children in enumerate(layers) for child in children}
     found = arrows(package)
-    assert {room for arrow in found for room in arrow} <= floor.keys()
-    assert not sorted((a, b) for a, b in found if floor[a] <= floor[b])
+    assert {child for arrow in found for child in arrow} <= layer.keys()
+    assert not sorted((a, b) for a, b in found if layer[a] <= layer[b])
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = {
         name: (imports(path) & MODULES.keys()) - {name, "auricle"} for name, path in MODULES.items()
     }
-    TopologicalSorter(graph).prepare()  # raises CycleError naming the circle
+    TopologicalSorter(graph).prepare()  # raises CycleError naming the cycle
 
 
-@pytest.mark.parametrize("module", ["settings", "processor.main", "frontend.main"])
-def test_who_runs_no_model_imports_no_model_library(module: str) -> None:
+@pytest.mark.parametrize("module", ["config.settings", "processor.main", "frontend.main"])
+def test_processes_without_a_model_import_no_model_library(module: str) -> None:
     """Tools that only read a configuration start at once, and so do processors and frontends."""
     code = (
         f"import sys, auricle.{module}\n"
@@ -145,31 +140,31 @@ def test_who_runs_no_model_imports_no_model_library(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "home"),
+    ("library", "homes"),
     [
-        ("vllm", "pd_worker/vllm/"),
-        ("nixl", "embeddings/nixl.py"),
-        ("dynamo", "runtime/"),
-        ("grpc", "frontend/doors/rpc/"),
-        ("google", "frontend/doors/rpc/"),
+        ("vllm", ("workers/pd/vllm/",)),
+        ("nixl", ("embeddings/nixl.py",)),
+        ("dynamo", ("dynamo/",)),
+        ("grpc", ("frontend/transport/grpc/",)),
+        ("google", ("frontend/transport/grpc/",)),
     ],
 )
-def test_each_of_the_big_three_is_imported_in_one_place(library: str, home: str) -> None:
+def test_each_large_library_is_imported_in_one_place(library: str, homes: tuple[str, ...]) -> None:
     users = {
-        str(path.relative_to(PACKAGE))
+        relative(path)
         for path in FILES
         if any(m.split(".")[0].startswith(library) for m in imports(path))
     }
-    assert users and all(user.startswith(home) for user in users)
+    assert users and all(user.startswith(homes) for user in users)
 
 
-def test_every_library_that_is_imported_is_asked_for_by_its_name() -> None:
-    """What comes with another library may go with it: most come with vLLM, too."""
+def test_every_imported_library_is_a_direct_requirement() -> None:
+    """A library that only comes with another one may go with it: most come with vLLM, too."""
     base = (ROOT / "requirements/base.in").read_text()
     named = {_normal(line.partition("==")[0]) for line in base.splitlines() if line[:1] != "#"}
     packages = packages_distributions()
     tops = {name.partition(".")[0] for path in FILES for name in imports(path)}
-    # With vLLM, with GPUs, and by whoever wants to speak into a microphone.
+    # They come with vLLM, with GPUs, and with the extra for microphones.
     elsewhere = {"vllm", "pynvml", "sounddevice"}
     lacking = {
         library
@@ -184,27 +179,56 @@ def _normal(package: str) -> str:
 
 
 def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
-    """Everything else of it knows the protocol, and an engine knows no other."""
-    homes = [path.parent.name for path in (PACKAGE / "pd_worker").glob("*/start.py")]
+    """Everything else of the worker uses the protocol `Engine`, and no engine imports another."""
+    homes = [path.parent.name for path in (PACKAGE / "workers/pd").glob("*/start.py")]
     assert len(homes) == 2
     users = {
-        (str(path.relative_to(PACKAGE)), home)
+        (relative(path), home)
         for path in FILES
         for home in homes
-        if any(m.startswith(f"auricle.pd_worker.{home}.") for m in imports(path))
+        if any(m.startswith(f"auricle.workers.pd.{home}.") for m in imports(path))
     }
-    strangers = {user for user, home in users if not user.startswith(f"pd_worker/{home}/")}
-    assert strangers == {"pd_worker/engine_start.py"}
+    strangers = {user for user, home in users if not user.startswith(f"workers/pd/{home}/")}
+    assert strangers == {"workers/pd/engine_start.py"}
 
 
-def test_files_stay_small() -> None:
-    lines = {str(p.relative_to(PACKAGE)): len(p.read_text().splitlines()) for p in FILES}
+def test_files_have_at_most_600_lines() -> None:
+    lines = {relative(path): len(path.read_text().splitlines()) for path in FILES}
     assert not {file: number for file, number in lines.items() if number > 600}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """A name has one meaning; the client library, which has users of its own, is apart."""
+    names = Counter(
+        node.name
+        for path in FILES
+        for node in tree(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert not {name for name, number in names.items() if number > 1}
+
+
+def test_no_private_name_is_imported() -> None:
+    found = {
+        (relative(path), alias.name)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auricle")
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.startswith("__")
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("file", PURE)
+def test_pure_modules_have_no_effects(file: str) -> None:
+    tops = {name.partition(".")[0] for name in imports(PACKAGE / file)}
+    assert not tops & EFFECTS
 
 
 # What these raise ends a process at its start, or is seen by operators only.
 NOT_FOR_CLIENTS = {"SettingsError", "CheckpointError", "ProcessFailed", "SystemExit"}
-SERVING = ("audio", "runtime", *COMPONENTS)
+SERVING = ("audio", "dynamo", *COMPONENTS)
 TOOLS = ("planner", "dynamo_frontend")
 
 
@@ -237,7 +261,7 @@ def says(node: ast.AST, name: str) -> bool:
 
 
 def test_what_another_library_says_is_not_passed_on() -> None:
-    from auricle import errors
+    from auricle.core import errors
 
     ours = {name for name in vars(errors) if isinstance(vars(errors)[name], type)}
     for path in FILES:

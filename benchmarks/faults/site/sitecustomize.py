@@ -48,11 +48,13 @@ def _fail_jobs() -> None:
         raise RuntimeError("the fault suite has broken the device")
 
     async def generate(*_: Any, **__: Any) -> None:
-        raise sys.modules["auricle.errors"].AuricleError("the fault suite has broken the engine")
+        raise sys.modules["auricle.core.errors"].AuricleError(
+            "the fault suite has broken the engine"
+        )
 
-    if (encoder := sys.modules.get("auricle.encode_worker.encoder")) is not None:
+    if (encoder := sys.modules.get("auricle.workers.encode.encoder")) is not None:
         encoder.Encoder.attend = encoder.Encoder.convolve = encode
-    if (engine := sys.modules.get("auricle.pd_worker.vllm.engine")) is not None:
+    if (engine := sys.modules.get("auricle.workers.pd.vllm.engine")) is not None:
         engine.Engine.generate = generate
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from auricle.runtime.remote import receiver
-from auricle.runtime.wire import from_wire, sealed_to_wire
+from auricle.dynamo.remote import receiver
+from auricle.dynamo.wire import from_wire, sealed_to_wire
 from benchmarks.hostile.attackers.seals import Seals
 from benchmarks.hostile.attackers.target import Target
 from benchmarks.hostile.attackers.wire import ANSWER_SECONDS, Address, Wire
@@ -99,8 +99,8 @@ class Liar:
 
     async def publish(self, case: Case) -> Outcome:
         """Publish a payload as a process of the component would."""
+        from auricle.dynamo.events import EventPublisher
         from auricle.load.reports import LOAD_TOPIC
-        from auricle.runtime.events import EventPublisher
 
         component = case.data["component"]
         topic = self._path(component, LOAD_TOPIC)

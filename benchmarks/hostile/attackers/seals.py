@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from auricle.runtime.seals import Sealer, machine_clock
-from auricle.runtime.secrets import SECRET_FILE, Secrets
+from auricle.dynamo.secrets import SECRET_FILE, Secrets
+from auricle.dynamo.signing import Sealer, machine_clock
 
 _OLD_SECONDS = 3_600.0
 

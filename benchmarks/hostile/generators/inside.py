@@ -14,11 +14,17 @@ import msgspec
 
 from auricle.audio.features import FeaturePacket
 from auricle.load.reports import ProcessorLoad, WorkerLoad
-from auricle.messages.decoding import DecodeRequest, DecodeWindow
-from auricle.messages.diagnosis import AskDescription
-from auricle.messages.encoding import BlockFeatures, EncodeRequest, WindowFeatures, WindowRef
-from auricle.messages.liveness import AskAlive
-from auricle.messages.sessions import (
+from auricle.protocol.control import AskAlive
+from auricle.protocol.diagnosis import AskDescription
+from auricle.protocol.recognition import (
+    BlockFeatures,
+    DecodeRequest,
+    DecodeWindow,
+    EncodeRequest,
+    WindowFeatures,
+    WindowRef,
+)
+from auricle.protocol.sessions import (
     AdmitSession,
     EndAudio,
     OpenSession,

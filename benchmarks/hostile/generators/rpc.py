@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from auricle.frontend.doors.rpc.schema import message
+from auricle.frontend.transport.grpc.schema import message
 from benchmarks.hostile.generators.values import INTEGERS, chance, mutated, rubbish, text
 
 _RIVA = "nvidia.riva.asr"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from auricle.messages.translating import TranslateRequest
+from auricle.protocol.annotation import TranslateRequest
 from benchmarks.hostile.generators.http import form_of
 from benchmarks.hostile.generators.inside import STRANGER, WITNESS, Lie, lied
 from benchmarks.hostile.generators.messages import END, START

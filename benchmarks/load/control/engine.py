@@ -30,15 +30,14 @@ from typing import Any, cast
 import numpy as np
 import psutil
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.embeddings.keys import tenant_mark
-from auricle.embeddings.layout import SlabLayout
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
 
 # By what all commits have: `--before` meets some whose engine has another name.
-from auricle.pd_worker.vllm import engine as vllm_engine
-from auricle.pd_worker.vllm.engine import Decoded, EngineOptions, PlacedWindow
+from auricle.workers.pd.vllm import engine as vllm_engine
+from auricle.workers.pd.vllm.engine import Decoded, EngineOptions, PlacedWindow
 from benchmarks.checkpoints import Size, write_checkpoint
 from benchmarks.load.control.engine_pairs import compared
 

@@ -12,12 +12,17 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages.decoding import DecodeReply, DecodeRequest
-from auricle.messages.encoding import EncodeReply, EncodeRequest, WindowRef
-from auricle.runtime import Route, Runtime
-from auricle.settings import CommonSettings
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import CommonSettings
+from auricle.dynamo import Route, Runtime
+from auricle.protocol.recognition import (
+    DecodeReply,
+    DecodeRequest,
+    EncodeReply,
+    EncodeRequest,
+    WindowRef,
+)
 
 _WORDS_PER_SECOND = 3.5
 _EMBEDDINGS_PER_SECOND = 13

@@ -10,7 +10,7 @@ import soundfile
 import soxr
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import BadRequest
+from auricle.core.errors import BadRequest
 
 MIN_RATE, MAX_RATE = 4_000, 192_000  # Hz
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
-from auricle.errors import ProtocolError
+from auricle.core.errors import ProtocolError
 
 # Segment start (session sample), first frame, samples in the segment, flags. The frames
 # follow as an (n, 128) little-endian array.

@@ -12,11 +12,60 @@ samples have arrived; until then the end is reflected, as the extractor does.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
-from auricle.audio.mel_tables import mel_tables
+
+# What a log-mel is made with: a window and filters, equal to transformers' own.
+#
+# Importing those would cost a process that runs no model seconds of its start, and PyTorch's
+# memory.
+
+Table = npt.NDArray[np.float64]
+
+# Slaney's scale is linear up to 1 kHz, which is 15 mels, and logarithmic from there on.
+_LINEAR_HERTZ, _LINEAR_MELS = 1000.0, 15.0
+
+
+@lru_cache(maxsize=4)
+def mel_tables(bins: int) -> tuple[Table, Table]:
+    """Return the periodic Hann window, (400,), and Slaney's mel filters, (201, bins)."""
+    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
+    half = SAMPLE_RATE / 2
+    top = _LINEAR_MELS + np.log(half / _LINEAR_HERTZ) * (27.0 / np.log(6.4))
+    corners = _hertz(np.linspace(0.0, top, bins + 2))
+    # All of the same area.
+    area = 2.0 / (corners[2:] - corners[:-2])
+    return window, _triangles(corners, FFT) * area
+
+
+@lru_cache(maxsize=4)
+def htk_filters(bins: int, fft: int) -> Table:
+    """Return HTK's mel filters for an FFT of so many points, (fft // 2 + 1, bins)."""
+    top = 2595.0 * np.log10(1.0 + SAMPLE_RATE / 2 / 700.0)
+    corners = 700.0 * (10.0 ** (np.linspace(0.0, top, bins + 2) / 2595.0) - 1.0)
+    return _triangles(corners, fft)
+
+
+def _triangles(corners: Table, fft: int) -> Table:
+    """Return triangles between neighbours of `corners`, in Hz, as high as 1."""
+    slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, fft // 2 + 1)[:, None]
+    widths = np.diff(corners)
+    rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
+    triangles: Table = np.maximum(0.0, np.minimum(rising, falling))
+    return triangles
+
+
+def _hertz(mels: Table) -> Table:
+    hertz = 200.0 * mels / 3.0
+    above = mels >= _LINEAR_MELS
+    steps = mels[above] - _LINEAR_MELS
+    hertz[above] = _LINEAR_HERTZ * np.exp(np.log(6.4) / 27.0 * steps)
+    return hertz
+
 
 CLAMP_RANGE = 8.0
 _HALF = FFT // 2
@@ -148,3 +197,75 @@ def normalise(frames: Frames, floor: float) -> Frames:
     """Clamp to `floor` (the segment's maximum − 8) and scale as the checkpoints expect."""
     scaled: Frames = (np.maximum(frames, np.float32(floor)) + np.float32(4.0)) / np.float32(4.0)
     return scaled
+
+
+# Incremental log-mel of Gemma 4, of which every frame is final as soon as it is there.
+#
+# Universal Speech Model features: 16 kHz, frames of 320 samples every 160, 128 HTK mel bins of the
+# magnitudes of a 512-point FFT, natural logarithm of what is 0.001 more. Frame k covers samples
+# 160k−160 … 160k+159, silence before the first, and is there once sample 160k+160 has arrived.
+# Nothing depends on the maximum of the segment, so nothing is clamped.
+
+_LENGTH = 2 * HOP  # samples of a frame
+_FFT = 512
+_FLOOR = 1e-3
+# As in mel.py: matrix products of one shape round alike, however the client cut its packets.
+
+
+# A periodic Hann window, in the precision of the published one.
+_WINDOW = (0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(_LENGTH) / _LENGTH)).astype(np.float32)
+
+
+class SemicausalLogMel:
+    """Computes the log-mel of one segment; each block of 16 whole frames is computed once.
+
+    Not thread-safe: one thread at a time may use it.
+    """
+
+    def __init__(self) -> None:
+        self._padded = np.zeros(HOP, np.float64)  # silence, and the samples not yet dropped
+        self._dropped = 0  # of the padded ones
+        self._final: list[Frames] = []  # blocks of _BLOCK frames
+
+    @property
+    def samples(self) -> int:
+        """Number of samples received."""
+        return self._dropped + len(self._padded) - HOP
+
+    def push(self, pcm: npt.NDArray[np.float32]) -> None:
+        """Append 16 kHz samples in [-1, 1], of shape (samples,)."""
+        self._padded = np.concatenate([self._padded, pcm.astype(np.float64)])
+
+    def frames(self, samples: int) -> tuple[Frames, float]:
+        """Return the frames that are there after `samples`, and -inf: nothing is clamped.
+
+        They are float32 of shape ((samples - 1) // 160, 128). Raises ValueError if `samples`
+        exceeds those received or does not make a frame.
+        """
+        if samples > self.samples:
+            raise ValueError(f"{samples} samples requested, {self.samples} received")
+        count = (samples - 1) // HOP
+        if count < 1:
+            raise ValueError(f"log-mel needs at least {HOP + 1} samples, got {samples}")
+        while len(self._final) < count // _BLOCK:
+            self._final.append(self._computed(len(self._final) * _BLOCK, _BLOCK))
+        whole, rest = divmod(count, _BLOCK)
+        tail = [self._computed(whole * _BLOCK, rest)] if rest else []
+        self._drop_until(len(self._final) * _BLOCK * HOP)
+        return np.concatenate([*self._final[:whole], *tail]), -np.inf
+
+    def _computed(self, start: int, count: int) -> Frames:
+        """Compute `count` frames from `start` on, at most a block of them."""
+        slices = np.zeros((_BLOCK, _LENGTH))
+        first = start * HOP - self._dropped
+        part = self._padded[first : first + (count - 1) * HOP + _LENGTH]
+        slices[:count] = np.lib.stride_tricks.sliding_window_view(part, _LENGTH)[::HOP]
+        magnitudes = np.abs(np.fft.rfft(slices * _WINDOW, n=_FFT, axis=1))
+        log_mel: Frames = np.log(magnitudes @ htk_filters(BINS, _FFT) + _FLOOR).astype(np.float32)
+        return log_mel[:count]
+
+    def _drop_until(self, padded: int) -> None:
+        """Discard samples that only whole blocks needed, a second or more at a time."""
+        if padded - self._dropped > SAMPLE_RATE:
+            self._padded = self._padded[padded - self._dropped :]
+            self._dropped = padded

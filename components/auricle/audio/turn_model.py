@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from auricle.audio.constants import FFT, HOP, SAMPLE_RATE
-from auricle.audio.mel_tables import mel_tables
+from auricle.audio.mel import mel_tables
 from auricle.audio.pcm import Int16, to_float
 
 # The model hears so much audio, which ends now; there are zeros before audio that is shorter.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from auricle.errors import UndecodableAudio, UnsupportedValue
+from auricle.core.errors import UndecodableAudio, UnsupportedValue
 
 _LONGEST = 64 * 1024  # of a header, with whatever chunks lie before the audio
 _RIFF_BYTES = 12

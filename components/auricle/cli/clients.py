@@ -10,7 +10,7 @@ import click
 from auricle.cli.common import Command, api_key, api_key_file, ending, run
 
 if TYPE_CHECKING:
-    from auricle.client.shown import Format
+    from auricle.client.display import Format
 
 
 @click.command(
@@ -136,7 +136,7 @@ def bench(url: str | None, out: Path) -> None:
     The plot has latency against sessions, what is carried, and the steps of a chunk. In the folder
     of auricle's repository, after `make setup-dev`; `make bench` does the same.
     """
-    from auricle.client.two_minutes import become_benchmark
+    from auricle.client.demo import become_benchmark
 
     with ending():
         become_benchmark(url, out)

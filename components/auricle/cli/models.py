@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from auricle.cli.common import FAILED, NOT_ASKED, Group, ending
 
 if TYPE_CHECKING:
-    from auricle.models.progress import Report
+    from auricle.checkpoints.download.store import Report
 
 NOT_REACHABLE = 3
 _PERCENT_STEP = 10  # between two lines where there is no terminal
@@ -32,7 +32,7 @@ def models() -> None:
 @contextmanager
 def _named() -> Iterator[None]:
     """End as `ending` does, with statuses of their own for wrong names and for no network."""
-    from auricle.models.errors import NotReachable, UnknownName
+    from auricle.checkpoints.download.store import NotReachable, UnknownName
 
     with ending():
         try:
@@ -45,7 +45,7 @@ def _named() -> Iterator[None]:
 def _complete_pulled(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from auricle.models.store import pulled
+    from auricle.checkpoints.download.store import pulled
 
     return [CompletionItem(name) for name in pulled() if name.startswith(incomplete)]
 
@@ -53,7 +53,7 @@ def _complete_pulled(
 def _complete_known(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from auricle.models.catalog import DESCRIPTIONS
+    from auricle.checkpoints.download.catalog import DESCRIPTIONS
 
     return [
         CompletionItem(name, help=text)
@@ -70,7 +70,7 @@ def _complete_known(
 @click.option("--json", "as_json", is_flag=True, help="print them as JSON")
 def list_models(as_json: bool) -> None:
     """Show the models that were pulled, and names of others that can be."""
-    from auricle.models.listing import print_models
+    from auricle.checkpoints.download.catalog import print_models
 
     with ending():
         print_models(as_json=as_json)
@@ -99,7 +99,7 @@ def pull(names: tuple[str, ...], quiet: bool) -> None:
     resumes. All files are held against the checksums that were published. Models of CTranslate2
     are converted.
     """
-    from auricle.models.pull import pull as work
+    from auricle.checkpoints.download.pull import pull as work
 
     for name in names:
         with _named(), _progress(name, quiet) as report:
@@ -129,9 +129,9 @@ def check(name: str, gpu_memory: tuple[float, ...], as_json: bool) -> None:
     checksums. It may be a speech model's, a forced aligner's, or the text model's of a translate
     pool.
     """
-    from auricle.checking.checkpoint import check_model
-    from auricle.models.integrity import check_files
-    from auricle.models.resolve import locate, servable
+    from auricle.checkpoints.download.pull import locate, servable
+    from auricle.checkpoints.download.store import check_files
+    from auricle.tools.checking.checkpoint import check_model
 
     with ending():
         folder = locate(Path(name))
@@ -148,8 +148,8 @@ def check(name: str, gpu_memory: tuple[float, ...], as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, shell_complete=_complete_pulled)
 def remove(names: tuple[str, ...]) -> None:
     """Remove the models NAMES, and what an interrupted download of them left."""
-    from auricle.models.listing import size_text
-    from auricle.models.store import remove as work
+    from auricle.checkpoints.download.catalog import size_text
+    from auricle.checkpoints.download.store import remove as work
 
     for name in names:
         with _named():
@@ -192,7 +192,7 @@ class _Lines:
         self._next = 0
 
     def __call__(self, done: int, total: int) -> None:
-        from auricle.models.listing import size_text
+        from auricle.checkpoints.download.catalog import size_text
 
         percent = 100 if total == 0 else 100 * done // total
         if percent >= self._next:

@@ -46,7 +46,7 @@ def check_config(file: Path, overrides: tuple[str, ...], no_files: bool, as_json
 
     OVERRIDES are settings of the form --Component.key=value, as `auricle serve` takes them.
     """
-    from auricle.checking.config import check_config as work
+    from auricle.tools.checking.config import check_config as work
 
     with ending(NOT_ASKED):
         right = work(file, overrides, files=not no_files, as_json=as_json)
@@ -75,7 +75,7 @@ def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
 
     Where keys are set it takes one with the scope operations.
     """
-    from auricle.client.doctor.run import doctor as work
+    from auricle.tools.doctor import doctor as work
 
     with ending(NOT_ASKED):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
@@ -105,7 +105,7 @@ def status(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
     The frontend makes a diagnosis, as for `auricle doctor`. Where keys are set it takes one with
     the scope operations.
     """
-    from auricle.client.doctor.run import status as work
+    from auricle.tools.doctor import status as work
 
     with ending(NOT_ASKED):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
@@ -137,7 +137,7 @@ def key(name: str, entry: bool, expires: str | None, scopes: str) -> None:
     """
     from pydantic import ValidationError
 
-    from auricle.frontend.doors.access.keys import key_file, new_key
+    from auricle.frontend.transport.access.keys import key_file, new_key
 
     try:
         secret, made = new_key(name, expires, scopes.split(","))

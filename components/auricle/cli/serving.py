@@ -12,12 +12,13 @@ from auricle.cli.common import (
     INTERRUPTED,
     OVERRIDABLE,
     Command,
+    complete_component,
+    complete_graph,
     config_file,
     ending,
     run,
 )
-from auricle.cli.completing import complete_component, complete_graph
-from auricle.errors import SettingsError
+from auricle.core.errors import SettingsError
 
 _overrides = click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 _graph = click.argument("graph", shell_complete=complete_graph)
@@ -82,8 +83,8 @@ def component(name: str, config: Path | None, only_check: bool, overrides: tuple
     OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
     --check prints a line for each thing that was checked.
     """
-    from auricle.launcher.component_check import check_component
-    from auricle.settings import refuse_unknown
+    from auricle.config.settings import refuse_unknown
+    from auricle.launcher.component import check_component
 
     try:
         refuse_unknown(name)
@@ -126,7 +127,7 @@ def profile(
     """
     from rich.console import Console
 
-    from auricle.profiling.run import profile as work
+    from auricle.tools.profiling.run import profile as work
 
     run(lambda: work(config, overrides, out, audio, Console()))
 
@@ -148,7 +149,7 @@ def profile(
 )
 def render(graph: str, config: Path, out: Path | None) -> None:
     """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend)."""
-    from auricle.rendering.write import render as work
+    from auricle.tools.rendering.write import render as work
 
     with ending():
         for path in work(graph, config, out or Path("deploy/k8s") / config.stem):

@@ -3,15 +3,13 @@
 See docs/client.md. It imports no part of a server.
 """
 
-from auricle.client.client import Client
+from auricle.client.client import Client, Segment, SyncClient, Transcript
+from auricle.client.connection import Capabilities
 from auricle.client.errors import ConnectionLost, ServerUnreachable
 from auricle.client.events import StreamEvent
-from auricle.client.http_calls import Capabilities
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
-from auricle.client.recordings import Segment, Transcript
 from auricle.client.sources import Pcm, Source
-from auricle.client.sync import SyncClient
-from auricle.errors import (
+from auricle.core.errors import (
     AuricleError,
     BadRequest,
     Forbidden,
@@ -19,7 +17,7 @@ from auricle.errors import (
     RateLimited,
     Unauthorized,
 )
-from auricle.messages.stream import (
+from auricle.protocol.stream import (
     Done,
     Final,
     Partial,

@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import aclosing
-from typing import Unpack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+import msgspec
+
+from auricle.client.connection import (
+    Capabilities,
+    capabilities,
+    decoded,
+    first_answer,
+    http_address,
+    served_model,
+)
 from auricle.client.events import StreamEvent, typed
-from auricle.client.http_calls import Capabilities, capabilities
 from auricle.client.options import StreamOptions, TranscribeOptions
-from auricle.client.recordings import Transcript, transcribe_recording
 from auricle.client.sources import Source, open_source
 from auricle.client.stream import RESUME_SECONDS, Message, stream_audio
-from auricle.errors import BadRequest
+from auricle.core.errors import BadRequest
+
+# Recordings, through `POST /v1/audio/transcriptions`.
+
+if TYPE_CHECKING:
+    import httpx
+
+_ANSWER_SECONDS = 3600.0
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A part of a recording; `start` and `end` are seconds from its begin."""
+
+    start: float
+    end: float
+    text: str
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """The text of a recording of `duration` seconds; `language` is the most frequent one."""
+
+    text: str
+    language: str
+    duration: float
+    segments: tuple[Segment, ...]
+
+
+async def transcribe_recording(
+    urls: Sequence[str],
+    api_key: str | None,
+    path: str | os.PathLike[str],
+    options: TranscribeOptions,
+) -> Transcript:
+    """Have a recording transcribed by the first of the servers that answers.
+
+    Raises as `Client.transcribe`.
+    """
+    file = Path(path)
+    seconds = options.get("timeout_seconds", _ANSWER_SECONDS)
+    call = partial(_transcribe, file=file, options=options)
+    return await first_answer(urls, api_key, seconds, call)
+
+
+async def _transcribe(
+    client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
+) -> Transcript:
+    model = options.get("model") or (await served_model(client, url)).id
+    form: dict[str, str | list[str]] = {"model": model, "response_format": "verbose_json"}
+    if language := options.get("language"):
+        form["language"] = language
+    if languages := options.get("languages"):
+        form["languages[]"] = list(languages)
+    if prompt := options.get("prompt"):
+        form["prompt"] = prompt
+    try:
+        with file.open("rb") as opened:  # a moment only; httpx reads it piece by piece
+            response = await client.post(
+                http_address(url, "/v1/audio/transcriptions"),
+                data=form,
+                files={"file": (file.name, opened)},
+            )
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
+    return decoded(url, response, Transcript)
+
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -106,3 +183,97 @@ def _start(rate: int, options: StreamOptions) -> Message:
         if (value := options.get(name)) is not None:
             start[name] = value
     return start
+
+
+# The client for programs without an event loop: the same calls, which block.
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """`Client`, for any thread, also of a program that has an event loop.
+
+    While the program works on an event, a thread sends audio on and keeps connections alive.
+    """
+
+    def __init__(
+        self,
+        urls: str | Sequence[str] = DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        resume_seconds: float = RESUME_SECONDS,
+        on_lost: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        """As `Client`; `on_lost`, and `on_sent` of a session, are called in that thread."""
+        self._client = Client(urls, api_key=api_key, resume_seconds=resume_seconds, on_lost=on_lost)
+
+    def stream(
+        self, source: Source, **options: Unpack[StreamOptions]
+    ) -> Generator[StreamEvent, None, None]:
+        """Yield the session's events, as `Client.stream`; close this to leave it early."""
+        with _LoopThread() as loop:
+            events = self._client.stream(source, **options)
+            turn = asyncio.Lock()  # closing waits for a call that was interrupted
+            try:
+                while (event := loop.run(_next(events, turn))) is not None:
+                    yield event
+            finally:
+                loop.run(_close(events, turn))
+
+    def transcribe(
+        self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]
+    ) -> Transcript:
+        """Transcribe a recording, as `Client.transcribe`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.transcribe(path, **options))
+
+    def capabilities(self) -> Capabilities:
+        """Return what sessions may ask for beside text, as `Client.capabilities`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.capabilities())
+
+
+async def _next(
+    events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock
+) -> StreamEvent | None:
+    async with turn:
+        return await anext(events, None)
+
+
+async def _close(events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await events.aclose()
+
+
+class _LoopThread:
+    """An event loop in a thread of its own, for as long as the block lasts."""
+
+    def __enter__(self) -> _LoopThread:
+        # Made here, where an error is heard: the thread could only die of it.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._serve, name="auricle-client-loop", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`, run on the loop. If the wait is interrupted, cancel it."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        finally:
+            running.cancel()
+
+    def _serve(self) -> None:
+        with self._runner:
+            self._runner.run(self._over.wait())

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 import websockets
 
-from auricle.client.addresses import socket_address
 from auricle.client.errors import ServerUnreachable, refusal
+from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded
+
+# The addresses of a server's ways in, from the address that a user gives.
+
+_SCHEMES = {"http": ("http", "ws"), "https": ("https", "wss")}
+_SCHEMES |= {"ws": _SCHEMES["http"], "wss": _SCHEMES["https"]}
+
+
+def http_address(url: str, path: str) -> str:
+    """Return the HTTP address of a path. Raises BadRequest unless `url` is of a server."""
+    (http, _), rest = _split(url)
+    return f"{http}://{rest}{path}"
+
+
+def socket_address(url: str, path: str) -> str:
+    """Return the WebSocket address of a path. Raises BadRequest unless `url` is of a server."""
+    (_, socket), rest = _split(url)
+    return f"{socket}://{rest}{path}"
+
+
+def _split(url: str) -> tuple[tuple[str, str], str]:
+    begin, found, rest = url.partition("://")
+    if not found or not rest or begin.lower() not in _SCHEMES:
+        raise BadRequest(
+            f"{url} is not the address of a server; "
+            "it must begin with http://, https://, ws:// or wss://"
+        )
+    return _SCHEMES[begin.lower()], rest.rstrip("/")
+
 
 _OPEN_SECONDS = 10.0
 _PONG_SECONDS = 20.0
@@ -39,3 +71,97 @@ async def connect(
         raise refusal(url, response.status_code, bytes(response.body or b""), after) from None
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
+
+
+# Calls by HTTP: of the first of the servers that answers.
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+_CONNECT_SECONDS = 10.0
+_SEND_SECONDS = 60.0  # for a piece of the upload to be taken
+_LIST_SECONDS = 30.0
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What a session may ask for beside text: times of words, speakers, and translations.
+
+    `translate` are the languages into which is translated, as ISO 639-1 codes: empty if any may be
+    asked for or the server does not know, None without a translator. `vocabulary` is how many words
+    a model knows that knows few, None for ordinary speech. `languages` are those that the model
+    understands, as ISO 639-1 codes, empty if the server does not know.
+    """
+
+    words: bool = False
+    speakers: bool = False
+    translate: tuple[str, ...] | None = None
+    vocabulary: int | None = None
+    languages: tuple[str, ...] = ()
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A served model."""
+
+    id: str
+    capabilities: Capabilities = Capabilities()  # an older server says nothing
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: tuple[Model, ...]
+
+
+async def first_answer(
+    urls: Sequence[str],
+    api_key: str | None,
+    seconds: float,
+    call: Callable[[httpx.AsyncClient, str], Awaitable[T]],
+) -> T:
+    """Return what `call` gives at the first of the servers that answers.
+
+    Raises DeadlineExceeded if it takes longer than `seconds`, ServerUnreachable if nobody answers,
+    and what `call` raises.
+    """
+    # It takes a while to import, and live sessions do not need it.
+    import httpx
+
+    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+    limits = httpx.Timeout(seconds, connect=_CONNECT_SECONDS, write=_SEND_SECONDS)
+    async with httpx.AsyncClient(headers=headers, timeout=limits) as client:
+        for left in reversed(range(len(urls))):
+            url = urls[len(urls) - 1 - left]
+            try:
+                return await call(client, url)
+            except httpx.ReadTimeout:
+                raise DeadlineExceeded(
+                    f"the server at {url} took longer than {seconds:g} s"
+                ) from None
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                if not left:
+                    raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise AuricleError(f"the server at {url} did not answer: {error!r}") from None
+    raise AssertionError("there is no server to ask")
+
+
+async def capabilities(urls: Sequence[str], api_key: str | None) -> Capabilities:
+    """Return what may be asked of the servers. Raises as `Client.capabilities`."""
+    return (await first_answer(urls, api_key, _LIST_SECONDS, served_model)).capabilities
+
+
+async def served_model(client: httpx.AsyncClient, url: str) -> Model:
+    """Return the model that the server at `url` serves. Raises AuricleError."""
+    found = decoded(url, await client.get(http_address(url, "/v1/models")), _Models)
+    if not found.data:
+        raise AuricleError(f"the server at {url} serves no model")
+    return found.data[0]
+
+
+def decoded(url: str, response: httpx.Response, kind: type[T]) -> T:
+    """Return the body of a response. Raises the error that it reports."""
+    if response.is_success:
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise AuricleError(f"{url} is no auricle server: {error}") from None
+    raise refusal(url, response.status_code, response.content, response.headers.get("retry-after"))

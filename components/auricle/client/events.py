@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from auricle.errors import AuricleError
-from auricle.messages.stream import (
+from auricle.core.errors import AuricleError
+from auricle.protocol.stream import (
     Done,
     Final,
     Partial,

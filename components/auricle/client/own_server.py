@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from auricle.errors import AuricleError
+from auricle.checkpoints.download.store import find
+from auricle.core.errors import AuricleError
 from auricle.launcher.config import load_config
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
-from auricle.models.store import find
 
 DEFAULT_GRAPH = "graphs.e_pd:Frontend"
 ORDINARY_SPEECH = Path("configs/whisper.yaml")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +18,223 @@ import soundfile
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
-from auricle.client.report_text import Told, about, segment_html, voices
-from auricle.errors import BadRequest
+from auricle.checkpoints.languages import language_code, language_name
+from auricle.client.events import StreamEvent
+from auricle.core.errors import BadRequest
+from auricle.protocol.stream import Final, SpeakerPart, Speakers, Translation, Word, Words
+from auricle.transcript.words import divided
+
+# The text of a report as HTML: segments, who said them, their words, their translation. No I/O.
+
+# Below these a word is underlined, as the page says.
+UNSURE, DOUBTFUL = 0.8, 0.5
+COLOURS = 6  # of speakers, in turn
+_WHY = {
+    "starting": "its pool is starting",
+    "unavailable": "no worker of its pool answers",
+    "overloaded": "its pool is full",
+    "deadline": "no answer in time",
+    "language": "the aligner lacks the language",
+    "nobody_heard": "no speech was found",
+    "no_audio": "the audio is not there",
+    "handed_over": "the session moved to another processor",
+    "processor_lost": "the processor was lost",
+    "session_failed": "the session failed",
+    "unsupported_value": "the server does not translate this",
+    "same_language": "said in this language",
+    "length": "cut off, as it is too long",
+}
+
+
+@dataclass(frozen=True)
+class ReportSegment:
+    """A segment with text, and what was told of it later."""
+
+    final: Final
+    words: Words | None = None
+    speakers: Speakers | None = None
+    translation: Translation | None = None
+
+    @property
+    def parts(self) -> Sequence[SpeakerPart]:
+        """Who said what; empty where that is not known."""
+        return () if self.speakers is None else self.speakers.parts
+
+
+class ToldSegments:
+    """Collects a session's events by segment."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, ReportSegment] = {}
+
+    def heard(self, event: StreamEvent) -> None:
+        """Take an event."""
+        if isinstance(event, Final) and event.text:
+            self._found[event.segment] = ReportSegment(event)
+        elif isinstance(event, Words):
+            self._found[event.segment] = replace(self._found[event.segment], words=event)
+        elif isinstance(event, Speakers):
+            self._found[event.segment] = replace(self._found[event.segment], speakers=event)
+        elif isinstance(event, Translation) and event.final:
+            self._found[event.segment] = replace(self._found[event.segment], translation=event)
+
+    def segments(self) -> list[ReportSegment]:
+        """Return the segments with text, in order."""
+        return [*self._found.values()]
+
+
+def about(segments: Sequence[ReportSegment], seconds: float) -> str:
+    """Return the line below the name: how long it is and what there is."""
+    speakers = {part.speaker for told in segments for part in told.parts}
+    sure = [word.confidence for word in _words(segments) if word.confidence is not None]
+    said = [
+        clock(1000 * seconds),
+        f"{sum(len(told.final.text.split()) for told in segments)} words",
+    ]
+    if speakers:
+        said.append(f"{len(speakers)} speaker{'s' if len(speakers) > 1 else ''}")
+    if sure:
+        said.append(
+            f"{100 * sum(sure) / len(sure):.0f}% sure on average; words underlined with dots were "
+            f"below {100 * UNSURE:.0f}%, with waves below {100 * DOUBTFUL:.0f}%"
+        )
+    return ", ".join(said)
+
+
+def voices(segments: Sequence[ReportSegment], seconds: float, columns: int) -> str:
+    """Return a band below the waveform that shows who spoke when; empty if that is not known."""
+    scale = columns / max(1000 * seconds, 1.0)
+    bars = [
+        f'<rect class="{_colour(part)}" x="{scale * part.start_ms:.1f}" '
+        f'width="{scale * (part.end_ms - part.start_ms):.1f}" height="1"/>'
+        for told in segments
+        for part in told.parts
+    ]
+    if not bars:
+        return ""
+    return (
+        f'<svg class="voices" viewBox="0 0 {columns} 1" preserveAspectRatio="none" role="img" '
+        f'aria-label="Who spoke when">{"".join(bars)}</svg>'
+    )
+
+
+def segment_html(told: ReportSegment) -> str:
+    """Return one segment as an item of the list."""
+    final = told.final
+    inside = [*_text(told)]
+    if told.translation is not None:
+        inside.append(_translated(told.translation))
+    inside += [f'<p class="note">{escape(note)}</p>' for note in _notes(told)]
+    if told.words is not None and told.words.words:
+        inside.append(_table(told.words))
+    return (
+        f'<li data-start="{final.start_ms / 1000:.3f}" data-end="{final.end_ms / 1000:.3f}">'
+        f"{_button(final.start_ms, clock(final.start_ms))}<div>{''.join(inside)}</div></li>"
+    )
+
+
+def clock(ms: float) -> str:
+    """Return a time as minutes and seconds."""
+    return f"{int(ms) // 60_000}:{int(ms) // 1000 % 60:02d}"
+
+
+def _words(segments: Sequence[ReportSegment]) -> Iterator[Word]:
+    for told in segments:
+        if told.words is not None:
+            yield from told.words.words
+
+
+def _text(told: ReportSegment) -> Iterator[str]:
+    """Yield a paragraph for each speaker in turn; one where nobody knows who it was."""
+    words = () if told.words is None else told.words.words
+    spans = [_span(word) for word in words]
+    language = f'lang="{escape(_tag(told.final.language))}"'
+    if not told.parts:
+        yield f"<p {language}>{''.join(spans) or escape(told.final.text)}</p>"
+        return
+    shares = divided([word.text for word in words], [part.text for part in told.parts])
+    for part, own in zip(told.parts, shares, strict=True):
+        if not part.text:
+            continue
+        text = "".join(spans[own]) if words else escape(part.text)
+        who = f'<b class="{_colour(part)}">Speaker {part.speaker}</b> '
+        yield f"<p>{who}<span {language}>{text}</span></p>"
+
+
+def _span(word: Word) -> str:
+    start, end = word.start_ms / 1000, word.end_ms / 1000
+    kinds, sure = ["word"], word.confidence
+    said = f"{start:.2f} to {end:.2f} s"
+    if sure is not None:
+        said += f", {100 * sure:.0f}% sure"
+        kinds += ["doubtful"] * (sure < DOUBTFUL) or ["unsure"] * (sure < UNSURE)
+    text = word.text.rstrip()
+    return (
+        f'<span class="{" ".join(kinds)}" data-start="{start:.3f}" data-end="{end:.3f}" '
+        f'title="{said}">{escape(text)}</span>{escape(word.text[len(text) :])}'
+    )
+
+
+def _translated(translation: Translation) -> str:
+    code = escape(translation.language)
+    name = f'<b lang="en">{escape(language_name(translation.language))}</b>'
+    return f'<p class="translation" lang="{code}">{name} {escape(translation.committed)}</p>'
+
+
+def _notes(told: ReportSegment) -> Iterator[str]:
+    """Yield what is missing, and why."""
+    words, speakers, translation = told.words, told.speakers, told.translation
+    if words is not None and words.missing is not None:
+        what = "Word times are coarse" if words.words else "No word times"
+        yield f"{what}: {_why(words.missing)}."
+    if speakers is not None and speakers.missing is not None:
+        yield f"No speakers: {_why(speakers.missing)}."
+    if translation is not None and translation.missing is not None:
+        language = language_name(translation.language)
+        yield f"Not translated into {language}: {_why(translation.missing)}."
+
+
+def _table(words: Words) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(word.word)}</td><td>{_button(word.start_ms, _exact(word.start_ms))}</td>"
+        f"<td>{_exact(word.end_ms)}</td><td>{_sure(word.confidence)}</td></tr>"
+        for word in words.words
+    )
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Word", "From", "To", "Sure"))
+    return (
+        "<details><summary>Words</summary>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _button(start_ms: int, shown: str) -> str:
+    return (
+        f'<button type="button" data-play="{start_ms / 1000:.3f}" '
+        f'aria-label="Play from {shown}">{shown}</button>'
+    )
+
+
+def _exact(ms: int) -> str:
+    hundredths = round(ms / 10)
+    return f"{hundredths // 6000}:{hundredths % 6000 / 100:05.2f}"
+
+
+def _sure(confidence: float | None) -> str:
+    return "–" if confidence is None else f"{100 * confidence:.0f}%"
+
+
+def _colour(part: SpeakerPart) -> str:
+    return f"s{(part.speaker - 1) % COLOURS + 1}"
+
+
+def _why(code: str) -> str:
+    return _WHY.get(code, code)
+
+
+def _tag(language: str) -> str:
+    """Return the language as HTML names it; empty, which stands for unknown, if it has no code."""
+    return language_code(language) or ""
+
 
 _COLUMNS = 1200  # of the waveform; its height is 2
 # What browsers hold of a page's address, in which the audio is.
@@ -34,7 +251,7 @@ def check_report(path: Path, seconds: float) -> None:
         raise BadRequest(f"the report's folder does not exist: {path.parent}")
 
 
-def write_report(path: Path, name: str, samples: Int16, segments: Sequence[Told]) -> None:
+def write_report(path: Path, name: str, samples: Int16, segments: Sequence[ReportSegment]) -> None:
     """Write the page; `samples` are mono at 16 kHz, and the times of `segments` are theirs.
 
     Raises BadRequest if it cannot be written.

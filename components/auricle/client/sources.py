@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_int16
-from auricle.errors import BadRequest
+from auricle.core.errors import BadRequest
 
 # Little-endian int16 as bytes, or samples: int16, or floats in [-1, 1]. One channel.
 Pcm = bytes | bytearray | memoryview | npt.NDArray[Any]
@@ -28,7 +28,7 @@ _SAMPLE_BYTES = 2
 
 
 @dataclass(frozen=True)
-class Audio:
+class AudioSource:
     """A session's audio: packets of int16 of any size, of `rate` samples per second.
 
     `at_hand`: it is all there, and does not come in real time by itself; `live`: it does.
@@ -40,7 +40,7 @@ class Audio:
     live: bool
 
 
-def open_source(source: Source, sample_rate: int | None) -> Audio:
+def open_source(source: Source, sample_rate: int | None) -> AudioSource:
     """Return the audio of `source`; iterators that may block are read in a thread of their own.
 
     Raises BadRequest for what is no source, for a file that is not there, or one with a
@@ -51,14 +51,16 @@ def open_source(source: Source, sample_rate: int | None) -> Audio:
     if isinstance(source, str | os.PathLike):
         if sample_rate is not None:
             raise BadRequest("sample_rate is for samples; a file says its own")
-        return Audio(from_thread(file_blocks(Path(source))), SAMPLE_RATE, at_hand=True, live=False)
+        return AudioSource(
+            from_thread(file_blocks(Path(source))), SAMPLE_RATE, at_hand=True, live=False
+        )
     if isinstance(source, bytes | bytearray | memoryview | np.ndarray):
-        return Audio(_samples(_once(source)), rate, at_hand=True, live=False)
+        return AudioSource(_samples(_once(source)), rate, at_hand=True, live=False)
     live = bool(getattr(source, "live", False))
     if isinstance(source, AsyncIterable):
-        return Audio(_samples(source), rate, at_hand=False, live=live)
+        return AudioSource(_samples(source), rate, at_hand=False, live=live)
     if isinstance(source, Iterable):
-        return Audio(_samples(from_thread(source)), rate, at_hand=False, live=live)
+        return AudioSource(_samples(from_thread(source)), rate, at_hand=False, live=live)
     raise BadRequest(
         f"a {type(source).__name__} is no source of audio; it must be a path, bytes, an array, "
         "or an iterator of bytes or arrays"
@@ -189,3 +191,53 @@ def _passable(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"the source of the audio ended with {error!r}")
+
+
+# A microphone as a source, for programs with `pip install auricle[client,microphone]`.
+
+_PACKETS_PER_SECOND = 10
+
+
+class Microphone:
+    """What a microphone hears, until `stop`. Each iteration opens the device anew.
+
+    `lost` counts packets before which audio was lost, as nobody had taken it in time.
+    """
+
+    live = True
+
+    def __init__(self, device: int | str | None = None, sample_rate: int = SAMPLE_RATE) -> None:
+        """`device` is a number or a name that `python -m sounddevice` lists; None: the default."""
+        self.sample_rate = sample_rate
+        self.lost = 0
+        self._device = device
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """The audio ends here: the rest of the text and `done` follow. Any thread may call this."""
+        self._stopped.set()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield 100 ms at a time; blocks. Raises BadRequest if there is no such device."""
+        try:
+            import sounddevice
+        except (ImportError, OSError) as error:  # OSError: PortAudio is not installed
+            raise BadRequest(
+                f"a microphone needs sounddevice and PortAudio ({error}): "
+                "pip install 'auricle[client,microphone]', and libportaudio2 on Debian and Ubuntu"
+            ) from None
+        packet = self.sample_rate // _PACKETS_PER_SECOND
+        try:
+            with sounddevice.RawInputStream(
+                samplerate=self.sample_rate,
+                blocksize=packet,
+                device=self._device,
+                channels=1,
+                dtype="int16",
+            ) as stream:
+                while not self._stopped.is_set():
+                    data, overflowed = stream.read(packet)
+                    self.lost += bool(overflowed)
+                    yield bytes(data)
+        except (sounddevice.PortAudioError, ValueError) as error:
+            raise BadRequest(f"the microphone cannot be used: {error}") from None

@@ -17,15 +17,12 @@ from rich.console import Console
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
-from auricle.client.display import LiveText
+from auricle.client.display import Format, LiveText, Shown
 from auricle.client.events import plain
-from auricle.client.microphone import Microphone
 from auricle.client.options import StreamOptions
 from auricle.client.own_server import is_auricle, own_server
-from auricle.client.report import check_report, write_report
-from auricle.client.report_text import ToldSegments
-from auricle.client.shown import Format, Shown
-from auricle.client.sources import file_blocks
+from auricle.client.report import ToldSegments, check_report, write_report
+from auricle.client.sources import Microphone, file_blocks
 
 
 @dataclass(frozen=True)

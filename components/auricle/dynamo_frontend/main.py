@@ -10,11 +10,11 @@ import sys
 
 import httpx
 
-from auricle.errors import AuricleError
-from auricle.process.status import report_status
-from auricle.runtime import dynamo_environment
-from auricle.settings import DynamoFrontendSettings
-from auricle.tasks import first_failure_or, within
+from auricle.config.settings import DynamoFrontendSettings
+from auricle.core.aio import first_failure_or, within
+from auricle.core.errors import AuricleError
+from auricle.dynamo import dynamo_environment
+from auricle.process.metrics import report_status
 
 _MODEL_SECONDS = 600.0
 _POLL_SECONDS = 0.25

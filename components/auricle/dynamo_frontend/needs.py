@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from auricle.config.settings import DynamoFrontendSettings
 from auricle.process.needs import Need, imports_of
-from auricle.settings import DynamoFrontendSettings
 
 
 def needs(settings: DynamoFrontendSettings) -> Sequence[Need]:

@@ -1,1 +1,1 @@
-"""Storage and transfer of embeddings: slots, headers, leases, NIXL."""
+"""Embeddings of audio windows: slab, leases, transfer over NIXL."""

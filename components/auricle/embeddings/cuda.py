@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from auricle.embeddings.device_memory import DeviceMemory
+from auricle.core.errors import ProcessFailed
+from auricle.embeddings.memory import DeviceMemory
 from auricle.embeddings.reads import Region
-from auricle.errors import ProcessFailed
 
 _OPEN_FLAGS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only ones there are
 
@@ -25,7 +25,7 @@ class IpcHandle(ctypes.Structure):
     _fields_ = (("reserved", ctypes.c_ubyte * 64),)
 
 
-class Driver:
+class CudaDriver:
     """The calls of libcuda that PyTorch has none for; the calling thread must have a context."""
 
     def __init__(self, library: Any = None) -> None:
@@ -95,7 +95,7 @@ class CudaMemory(DeviceMemory):
         self._index = torch.device(device).index or 0
         self._size = size
         self._theirs = theirs
-        self._driver: Driver | None = None
+        self._driver: CudaDriver | None = None
         self._address = 0
         self._tensor: torch.Tensor | None = None
 
@@ -144,7 +144,7 @@ class CudaMemory(DeviceMemory):
 
     def _map(self) -> torch.Tensor:
         self.enter_thread()
-        driver = Driver()
+        driver = CudaDriver()
         if self._theirs is None:
             self._address = driver.allocate(self._size)
         else:

@@ -2,14 +2,66 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from auricle.embeddings.layout import Bytes, SlabLayout
-from auricle.embeddings.mapped import Mapped
+import numpy as np
+import torch
+
+from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
 from auricle.embeddings.reads import Region
 from auricle.embeddings.slab import Slab
+
+# Host memory of a slab: private to this process, or such that others can map it.
+
+
+class Mapped:
+    """`bytes` in one block; other processes of the same user can map one that has a `name`.
+
+    A shared block is an anonymous file, reached through /proc: nothing is left behind however its
+    process ends, and the size of /dev/shm (small in containers) does not limit it.
+    """
+
+    def __init__(self, size: int, descriptor: int = -1, name: str | None = None) -> None:
+        self.bytes: Bytes = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
+        self.name = name
+        self._descriptor = descriptor
+
+    @classmethod
+    def private(cls, size: int) -> Mapped:
+        """Allocate memory that only this process can access."""
+        return cls(size)
+
+    @classmethod
+    def shared(cls, size: int) -> Mapped:
+        """Allocate memory that other processes can `attach` until `unlink`."""
+        descriptor = os.memfd_create("auricle-slab")
+        os.ftruncate(descriptor, size)
+        return cls(size, descriptor, f"/proc/{os.getpid()}/fd/{descriptor}")
+
+    @classmethod
+    def attach(cls, size: int, name: str) -> Mapped:
+        """Map what another process has allocated and not unlinked yet."""
+        with Path(name).open("r+b") as file:
+            mapped = cls(size, file.fileno(), name)
+        mapped._descriptor = -1  # closed, and not ours to unlink
+        return mapped
+
+    @property
+    def address(self) -> int:
+        """Where it begins in this process."""
+        return int(self.bytes.ctypes.data)
+
+    def unlink(self) -> None:
+        """Refuse further `attach`; the memory remains until the last process has unmapped it."""
+        if self._descriptor != -1:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class HostSlab(Slab):
@@ -78,3 +130,126 @@ class HostSlab(Slab):
 
     def gather(self, slots: Sequence[tuple[int, int]]) -> list[Bytes]:
         return [self.payload(index, length).copy() for index, length in slots]
+
+
+# Memory of a device that holds embeddings, as a tensor of bytes.
+
+
+def as_bytes(rows: Bytes | torch.Tensor) -> torch.Tensor:
+    """Return the bytes of whole rows, shape (bytes,), where they are."""
+    tensor = rows if isinstance(rows, torch.Tensor) else torch.from_numpy(rows)
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
+class DeviceMemory(ABC):
+    """One allocation on a device. Work is queued there in the order of the calls of a thread."""
+
+    kind: str  # by which another process opens it, see slabs.py
+
+    @property
+    @abstractmethod
+    def bytes(self) -> torch.Tensor:
+        """All of it, shape (bytes,)."""
+
+    @property
+    @abstractmethod
+    def region(self) -> Region:
+        """The same, for registration with NIXL."""
+
+    @abstractmethod
+    def handle(self) -> str:
+        """Return what another process opens it by."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait until all that this thread has queued is done."""
+
+    @abstractmethod
+    def enter_thread(self) -> None:
+        """Prepare the calling thread for work on the device."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of another process's memory; one's own ends with the process."""
+
+    def put(self, at: int, rows: torch.Tensor) -> None:
+        """Queue a copy of `rows`, bytes of the device or the host, to the offset `at`."""
+        self.bytes[at : at + rows.numel()].copy_(rows, non_blocking=True)
+
+    def open_now(self) -> None:
+        """Open another process's memory. Raises ProcessFailed if the device refuses it."""
+        _ = self.bytes
+
+    def gather(self, pieces: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
+        """Queue one copy of all `pieces` (offset, size), each to new memory of its own."""
+        everything = self.bytes
+        there = [everything[at : at + size] for at, size in pieces]
+        found = [torch.empty_like(piece) for piece in there]
+        torch._foreach_copy_(found, there)  # one kernel for all of them
+        return found
+
+
+# A slab whose embeddings are on a device. They never touch the host, and no kernel of ours runs.
+#
+# Headers are in host memory, as everywhere. They are the proof that the embeddings which were read
+# before them are those of a window (see layout.py). There are no checksums: what could not be seen
+# without one is a transfer that damages bytes and reports success.
+
+
+class DeviceSlab(Slab):
+    """Slots in the `memory` of a device; `headers` are `count` of them."""
+
+    on_device = True
+
+    def __init__(
+        self, layout: SlabLayout, count: int, headers: Mapped, memory: DeviceMemory
+    ) -> None:
+        super().__init__(layout, count, headers.bytes)
+        self._table = headers
+        self._memory = memory
+
+    @staticmethod
+    def sizes(layout: SlabLayout, count: int) -> tuple[int, int]:
+        """Return the bytes that embeddings and headers of `count` slots take."""
+        return layout.payload_stride * count, HEADER_BYTES * count
+
+    def exported(self) -> dict[str, Any]:
+        return {
+            "memory": self._memory.kind,
+            "slab": self._table.name,
+            "payloads": self._memory.handle(),
+        }
+
+    def open(self) -> None:
+        self._memory.open_now()
+
+    def unlink(self) -> None:
+        self._table.unlink()
+
+    def close(self) -> None:
+        self._memory.close()
+
+    @property
+    def payloads(self) -> Region:
+        return self._memory.region
+
+    def enter_thread(self) -> None:
+        self._memory.enter_thread()
+
+    def fill(self, index: int, payload: Bytes | torch.Tensor) -> None:
+        """Takes tensors of any type, on the device, as well; writing goes on until `settle`."""
+        rows = as_bytes(payload)
+        self.layout.check_payload(rows.numel())
+        self._memory.put(index * self.layout.payload_stride, rows)
+
+    def settle(self) -> None:
+        self._memory.settle()
+
+    def checksum(self, _index: int, _length: int) -> None:
+        return None
+
+    def gather(self, slots: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
+        stride = self.layout.payload_stride
+        return self._memory.gather(
+            [(index * stride, self.layout.payload_bytes(length)) for index, length in slots]
+        )

@@ -14,12 +14,14 @@ import os
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
+from auricle.core.errors import ProcessFailed, TransferFailed
 from auricle.embeddings.reader import Reader
 from auricle.embeddings.reads import (
     READING,
@@ -31,11 +33,10 @@ from auricle.embeddings.reads import (
     Region,
     settle,
 )
-from auricle.errors import ProcessFailed, TransferFailed
-
-__all__ = ["NixlEndpoint", "PendingRead", "ReadRequest", "Region", "cuda_majors"]
+from auricle.embeddings.slab import Slab
 
 log = logging.getLogger(__name__)
+
 # The major versions of CUDA for which NIXL is published, each in a package of its own.
 _CUDA_MAJORS = (12, 13)
 # Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
@@ -259,3 +260,26 @@ class NixlEndpoint:
                 self._on_notice(notice)
         except Exception:  # a notice is what another process sent; it must not end this thread
             log.exception("a notification could not be handled")
+
+
+# Makes a process's NIXL endpoint over its slab.
+
+
+def endpoint_over(
+    slab: Slab,
+    role: str,
+    *,
+    on_notice: Callable[[bytes], None] | None = None,
+    awaiting_notices: Callable[[], bool] = lambda: False,
+) -> NixlEndpoint:
+    """Return an endpoint that is not started yet; `role` is how its name begins.
+
+    A restarted process is a new agent, so stale metadata cannot address its memory.
+    """
+    return NixlEndpoint(
+        f"{role}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+        slab.regions,
+        on_notice=on_notice,
+        awaiting_notices=awaiting_notices,
+        enter_thread=slab.enter_thread,
+    )

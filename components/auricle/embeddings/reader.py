@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from auricle.core.errors import TransferFailed
 from auricle.embeddings.reads import READING, Message, PendingRead, Region, settle
-from auricle.errors import TransferFailed
 
 log = logging.getLogger(__name__)
 

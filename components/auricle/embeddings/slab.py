@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
 from auricle.embeddings.reads import Place, Region
-from auricle.errors import TransferFailed
 
 
 class Slab(ABC):

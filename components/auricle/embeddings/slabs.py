@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from auricle.embeddings.layout import SlabLayout
-from auricle.embeddings.mapped import Mapped
-from auricle.embeddings.memory import HostSlab
+from auricle.embeddings.memory import DeviceMemory, HostSlab, Mapped
+from auricle.embeddings.reads import Region
 from auricle.embeddings.slab import Slab
 
 if TYPE_CHECKING:
-    from auricle.embeddings.device_memory import DeviceMemory
+    from auricle.embeddings.memory import DeviceMemory
 
 
 def new_slab(layout: SlabLayout, count: int, *, device: str | None, shared: bool) -> Slab:
@@ -25,7 +27,7 @@ def new_slab(layout: SlabLayout, count: int, *, device: str | None, shared: bool
     if device is None:
         return (HostSlab.create_shared if shared else HostSlab.private)(layout, count)
     from auricle.embeddings.cuda import CudaMemory
-    from auricle.embeddings.device_slab import DeviceSlab
+    from auricle.embeddings.memory import DeviceSlab
 
     payloads, headers = DeviceSlab.sizes(layout, count)
     table = (Mapped.shared if shared else Mapped.private)(headers)
@@ -50,7 +52,7 @@ def attach(exported: Mapping[str, Any]) -> Slab:
     count, name = exported["slots"], exported["slab"]
     if exported["memory"] == "host":
         return HostSlab.attach(layout, count, name)
-    from auricle.embeddings.device_slab import DeviceSlab
+    from auricle.embeddings.memory import DeviceSlab
 
     _, headers = DeviceSlab.sizes(layout, count)
     memory = _opened(exported["memory"], exported["payloads"])
@@ -62,6 +64,53 @@ def _opened(kind: str, handle: str) -> DeviceMemory:
         from auricle.embeddings.cuda import CudaMemory
 
         return CudaMemory.open(handle)
-    from auricle.embeddings.stand_in import StandInMemory
 
     return StandInMemory.open(handle)
+
+
+# A stand-in for a GPU's memory, for tests on machines without one. No setting selects it.
+#
+# It is host memory behind the interface of a device: whatever a device slab does but the calls of
+# CUDA runs, in one process or several.
+
+
+class StandInMemory(DeviceMemory):
+    """Host memory; work is done when it is queued."""
+
+    kind = "stand-in"
+
+    def __init__(self, block: Mapped) -> None:
+        self._block = block
+        self._bytes = torch.from_numpy(block.bytes)
+        self.settled = 0  # calls of `settle`
+
+    @classmethod
+    def allocate(cls, size: int) -> StandInMemory:
+        """Allocate memory that other processes can open."""
+        return cls(Mapped.shared(size))
+
+    @classmethod
+    def open(cls, handle: str) -> StandInMemory:
+        """Open another process's memory."""
+        size, _, name = handle.partition(" ")
+        return cls(Mapped.attach(int(size), name))
+
+    @property
+    def bytes(self) -> torch.Tensor:
+        return self._bytes
+
+    @property
+    def region(self) -> Region:
+        return Region(self._block.address, len(self._bytes))
+
+    def handle(self) -> str:
+        return f"{len(self._bytes)} {self._block.name}"
+
+    def settle(self) -> None:
+        self.settled += 1
+
+    def enter_thread(self) -> None:
+        """Do nothing: host memory is every thread's."""
+
+    def close(self) -> None:
+        """Do nothing: memory is unmapped with its last view."""

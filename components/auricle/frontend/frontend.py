@@ -7,34 +7,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from auricle.alignment.words import NO_ALIGNER
-from auricle.checkpoint.spoken import SpokenLanguages
-from auricle.checkpoint.text_model import pool_targets
-from auricle.errors import UnknownModel, UnsupportedValue
-from auricle.frontend.abilities import Abilities, abilities_of, spoken_by
-from auricle.frontend.doors.access.key_limits import KeyLimits
-from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.doors.live import LiveSessions
-from auricle.frontend.line.lead import Lead
-from auricle.frontend.line.link import LinkObserver, ProcessorLink
-from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.listening.feature_ingest import FeatureIngest
-from auricle.frontend.listening.ingest import Ingest, Judge
-from auricle.frontend.listening.pieces import GateEvent
-from auricle.frontend.listening.turns import TurnDetector
-from auricle.frontend.listening.voice import VoiceDetector
+from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
+from auricle.annotation.translation.targets import Directions
+from auricle.checkpoints.spoken import SpokenLanguages
+from auricle.checkpoints.text_model import pool_targets
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import UnknownModel, UnsupportedValue
+from auricle.core.limits import MODEL, check
+from auricle.frontend.audio.chunks import GateEvent
+from auricle.frontend.audio.ingest import FeatureIngest, Ingest, Judge
+from auricle.frontend.audio.turn_detection import TurnDetector
+from auricle.frontend.audio.voice_activity import VoiceDetector
+from auricle.frontend.capabilities import Abilities, abilities_of, spoken_by
+from auricle.frontend.exporters.timing import SessionTimer, TextLags
+from auricle.frontend.exporters.transcripts import TranscriptBus, TranscriptLog, TranscriptSource
+from auricle.frontend.link.processor_link import (
+    Lead,
+    LinkObserver,
+    ProcessorEndpoints,
+    ProcessorLink,
+)
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.observers.lags import TextLags
-from auricle.frontend.observers.timing import SessionTimer
-from auricle.frontend.observers.transcript_bus import Spoken, TranscriptBus
-from auricle.frontend.observers.transcript_log import TranscriptLog
-from auricle.messages.sessions import OpenSession, ResumePoint
-from auricle.messages.views import STEPS_KEPT_SECONDS
+from auricle.frontend.transport.access.limits import KeyLimits
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.process.tracing import OFF, Tracer
-from auricle.settings import FrontendSettings
-from auricle.speakers.model import NO_SPEAKER_MODEL
-from auricle.text_bounds import MODEL, check
-from auricle.translation.directions import Directions
+from auricle.protocol.sessions import OpenSession, ResumePoint
+from auricle.protocol.views import STEPS_KEPT_SECONDS
+from auricle.transcript.words import NO_ALIGNER
 
 NO_TURN_MODEL = (
     "this server has no turn model (Frontend.turn_model), which semantic_vad needs; "
@@ -158,7 +158,7 @@ class Frontend:
         then share its `lead`.
         """
         observers: list[LinkObserver] = [
-            self.bus.listener(Spoken(opened.tenant, session or opened.session, part))
+            self.bus.listener(TranscriptSource(opened.tenant, session or opened.session, part))
         ]
         if not opened.background:
             told = partial(self.text_lags.told, opened.session)

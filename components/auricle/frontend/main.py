@@ -8,58 +8,94 @@ from functools import partial
 
 from starlette.types import ASGIApp
 
-from auricle.frontend.deepgram.flux import flux_protocol
-from auricle.frontend.deepgram.live import listen_protocol
-from auricle.frontend.deepgram.recordings import ListenRecordings
-from auricle.frontend.deepgram.schema import LISTEN_OPENAPI
-from auricle.frontend.diagnosis.deployment import Deployment
-from auricle.frontend.diagnosis.diagnostician import Diagnostician
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.granted import access_of
-from auricle.frontend.doors.access.keys_file import KeysFile
-from auricle.frontend.doors.app import Services, create_app
-from auricle.frontend.doors.connections import Connections
-from auricle.frontend.doors.front_door import FrontDoor
-from auricle.frontend.doors.handshakes import HandshakeLimit
-from auricle.frontend.doors.rpc.server import RpcServer
-from auricle.frontend.doors.seats import Rates
-from auricle.frontend.doors.server import DoorServer, connections_of, server_config
-from auricle.frontend.doors.sockets import SocketProtocol, SocketSessions
+from auricle.config.frontend import ModelPreset
+from auricle.config.settings import FrontendSettings
+from auricle.core.aio import within
+from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
+from auricle.frontend.audio.turn_detection import TurnDetector, turn_model
+from auricle.frontend.audio.voice_activity import VoiceDetector
+from auricle.frontend.exporters.nats import NatsBus
+from auricle.frontend.exporters.transcripts import NoBus, TranscriptBus
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.processors import ProcessorEndpoints
-from auricle.frontend.listening.turns import TurnDetector, turn_model
-from auricle.frontend.listening.voice import VoiceDetector
+from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.model_presets import served_names
-from auricle.frontend.observers.nats_bus import NatsBus
-from auricle.frontend.observers.transcript_bus import NoBus, TranscriptBus
-from auricle.frontend.operations.documents import FrontendState
-from auricle.frontend.operations.gathering import Gatherer
-from auricle.frontend.operations.observatory import Observatory
-from auricle.frontend.operations.routes import OperationsRoutes
+from auricle.frontend.ops.dashboard import Gatherer, Observatory
+from auricle.frontend.ops.diagnosis import Deployment, Diagnostician
+from auricle.frontend.ops.documents import FrontendState
+from auricle.frontend.ops.routes import OperationsRoutes
 from auricle.frontend.page.routes import with_pages
-from auricle.frontend.ports import Ports
-from auricle.frontend.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
-from auricle.frontend.realtime.worker import RealtimeWorker
+from auricle.frontend.protocols.deepgram.flux import flux_protocol
+from auricle.frontend.protocols.deepgram.live import listen_protocol
+from auricle.frontend.protocols.deepgram.recordings import LISTEN_OPENAPI, ListenRecordings
+from auricle.frontend.protocols.realtime.socket import (
+    SUBPROTOCOLS,
+    RealtimeProtocol,
+    RealtimeWorker,
+)
+from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
+from auricle.frontend.protocols.stream.session import StreamProtocol
+from auricle.frontend.protocols.transcriptions.endpoint import TranscriptionRequests
+from auricle.frontend.protocols.transcriptions.translating import (
+    TRANSCRIPTION_OPENAPI,
+    TRANSLATION_OPENAPI,
+    TranslationRequests,
+)
 from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.rpc_ways import rpc_ways
-from auricle.frontend.socket_ways import socket_ways
-from auricle.frontend.stream.resume_token import PURPOSE, ResumeTokens
-from auricle.frontend.stream.session import StreamProtocol
-from auricle.frontend.transcriptions.endpoint import TranscriptionRequests
-from auricle.frontend.transcriptions.schema import TRANSCRIPTION_OPENAPI, TRANSLATION_OPENAPI
-from auricle.frontend.transcriptions.translating import TranslationRequests
+from auricle.frontend.routes import Ports, rpc_ways, socket_ways
+from auricle.frontend.transport.access.gate import Access, access_of
+from auricle.frontend.transport.access.keys_file import KeysFile
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.app import Services, create_app
+from auricle.frontend.transport.connections import Connections
+from auricle.frontend.transport.grpc.server import RpcServer
+from auricle.frontend.transport.server import (
+    DoorServer,
+    HandshakeLimit,
+    connections_of,
+    server_config,
+)
+from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
-from auricle.messages.diagnosis import LoadNow, Parts
 from auricle.process.draining import Drain
-from auricle.process.metrics import Registry
-from auricle.process.status import report_status
+from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import Tracer
-from auricle.runtime import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
-from auricle.settings import FrontendSettings
-from auricle.tasks import within
+from auricle.protocol.diagnosis import LoadNow, Parts
+
+# Names of models that programs written for another service ask for by default. No I/O.
+
+# Without `gpt-4o-transcribe-diarize`: who asks for it expects speakers.
+_NAMES: dict[ModelPreset, tuple[str, ...]] = {
+    "openai": (
+        "whisper-1",
+        "gpt-transcribe",
+        "gpt-live-transcribe",
+        "gpt-realtime-whisper",
+        "gpt-4o-transcribe",
+        "gpt-4o-mini-transcribe",
+        "gpt-4o-mini-transcribe-2025-12-15",
+    ),
+    "assemblyai": (
+        "universal-streaming-english",
+        "universal-streaming-multilingual",
+        "universal-3-6-pro",
+        "universal-3-6",
+        "universal-3-5-pro",
+        "u3-rt-pro",
+        "u3-rt-pro-beta-1",
+        "u3-pro",
+        "whisper-rt",
+    ),
+}
+
+
+def served_names(settings: FrontendSettings) -> tuple[str, ...]:
+    """Return the names under which clients may ask for the model, its own one first."""
+    preset = (name for preset in settings.model_presets for name in _NAMES[preset])
+    return tuple(dict.fromkeys((settings.model.resolve().name, *settings.model_aliases, *preset)))
+
 
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Histogram
 
+from auricle.config.settings import FrontendSettings
 from auricle.process.metrics import ComponentMetrics
-from auricle.settings import FrontendSettings
 
 # Buckets in seconds. Live text is useful up to a latency of a few seconds.
 _BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)

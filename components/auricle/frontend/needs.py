@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Sequence
 from functools import partial
 
-from auricle.errors import SettingsError
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import SettingsError
 from auricle.process.needs import Need, imports_of
-from auricle.settings import FrontendSettings
 
 _REFLECTION = ("grpc_reflection.v1alpha.reflection", "grpc_reflection.v1alpha.reflection_pb2")
 
@@ -25,8 +25,8 @@ def needs(settings: FrontendSettings) -> Sequence[Need]:
 
 
 def _keys(settings: FrontendSettings) -> str:
-    from auricle.frontend.doors.access.gate import Access
-    from auricle.frontend.doors.access.keys_file import load_keys
+    from auricle.frontend.transport.access.gate import Access
+    from auricle.frontend.transport.access.keys_file import load_keys
 
     access = Access(load_keys(settings.api_keys_file))
     return "needed" if access.needs_keys else "none: everybody may use it"
@@ -48,7 +48,7 @@ def _certificate(settings: FrontendSettings) -> str:
 
 
 def _turn_model(settings: FrontendSettings) -> str:
-    from auricle.frontend.listening.turns import turn_model
+    from auricle.frontend.audio.turn_detection import turn_model
 
     if settings.turn_model is None:
         return "none"

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from auricle.errors import SettingsError
-from auricle.runtime.inotify import check_instances
-from auricle.runtime.network import internal_host
-from auricle.settings import CommonSettings, DynamoFrontendSettings, FrontendSettings
+from auricle.config.settings import CommonSettings, DynamoFrontendSettings, FrontendSettings
+from auricle.core.errors import SettingsError
+from auricle.dynamo.inotify import check_instances
+from auricle.dynamo.network import internal_host
 
 _RECORD_BYTES = 4096
 _OTHERS, _OTHERS_WRITE = 0o077, 0o022

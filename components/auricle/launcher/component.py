@@ -10,35 +10,35 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
+from auricle.config.settings import CommonSettings, refuse_unknown
+from auricle.core.errors import AuricleError
+from auricle.dynamo import network
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
 from auricle.launcher.lengths import PAIR, check_own_lengths
 from auricle.launcher.model_folders import place_models
 from auricle.load.pools import BESIDE
-from auricle.process.descriptors import raise_limit
-from auricle.process.heap import trim_heap
 from auricle.process.logs import configure_logging
-from auricle.process.needs import Need
-from auricle.process.priority import give_way
-from auricle.runtime import network
-from auricle.settings import CommonSettings, refuse_unknown
+from auricle.process.needs import Need, imports
+from auricle.process.resources import give_way, raise_limit, trim_heap
 
 # Of each component a package with the modules `main` and `needs`.
 PACKAGES = {
     "Frontend": "auricle.frontend",
     "DynamoFrontend": "auricle.dynamo_frontend",
     "Processor": "auricle.processor",
-    "EncodeWorker": "auricle.encode_worker",
-    "PdWorker": "auricle.pd_worker",
-    "AlignEncodeWorker": "auricle.encode_worker",
-    "AlignWorker": "auricle.align_worker",
-    "DiarizeWorker": "auricle.diarize_worker",
-    "TranslateWorker": "auricle.pd_worker.translate",
+    "EncodeWorker": "auricle.workers.encode",
+    "PdWorker": "auricle.workers.pd",
+    "AlignEncodeWorker": "auricle.workers.encode",
+    "AlignWorker": "auricle.workers.align",
+    "DiarizeWorker": "auricle.workers.diarize",
+    "TranslateWorker": "auricle.workers.translate",
     "Planner": "auricle.planner",
 }
 # These compute in threads of their libraries.
@@ -134,3 +134,52 @@ def _die_with_parent() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT) != 0:
         logging.getLogger(__name__).warning("prctl failed: %s", os.strerror(ctypes.get_errno()))
+
+
+# `auricle component NAME --check`: whether the component could serve, without serving.
+#
+# At the top it imports nothing that needs a library, so that it can say which one is missing.
+
+if TYPE_CHECKING:
+    from auricle.config.settings import CommonSettings
+
+
+def check_component(name: str, config: Path | None, overrides: Sequence[str]) -> bool:
+    """Print a line for each part of what the component needs; return whether all of it is there.
+
+    Changes the process's environment as `run_component` does. Uses no device, connects to
+    nothing, writes no file and starts no component. Blocks for seconds.
+    """
+    start = imports("auricle.launcher.component", "auricle.dynamo.secrets")
+    if not _is_met(start, silent=True):
+        return False
+
+    try:
+        settings = component_settings(name, config, overrides)
+    except AuricleError as error:
+        print(f"configuration: FAILED: {error}")
+        return False
+    set_environment(name, settings)
+    source = str(config or "the command line")
+    needs = [Need("configuration", partial(_files, source, settings)), *needs_of(name, settings)]
+    unmet = [need for need in needs if not _is_met(need)]
+    return not unmet
+
+
+def _is_met(need: Need, *, silent: bool = False) -> bool:
+    try:
+        found = need.check()
+    except (AuricleError, ImportError) as error:
+        print(f"{need.what}: FAILED: {error}", flush=True)
+        return False
+    if not silent:
+        print(f"{need.what}: {found}", flush=True)
+    return True
+
+
+def _files(source: str, settings: CommonSettings) -> str:
+    from auricle.dynamo.secrets import secrets_of
+
+    if settings.secret_file is not None or settings.discovery != "file":
+        secrets_of(settings)  # with the file discovery it would make one
+    return f"{source} is valid"

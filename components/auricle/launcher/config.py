@@ -16,11 +16,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from auricle.errors import SettingsError
-from auricle.kubernetes_settings import KubernetesSettings
+from auricle.config.kubernetes import KubernetesSettings
+from auricle.config.settings import SECTIONS, CommonSettings
+from auricle.core.errors import SettingsError
+from auricle.core.sanitize import one_line
 from auricle.launcher.options import options
-from auricle.quoting import one_line
-from auricle.settings import SECTIONS, CommonSettings
 
 COMMON, KUBERNETES = "Common", "Kubernetes"
 COMMAND_LINE = "the command line"

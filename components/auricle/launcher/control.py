@@ -18,10 +18,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from auricle.errors import BadRequest
+from auricle.config.common import MAX_REPLICAS
+from auricle.core.errors import BadRequest
 from auricle.launcher.supervisor import Supervisor
 from auricle.process.http_server import EmbeddedServer
-from auricle.replicas import MAX_REPLICAS
 
 # The environment variable with the socket's path, set for every supervised component.
 SOCKET_VARIABLE = "AURICLE_LAUNCHER"

@@ -11,8 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.errors import SettingsError
-from auricle.settings import refuse_unknown
+from auricle.config.settings import refuse_unknown
+from auricle.core.errors import SettingsError
 
 
 @dataclass(frozen=True)

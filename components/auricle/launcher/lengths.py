@@ -10,11 +10,11 @@ from math import ceil
 from typing import Any
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
-from auricle.checkpoint.files import read_config
-from auricle.checkpoint.geometry import Geometry
-from auricle.errors import CheckpointError, SettingsError
+from auricle.checkpoints.files import read_config
+from auricle.checkpoints.geometry import Geometry
+from auricle.config.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
+from auricle.core.errors import CheckpointError, SettingsError
 from auricle.launcher.config import all_settings
-from auricle.settings import CommonSettings, PdWorkerSettings, ProcessorSettings
 
 _TEMPLATE_TOKENS = 64  # of the prompt around context and audio, with a forced language
 PAIR = ("Processor", "PdWorker")

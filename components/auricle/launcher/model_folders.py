@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from auricle.errors import SettingsError
+from auricle.checkpoints.download.pull import servable
+from auricle.core.errors import SettingsError
 from auricle.launcher.config import Sections, all_settings
-from auricle.models.resolve import servable
 
 # Settings that name a model, and the components that read it.
 READERS = {

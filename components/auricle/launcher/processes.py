@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from auricle.config.settings import CommonSettings
 from auricle.launcher.child import Child
-from auricle.settings import CommonSettings
 
 # A process that hangs but is not frozen ends itself, and says where it hung.
 _OWN_END_SECONDS = 2.0

@@ -14,20 +14,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.config.settings import CommonSettings
+from auricle.core.errors import AuricleError, SettingsError
+from auricle.dynamo.events import relaying
+from auricle.dynamo.secrets import secrets_of
 from auricle.launcher.checks import check_checkpoints, check_discovery, check_inotify, check_ports
 from auricle.launcher.config import COMMAND_LINE, COMMON, all_settings, load_config
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
 from auricle.launcher.graph import Component, load_graph
 from auricle.launcher.lengths import check_lengths
 from auricle.launcher.model_folders import place_models
+from auricle.launcher.output import StatusBoard
 from auricle.launcher.processes import Process, ProcessFactory
-from auricle.launcher.status_board import StatusBoard
 from auricle.launcher.supervisor import Supervisor
 from auricle.process.logs import configure_logging
-from auricle.runtime.event_relay import relaying
-from auricle.runtime.secrets import secrets_of
-from auricle.settings import CommonSettings
 
 log = logging.getLogger(__name__)
 _LISTENING = "listening at "

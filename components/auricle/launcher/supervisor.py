@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from auricle.errors import AuricleError
+from auricle.core.aio import TaskOwner, cancelled, unless
+from auricle.core.errors import AuricleError
 from auricle.launcher.child import Child
-from auricle.launcher.log_lines import RepeatedLines, is_of_one_request
+from auricle.launcher.output import RepeatedLines, StatusBoard, is_of_one_request
 from auricle.launcher.processes import Process, ProcessFactory, how_ended
-from auricle.launcher.status_board import StatusBoard
-from auricle.process.status import parse_status, says_alive
-from auricle.tasks import TaskOwner, cancelled, unless
+from auricle.process.metrics import parse_status, says_alive
 
 _POLL_SECONDS = 0.25
 _READY_SECONDS = 300.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from auricle.errors import SettingsError
+from auricle.core.errors import SettingsError
 from auricle.load.pools import BESIDE, PATH, POOLS
 from auricle.load.reports import PoolKind
 

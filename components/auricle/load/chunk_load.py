@@ -28,7 +28,7 @@ _FEWEST_FOR_PEAKS = 20
 
 
 @dataclass
-class Chunk:
+class TimedChunk:
     """A chunk in progress. Set `counts` to False if a lost worker made it slow, not load."""
 
     counts: bool = True
@@ -70,7 +70,7 @@ class ChunkLoad:
         self._percentile = 0.0
 
     @contextmanager
-    def chunk(self, arrived: float, due: float | None = None) -> Iterator[Chunk]:
+    def chunk(self, arrived: float, due: float | None = None) -> Iterator[TimedChunk]:
         """Measure the block as one chunk, whose audio arrived at `arrived` on the clock.
 
         `due` is when the first grid point that it covers could have been decoded: earlier than
@@ -78,7 +78,7 @@ class ChunkLoad:
         """
         number, self._next = self._next, self._next + 1
         self._begun[number] = begun = _Begun(arrived, arrived if due is None else due)
-        chunk = Chunk()
+        chunk = TimedChunk()
         try:
             yield chunk
             now = self._clock()

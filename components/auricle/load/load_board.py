@@ -9,9 +9,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from auricle.load.capacity_profile import CapacityProfile
-from auricle.load.observations import PoolObservation, ServiceObservation
 from auricle.load.pools import ASKED_WORK, BESIDE, POOLS
-from auricle.load.reports import STALE_INTERVALS, PoolKind, ProcessorLoad, WorkerLoad
+from auricle.load.reports import (
+    STALE_INTERVALS,
+    PoolKind,
+    PoolObservation,
+    ProcessorLoad,
+    ServiceObservation,
+    WorkerLoad,
+)
 
 T = TypeVar("T")
 # Above this share of refused requests a pool is overloaded, whatever its percentiles are.

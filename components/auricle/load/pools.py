@@ -6,13 +6,14 @@ besides text (`asked`): text does not wait for them, and they may be empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auricle.common_settings import CommonSettings
-from auricle.load.reports import ENCODE_WORK, PD_WORK, PoolKind
-from auricle.replicas import PoolLimits
+from auricle.config.common import CommonSettings, PoolLimits
+from auricle.core.errors import Overloaded
+from auricle.load.reports import ENCODE_WORK, PD_WORK, STALE_INTERVALS, PoolKind, StartingPools
 
 # The unit of what sessions ask of a pool beside the path: seconds of speech, per second.
 ASKED_WORK = ("speech_seconds",)
@@ -75,3 +76,39 @@ _ROWS = (
 POOLS: Mapping[str, SizedPool] = {pool.kind: pool for pool in _ROWS}
 PATH = tuple(pool for pool in _ROWS if not pool.asked)
 BESIDE = tuple(pool for pool in _ROWS if pool.asked)
+
+
+# The places of a worker: how many requests it works on at a time. Pure.
+
+_BACKGROUND_SHARE = 2  # background requests may use one place in so many
+
+
+def check_place(in_use: int, places: int, *, background: bool, kept: int = 0) -> None:
+    """Raise Overloaded unless there is a place for a request while others use `in_use` of them.
+
+    Background requests find one while less than half are in use, others while all but `kept` are
+    not.
+    """
+    room = max(1, places // _BACKGROUND_SHARE) if background else places - kept
+    if in_use >= room:
+        raise Overloaded(f"{in_use} of {places} places are in use; try again")
+
+
+# Which pools are empty and about to be started, as planners say. No I/O but the clock.
+
+
+class Starting:
+    """Keeps the latest that was heard of any planner; what is old does not count."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = 0.0
+        self._kinds: frozenset[PoolKind] = frozenset()
+
+    def heard(self, said: StartingPools) -> None:
+        """Store what a planner published."""
+        self._until = self._clock() + STALE_INTERVALS * said.seconds
+        self._kinds = frozenset(said.kinds)
+
+    def __contains__(self, kind: PoolKind) -> bool:
+        return kind in self._kinds and self._clock() < self._until

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from auricle.load.meters import WorkMeter
 from auricle.load.pools import POOLS
 from auricle.load.reports import PoolKind, WorkerLoad
-from auricle.load.work_meter import WorkMeter
-from auricle.messages.diagnosis import LoadNow
 from auricle.process.draining import Drain
 from auricle.process.metrics import ComponentMetrics
+from auricle.protocol.diagnosis import LoadNow
 
 _FADING = 0.05  # weight of the latest step in the moving average
 _OF_VLLM = ("pd_worker", "translate_worker")

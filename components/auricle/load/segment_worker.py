@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from auricle.batcher import Batcher
-from auricle.load.work_meter import WorkMeter
-from auricle.process.device_thread import DeviceThread
+from auricle.load.meters import WorkMeter
+from auricle.process.batcher import Batcher
+from auricle.process.device import DeviceThread
 from auricle.process.metrics import ComponentMetrics
 
 Job = TypeVar("Job")

@@ -7,28 +7,19 @@ import logging
 import os
 from collections.abc import Sequence
 
+from auricle.config.settings import PlannerSettings
+from auricle.dynamo import Route, Runtime
 from auricle.load.capacity_profile import CapacityProfile, read_profile
 from auricle.load.load_board import LoadBoard
 from auricle.load.pools import POOLS, SizedPool
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad, WorkerLoad
-from auricle.messages.planning import AskDecisions
-from auricle.planner.connectors.base import Connector
-from auricle.planner.connectors.dry_run import DryRunConnector
-from auricle.planner.connectors.kubernetes import KubernetesConnector
-from auricle.planner.connectors.local import LocalConnector
-from auricle.planner.kubernetes_api import KubernetesApi
-from auricle.planner.leadership.base import Leadership, Lease
-from auricle.planner.leadership.etcd import EtcdLease
-from auricle.planner.leadership.file import FileLease
-from auricle.planner.leadership.kubernetes import KubernetesLease
-from auricle.planner.metrics import PlannerMetrics
-from auricle.planner.plan import Plan, PoolPlan
-from auricle.planner.service import PlannerService
-from auricle.planner.sizing import pool_plan
-from auricle.process.metrics import Registry
-from auricle.process.status import report_status
-from auricle.runtime import Route, Runtime
-from auricle.settings import PlannerSettings
+from auricle.planner.connectors import Connector, DryRunConnector, LocalConnector
+from auricle.planner.kubernetes import KubernetesApi, KubernetesConnector, KubernetesLease
+from auricle.planner.leadership import EtcdLease, FileLease, LeaderLease, Leadership
+from auricle.planner.plan import Plan, PoolPlan, pool_plan
+from auricle.planner.service import PlannerMetrics, PlannerService
+from auricle.process.metrics import Registry, report_status
+from auricle.protocol.control import AskDecisions
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +121,7 @@ def _connector(
     return DryRunConnector(pools, board.ready)
 
 
-def _lease(settings: PlannerSettings) -> Lease:
+def _lease(settings: PlannerSettings) -> LeaderLease:
     if settings.discovery == "kubernetes":
         return KubernetesLease(KubernetesApi(settings.kubernetes_namespace), settings.deployment)
     if settings.discovery == "etcd":

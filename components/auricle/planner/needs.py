@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from auricle.config.settings import PlannerSettings
 from auricle.process.needs import Need, imports_of
-from auricle.settings import PlannerSettings
 
 _CLUSTERS = (
     "aetcd",

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from auricle.load.observations import PoolObservation, ServiceObservation
-from auricle.planner.budget import Share, within_budget
-from auricle.planner.decision import Decision
-from auricle.planner.forecast import Forecast, ForecastSettings
-from auricle.planner.margin import Miss
-from auricle.planner.policy import Memory, PoolPolicy, decide, demand_of, learnt, unserved_of
+from auricle.config.common import PoolLimits
+from auricle.config.settings import PlannerSettings
+from auricle.load.reports import PoolObservation, ServiceObservation
+from auricle.planner.forecast import Forecast, ForecastSettings, Miss
+from auricle.planner.policy import (
+    Decision,
+    Memory,
+    PoolPolicy,
+    decide,
+    demand_of,
+    learnt,
+    unserved_of,
+)
+
+# Divides a GPU budget between pools that together want more. No I/O.
+
+
+@dataclass(frozen=True)
+class Share:
+    """A pool's claim on the budget: at least `minimum` replicas, of `gpus` GPUs each."""
+
+    decision: Decision
+    minimum: int
+    gpus: float = 1.0
+
+
+def within_budget(shares: Sequence[Share], gpus: float) -> dict[str, Decision]:
+    """Return the decisions by pool, reduced so that all replicas together fit into `gpus`.
+
+    Every session needs all pools, so the pool with the smallest share of what it needs limits
+    the sessions served; each GPU goes to that pool until it no longer fits there. The minimum
+    replicas are kept even if they exceed the budget.
+    """
+    wanted = {s.decision.pool: s.decision.replicas for s in shares}
+    if sum(s.gpus * wanted[s.decision.pool] for s in shares) <= gpus:
+        return {s.decision.pool: s.decision for s in shares}
+    given = {s.decision.pool: min(s.minimum, s.decision.replicas) for s in shares}
+    left = gpus - sum(s.gpus * given[s.decision.pool] for s in shares)
+    while (short := _shortest(shares, given, left)) is not None:
+        given[short.decision.pool] += 1
+        left -= short.gpus
+    return {s.decision.pool: _cut(s.decision, given[s.decision.pool], gpus) for s in shares}
+
+
+def _shortest(shares: Sequence[Share], given: Mapping[str, int], left: float) -> Share | None:
+    """Return the pool with the smallest share of what it needs, if `left` suffices for it."""
+    short = [s for s in shares if given[s.decision.pool] < s.decision.replicas]
+    if not short:
+        return None
+    least = min(short, key=lambda s: given[s.decision.pool] / s.decision.replicas)
+    # A GPU for the other pool would not serve more sessions, so it stays free.
+    return least if least.gpus <= left else None
+
+
+def _cut(decision: Decision, given: int, gpus: float) -> Decision:
+    if given == decision.replicas:
+        return decision
+    detail = f"{decision.detail}; wanted {decision.replicas}, {gpus:g} GPUs for all pools"
+    return replace(decision, replicas=given, why="budget", detail=detail)
+
 
 _DAY_SECONDS = 86_400.0
 # Clients are refused for want of text's pools, never for want of those beside the path.
@@ -173,3 +228,44 @@ class Plan:
 def _least(shares: Iterable[Share]) -> float:
     """Return the GPUs that the minima of some pools take."""
     return sum(share.gpus * min(share.minimum, share.decision.replicas) for share in shares)
+
+
+# Derives a pool's plan from settings and capacity profile. No I/O.
+
+# Of the misses that the SLO allows, what is spent. Not all: the margin learns from misses, so it
+# comes after them, and no day is like the mean.
+_SPENT = 0.65
+
+
+def pool_plan(
+    settings: PlannerSettings,
+    limits: PoolLimits,
+    pool: str,
+    *,
+    start_seconds: float,
+    response_limit: float,
+    asked: str = "",
+) -> PoolPlan:
+    """Derive the plan of one pool.
+
+    `start_seconds` is the time from starting a worker until it is ready, `response_limit` the
+    95th percentile response time at the knee, in seconds; both come from the profile. `asked` is
+    what sessions ask the pool for, empty for a pool that every session needs.
+    """
+    # One step more, because a decision follows its cause by up to a step.
+    lead = math.ceil(start_seconds / settings.step_seconds) + 1
+    settle = math.ceil(settings.settle_seconds / settings.step_seconds)
+    policy = PoolPolicy(
+        name=pool,
+        minimum=limits.minimum,
+        maximum=limits.maximum,
+        target=settings.target,
+        response_limit=response_limit,
+        ebb_seconds=settings.ebb_seconds,
+        settle_seconds=settings.settle_seconds,
+        lead_steps=lead,
+        # After a scale-down, a pool is not scaled up for `settle_seconds`; then a worker starts.
+        look_steps=lead + settle,
+    )
+    forecast = ForecastSettings(settings.step_seconds, lead)
+    return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus, asked)

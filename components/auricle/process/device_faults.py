@@ -9,13 +9,87 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from auricle.errors import SettingsError
-from auricle.process.gpus import read_management
+from auricle.core.errors import SettingsError
 
 log = logging.getLogger(__name__)
+
+# The GPUs of this machine, as the NVIDIA driver's management library (NVML) describes them.
+#
+# It makes no context on a GPU, so processes may be forked afterwards.
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU's name and memory; None if it has none of its own, or does not answer."""
+
+    name: str
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Management:
+    """The driver's version, and all GPUs; `trouble` is what the driver says itself is wrong."""
+
+    driver: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    trouble: str = ""
+
+
+def read_management() -> Management | None:
+    """Ask the driver's management library; None where there is none."""
+    try:
+        import pynvml  # only environments for GPUs have it (nvidia-ml-py)
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        try:
+            gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+            return Management(pynvml.nvmlSystemGetDriverVersion(), gpus)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError_LibraryNotFound:
+        return None
+    except pynvml.NVMLError as error:
+        return Management(trouble=str(error))
+
+
+def visible_gpus() -> list[Gpu]:
+    """Return this process's GPUs; none if there is no driver."""
+    found = read_management()
+    return visible(found.gpus, os.environ.get("CUDA_VISIBLE_DEVICES")) if found else []
+
+
+def visible(gpus: Sequence[Gpu], named: str | None) -> list[Gpu]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names; all for None, and where it has UUIDs."""
+    if named is None:
+        return list(gpus)
+    names = [name.strip() for name in named.split(",") if name.strip()]
+    if not all(name.isdigit() for name in names):
+        return list(gpus)
+    return [gpus[int(name)] for name in names if int(name) < len(gpus)]
+
+
+def described(gpus: Sequence[Gpu]) -> str:
+    """Return number and model, such as `2 x NVIDIA H100`; empty without GPUs."""
+    names = dict.fromkeys(gpu.name for gpu in gpus)
+    return ", ".join(f"{sum(g.name == name for g in gpus)} x {name}" for name in names)
+
+
+def _gpu(library: Any, index: int) -> Gpu:
+    """Describe a GPU as far as it answers: another one that is lost must not stop this process."""
+    name, memory_bytes = "unknown GPU", None
+    with suppress(library.NVMLError):
+        device = library.nvmlDeviceGetHandleByIndex(index)
+        name = library.nvmlDeviceGetName(device)
+        memory_bytes = library.nvmlDeviceGetMemoryInfo(device).total
+    return Gpu(name, memory_bytes)
+
 
 _EXIT_CODE = 1
 _OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
@@ -83,7 +157,7 @@ def end_if_lost(call: Callable[[], object], what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Driver:
+class NvidiaDriver:
     """The NVIDIA driver: the newest CUDA it runs, its version, and how many GPUs it finds.
 
     `trouble` is what it says itself is wrong.
@@ -106,7 +180,9 @@ def check_driver(needed: str | None, what: str) -> None:
         raise SettingsError(f"{what} has no GPU: {wrong}")
 
 
-def driver_trouble(driver: Driver | None, needed: str | None, visible: str | None) -> str | None:
+def driver_trouble(
+    driver: NvidiaDriver | None, needed: str | None, visible: str | None
+) -> str | None:
     """Return what is wrong with a driver, and what would be right; None if nothing is.
 
     `visible` is CUDA_VISIBLE_DEVICES, None if it is not set.
@@ -145,7 +221,7 @@ def _hidden(gpus: int | None, visible: str | None) -> str | None:
     return None
 
 
-def read_driver() -> Driver | None:
+def read_driver() -> NvidiaDriver | None:
     """Ask the driver about itself; None if there is none."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
@@ -156,8 +232,8 @@ def read_driver() -> Driver | None:
         return None
     cuda = (number.value // 1000, number.value % 1000 // 10)
     if (found := read_management()) is None:
-        return Driver(cuda)  # on some boards, and in some containers, nobody counts GPUs
-    return Driver(cuda, found.driver, len(found.gpus), found.trouble)
+        return NvidiaDriver(cuda)  # on some boards, and in some containers, nobody counts GPUs
+    return NvidiaDriver(cuda, found.driver, len(found.gpus), found.trouble)
 
 
 def _of_a_device(error: BaseException) -> bool:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from auricle.process.status import report_status
-from auricle.tasks import unless
+from auricle.core.aio import unless
+from auricle.process.metrics import report_status
 
 log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1

@@ -7,16 +7,132 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
+from typing import Generic, TypeVar
 
-from auricle.process.repeats import Repeats
-from auricle.quoting import one_line
-from auricle.settings import CommonSettings
+from auricle.config.settings import CommonSettings
+from auricle.core.sanitize import one_line
 
 log = logging.getLogger(__name__)
+
+# Lines that are logged again and again are counted, kind by kind, and summed up later.
+
+Kind = TypeVar("Kind")
+PERIOD_SECONDS = 60.0
+# Lines of one kind per period. Those that warn are rarer, and have tracebacks.
+INFO_LINES, WARNING_LINES = 600, 20
+# So much of a line says of which kind it is.
+KIND_CHARACTERS = 200
+OTHERS = "lines of other kinds"
+_BOUND = "most_lines"
+_MOST_KINDS = 500
+
+
+@dataclass
+class _Count:
+    shown: int = 0
+    held_back: int = 0
+
+
+class RepeatCounts(Generic[Kind]):
+    """What was shown and held back in a period, which begins with its first line."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Kind, _Count] = {}
+
+    def __len__(self) -> int:
+        """Return how many kinds there were since the last period ended."""
+        return len(self._counts)
+
+    def bounded(self, kind: Kind, others: Kind) -> Kind:
+        """Return what a line of this kind counts as: `others` if it would be a kind too many."""
+        return others if kind not in self._counts and len(self._counts) >= _MOST_KINDS else kind
+
+    def shows(self, kind: Kind, most: int) -> bool:
+        """Count a line; return whether it is among the first `most` of its kind."""
+        count = self._counts.setdefault(kind, _Count())
+        if count.shown < most:
+            count.shown += 1
+            return True
+        count.held_back += 1
+        return False
+
+    def end(self) -> list[tuple[Kind, int]]:
+        """End the period; return how many lines were held back, of the kinds that had any."""
+        counts, self._counts = self._counts, {}
+        return [(kind, count.held_back) for kind, count in counts.items() if count.held_back]
+
+
+def at_most(lines: int) -> dict[str, int]:
+    """Return what to log as `extra` so that only so many lines of a kind are shown in a period."""
+    return {_BOUND: lines}
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+
+
+class Repeats(logging.Filter):
+    """Lets the first lines of each kind pass in a period, then one line with the number of others.
+
+    A kind is a logger and a message template, the message before its values are filled in.
+    Whatever a client does over and over is thus a bounded number of lines. DEBUG passes.
+    """
+
+    def __init__(
+        self,
+        later: Callable[[float, Callable[[], None]], object] = _later,
+        period_seconds: float = PERIOD_SECONDS,
+        info_lines: int = INFO_LINES,
+        warning_lines: int = WARNING_LINES,
+    ) -> None:
+        """`later(seconds, call)` schedules a call, by default on a thread of its own."""
+        super().__init__()
+        self._later = later
+        self._period_seconds = period_seconds
+        self._info_lines = info_lines
+        self._warning_lines = warning_lines
+        self._lock = threading.Lock()
+        self._counts = RepeatCounts[tuple[str, str]]()
+        self._levels: dict[tuple[str, str], int] = {}  # of the first line of each kind
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is shown."""
+        if record.levelno < logging.INFO or record.__dict__.pop("sums_up", False):
+            return True
+        kind = (record.name, str(record.msg).partition("\n")[0][:KIND_CHARACTERS])
+        usual = self._info_lines if record.levelno < logging.WARNING else self._warning_lines
+        lines = record.__dict__.pop(_BOUND, usual)
+        with self._lock:
+            begins = not self._counts
+            kind = self._counts.bounded(kind, ("", OTHERS))
+            self._levels.setdefault(kind, record.levelno)
+            shown = self._counts.shows(kind, lines)
+        if begins:
+            self._later(self._period_seconds, self._period_over)
+        return shown
+
+    def _period_over(self) -> None:
+        with self._lock:
+            held_back = self._counts.end()
+            levels, self._levels = self._levels, {}
+        for kind, number in held_back:
+            name, template = kind
+            logging.getLogger(name or __name__).log(
+                levels[kind],
+                "%d more lines within %g s of: %s",
+                *(number, self._period_seconds, template),
+                extra={"sums_up": True},
+            )
+
+
 _TEXT = "%(levelname)s %(name)s: %(message)s"
 _ABOUT: ContextVar[dict[str, str] | None] = ContextVar("auricle_log_about", default=None)
 _NOISY = ("httpx", "dynamo", "filelock", "urllib3", "numba", "nixl", "opentelemetry", "nats")

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
-from auricle.errors import SettingsError
+from auricle.core.errors import SettingsError
 
 # What every component imports late: Dynamo, and what settings ask for.
 _LIBRARIES = (
@@ -76,7 +76,7 @@ def needs_of_torch(
 
 def checkpoint(path: Path) -> Need:
     """Return the need of a checkpoint in the folder `path`, of which all is read."""
-    return Need("checkpoint", partial(_read_checkpoint, path))
+    return Need("checkpoints", partial(_read_checkpoint, path))
 
 
 def modules_of(package: ModuleType) -> list[str]:
@@ -133,8 +133,8 @@ def _version(library: str) -> str | None:
 
 
 def _read_checkpoint(path: Path) -> str:
-    from auricle.checkpoint.files import open_checkpoint  # imports libraries that may be missing
-    from auricle.checkpoint.prompt import PromptFormat
+    from auricle.checkpoints.files import open_checkpoint  # imports libraries that may be missing
+    from auricle.checkpoints.prompt import PromptFormat
 
     found = open_checkpoint(path)
     PromptFormat(found)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from auricle.common_settings import CommonSettings
+from auricle.config.common import CommonSettings
 
 NO_TRACE = ""
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from auricle.messages.diagnosis import Transfers
+from auricle.protocol.diagnosis import Transfers
 
 log = logging.getLogger(__name__)
 

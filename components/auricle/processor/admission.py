@@ -6,18 +6,239 @@ clock.
 
 from __future__ import annotations
 
+import heapq
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from auricle.errors import Overloaded
-from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad
-from auricle.messages.sessions import ADMISSION_SECONDS
-from auricle.processor.adaptive_limit import AdaptiveLimit
-from auricle.processor.crowd import Crowd
-from auricle.processor.fair_shares import FairShares, Party
+from auricle.core.errors import Overloaded
+from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad, Tail
+from auricle.protocol.sessions import ADMISSION_SECONDS
+
+# Counts what clients did lately, so that one client alone is no crowd. Pure.
+
+_MOST_EVENTS = 50_000
+
+
+class Crowd:
+    """Events that count until a given time. For others, a client has at most `share` of them.
+
+    For itself it has all, up to `most`. Counting costs the same however many there are.
+    """
+
+    def __init__(self, share: int, most: int) -> None:
+        self._share = share
+        self._most = most
+        self._events: list[tuple[float, str]] = []  # a heap: (until, client)
+        self._of_client: Counter[str] = Counter()
+        self._shared = 0  # the sum over clients of what each has for others
+
+    def add(self, client: str, until: float) -> None:
+        """Count an event of `client` until then."""
+        if self._of_client[client] >= self._most or len(self._events) >= _MOST_EVENTS:
+            return
+        heapq.heappush(self._events, (until, client))
+        self._of_client[client] += 1
+        self._shared += self._of_client[client] <= self._share
+
+    def size(self, now: float, client: str | None = None) -> int:
+        """The number of events as `client` sees it, or somebody with none."""
+        while self._events and self._events[0][0] <= now:
+            self._end(heapq.heappop(self._events)[1])
+        own = 0 if client is None else self._of_client[client]
+        return self._shared + max(0, own - self._share)
+
+    def _end(self, client: str) -> None:
+        self._shared -= self._of_client[client] <= self._share
+        self._of_client[client] -= 1
+        if not self._of_client[client]:
+            del self._of_client[client]
+
+
+# Who of the clients that were refused comes first: by priority, then who has less. Pure.
+#
+# A place that becomes free goes to whoever asks next, and a client that floods asks most often. So
+# the next place is kept for a moment for one that has a right to it, and was told to come then.
+
+# A client has more than its share if it has this many times what another one would have. Between
+# equals to within that, the order of arrival decides: keeping places empty costs what they carry.
+_GREEDY = 2
+# A place is kept until somewhat after the retry time that its client was told, and no more of
+# them at a time than a server can spare.
+KEPT_SECONDS = 4.0
+_MOST_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Party:
+    """Who shares the server with others: a tenant or an address, and its key's priority."""
+
+    client: str
+    priority: int = 0
+
+
+class FairShares:
+    """The live sessions of each party, and the places that are kept for those with too few."""
+
+    def __init__(self) -> None:
+        self._has: Counter[Party] = Counter()
+        self._kept: dict[Party, float] = {}  # until when
+
+    def begin(self, party: Party) -> None:
+        """One more session of the party."""
+        self._has[party] += 1
+
+    def end(self, party: Party) -> None:
+        """One session less."""
+        self._has[party] -= 1
+        if not self._has[party]:
+            del self._has[party]
+
+    def keep(self, party: Party, now: float) -> bool:
+        """Keep the next place for a party that was refused; return whether that is its right."""
+        self._forget(now)
+        if not any(self._first(party, other) for other in self._has):
+            return False
+        if party not in self._kept and len(self._kept) >= _MOST_KEPT:
+            return False
+        self._kept[party] = now + KEPT_SECONDS
+        return True
+
+    def taken(self, party: Party) -> None:
+        """The party was let in."""
+        self._kept.pop(party, None)
+
+    def kept_from(self, party: Party, now: float) -> int:
+        """Return how many places are kept for others that come before the party."""
+        self._forget(now)
+        return sum(self._first(other, party) for other in self._kept)
+
+    def _first(self, one: Party, other: Party) -> bool:
+        if one.priority != other.priority:
+            return one.priority > other.priority
+        return self._has[other] >= _GREEDY * (self._has[one] + 1)
+
+    def _forget(self, now: float) -> None:
+        self._kept = {party: until for party, until in self._kept.items() if until > now}
+
+
+# How many live sessions the machine carries, learnt from how late their text is. Pure.
+#
+# A gradient limit, as Vegas and Gradient2 are (Netflix's concurrency-limits): it grows while
+# latency is below an aim and shrinks while it is above, the faster the farther it is from it:
+#
+# room = 1 - latency / aim d ln(carried) / dt = growth · room² while there is room = shrinking ·
+# room while there is none
+#
+# The square makes it fast far below the aim and calm near it, where every session too many is late
+# for as long as it lasts. Nothing about the machine is configured, and no law of its waiting
+# assumed: one that becomes slower or faster needs no other setting.
+#
+# The latency is not the 95th percentile of all chunks, although the objective is that of each
+# session: sessions differ (long segments, wide batches), and those whose chunks cost most are
+# outside first. A session is outside if a twentieth of its chunks is late, and hardly any is if
+# three of a thousand of all chunks are (`Tail.p997`): that holds for machines of every kind in the
+# simulation, while the pooled 95th percentile of a machine at its limit was between 0.13 and 0.23 s
+# of 0.3 s.
+#
+# The constants below were chosen in `benchmarks/overload/simulation.py`, on two kinds of machine at
+# three speeds. All are ratios and times of speech, none a property of a machine.
+
+# Two aims, of which the lower one counts. On a slow machine the objective comes first: rare chunks
+# take this share of the target. On a fast one waiting comes first: a chunk that waits seven times
+# as long as it takes is on a machine that is 88% busy (T = T0 / (1 - ρ)), and from there a few
+# sessions more are too many before it is seen.
+_TARGET_SHARE = 0.8
+_MOST_BUSY = 0.88
+# A single chunk that takes most of the aim is slow for want of speed, not for load.
+_MOST_UNLOADED = 0.5
+# Per second. From eight sessions to a hundred takes half a minute. Sessions end at 3% a second, so
+# shrinking faster than that changes nothing for those that are there.
+_GROWTH, _SHRINKING = 0.15, 0.1
+# It shrinks no further below the sessions there are: they cannot leave as fast, and are counted
+# later. It grows only if they are so many of it: few say nothing of many.
+_FLOOR, _IN_USE = 0.93, 0.85
+# From few sessions one cannot see a limit that is not the machine's (slots, memory).
+_REACH = 2.0
+# The unloaded tail follows later ones by this share per second (over an hour), so that one fast
+# moment does not set the expectation for ever. Faster, and a busy hour passes for an idle one.
+_UNLOADED_DRIFT = 0.0003
+# So many sessions may begin at once on a machine of which nothing is known: as many as one that
+# needs a tenth of each chunk's time for it carries. One that is slower says so within seconds.
+FIRST = 8.0
+# A limit below that is forgotten within so many seconds in which nobody, or one session, is served
+# in time: few sessions are late for many reasons, and one cannot show that two would not be.
+_FORGOTTEN_SECONDS = 16.0
+
+
+class AdaptiveLimit:
+    """The number of sessions that may speak at once, at least one."""
+
+    def __init__(self, target_seconds: float) -> None:
+        """95% of a session's chunks are to take at most `target_seconds`."""
+        self._target = target_seconds
+        self._aim = _TARGET_SHARE * target_seconds
+        self._unloaded = _MOST_UNLOADED * self._aim
+        self._carried = FIRST
+        self._late = False
+
+    @property
+    def carried(self) -> float:
+        """The number of sessions that the machine carries."""
+        return self._carried
+
+    @property
+    def admitted(self) -> int:
+        """So many sessions may speak now: those carried, to the nearest whole number.
+
+        No more are let in while text is later than the target, as whoever comes makes it later
+        still: the machine has just become slower, or sessions speak more than they did.
+        """
+        return 0 if self._late else round(self._carried)
+
+    def look(self, sessions: float, tail: Tail, seconds: float) -> None:
+        """Learn from `sessions`, whose chunks had this `tail`, `seconds` after the last look.
+
+        A tail of 0 is unknown, and nothing is learnt from it.
+        """
+        alone, in_time = sessions <= 1, tail.p95 <= self._target
+        # One session waits for no other: its lateness is want of speed, or chance.
+        self._late = not alone and not in_time
+        if alone and in_time:
+            self._recover(seconds)
+        if sessions <= 0 or tail.p95 <= 0:
+            return
+        self._learn_unloaded(tail.p997, seconds)
+        if not alone:
+            self._follow(sessions, tail.p997, seconds)
+
+    def _recover(self, seconds: float) -> None:
+        risen = self._carried + FIRST * seconds / _FORGOTTEN_SECONDS
+        self._carried = max(self._carried, min(FIRST, risen))
+
+    def _follow(self, sessions: float, latency: float, seconds: float) -> None:
+        known = self._carried
+        aim = min(self._aim, self._unloaded / (1 - _MOST_BUSY))
+        room = max(-1.0, 1 - latency / aim)
+        if room > 0 and sessions >= _IN_USE * known:
+            grown = known * math.exp(min(1.0, _GROWTH * room * room * seconds))
+            self._carried = max(known, min(grown, _REACH * sessions))
+        elif room < 0:
+            shrunk = known * math.exp(_SHRINKING * room * seconds)
+            self._carried = min(known, max(shrunk, _FLOOR * sessions))
+        if self._late:
+            # So many are too many, whatever was known of the machine before.
+            self._carried = min(self._carried, sessions)
+        self._carried = max(1.0, self._carried)
+
+    def _learn_unloaded(self, latency: float, seconds: float) -> None:
+        known = self._unloaded
+        known += (latency - known) * min(1.0, _UNLOADED_DRIFT * seconds)
+        self._unloaded = min(known, latency, _MOST_UNLOADED * self._aim)
+
 
 _LOOK_SECONDS = 0.5
 # A session that has not spoken for so long costs nothing, and its place is lent to others.

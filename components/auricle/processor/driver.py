@@ -5,34 +5,210 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as replace_struct
+
 from auricle.audio.features import FeaturePacket
-from auricle.checkpoint.geometry import Geometry
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.errors import AuricleError, DeadlineExceeded, Overloaded
+from auricle.checkpoints.geometry import Geometry
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.core.aio import cancelled, within
+from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded
 from auricle.load.chunk_load import ChunkLoad
-from auricle.messages.decoding import DecodeReply
-from auricle.messages.sessions import Accepted, Boundary, Done, OpenSession, SessionEvent
 from auricle.process.tracing import OFF, Tracer
-from auricle.processor.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
-from auricle.processor.among import AmongLanguages
-from auricle.processor.answers import Answers
-from auricle.processor.context_guard import ContextGuard
-from auricle.processor.extras import Extras
-from auricle.processor.open_segment import EndedSegment
-from auricle.processor.pacing import Pacing
+from auricle.processor.annotators.words import Pieces, Scores, Tokens, commit_grid, heard_by
+from auricle.processor.decode_requests import AmongLanguages, Answers, ContextGuard
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.session import Session
-from auricle.processor.session_rules import SessionRules
-from auricle.processor.steps import StepLog
+from auricle.processor.session.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.session.open_segment import EndedSegment, OpenSegment
+from auricle.processor.session.rules import SessionRules
+from auricle.processor.session.state_machine import SessionStateMachine
+from auricle.processor.session.windows import KeyScheme
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme
-from auricle.settings import ProcessorSettings
-from auricle.tasks import cancelled, within
+from auricle.protocol.recognition import DecodeReply
+from auricle.protocol.sessions import (
+    Accepted,
+    Boundary,
+    OpenSession,
+    SegmentFinal,
+    SegmentPartial,
+    SessionDone,
+    SessionEvent,
+)
+from auricle.protocol.stream import Word
+from auricle.protocol.views import STEPS_KEPT_SECONDS, ChunkSteps
+from auricle.transcript.confidence import of_words
+from auricle.transcript.words import pieces
 
 log = logging.getLogger(__name__)
+
+# What a session's events have besides their text, where it was asked for. No I/O.
+
+
+class Extras:
+    """Adds tokens and words to the events of one session.
+
+    An event is told before the next decode begins, so the last decode is always the one that it
+    is of; or there was none, because another processor has committed all of the text.
+    """
+
+    def __init__(self, opened: OpenSession, prompt: Pieces, language: str | None) -> None:
+        """`language` is the one forced by the prompt."""
+        self._tokens, self._partials = opened.logprobs, opened.grid_words
+        # Words that are aligned have their confidence from here.
+        self._finals = opened.grid_words or opened.words
+        self._scores = Scores(prompt, language)
+        self._last: tuple[OpenSegment, int] | None = None  # and how many samples were decoded
+
+    @property
+    def scored(self) -> bool:
+        """Whether decodes are to give log probabilities."""
+        return self._tokens or self._finals
+
+    def decoded(
+        self,
+        decode: Decode,
+        segment: OpenSegment,
+        committed: Tokens,
+        tokens: Tokens,
+        logprobs: tuple[float, ...],
+    ) -> None:
+        """A decode of `segment` has ended; `tokens` follow those `committed` before it."""
+        if self.scored:
+            self._scores.decoded(committed, tokens, logprobs[: len(tokens)])
+            self._last = segment, decode.samples
+
+    def on(self, event: SessionEvent) -> SessionEvent:
+        """Return the event with what was asked for."""
+        if not isinstance(event, SegmentPartial | SegmentFinal) or self._last is None:
+            return event
+        segment, samples = self._last
+        if segment.number != event.segment:
+            return event
+        if isinstance(event, SegmentPartial):
+            if not self._partials:
+                return event
+            text = event.committed + event.partial
+            return replace_struct(event, words=self._words(text, event.language, segment, samples))
+        tokens = self._scores.tokens() if self._tokens else ()
+        if not self._finals:
+            return replace_struct(event, tokens=tokens, words=())
+        words = self._words(event.text, event.language, segment, samples)
+        return replace_struct(event, tokens=tokens, words=words)
+
+    def _words(
+        self, text: str, language: str, segment: OpenSegment, samples: int
+    ) -> tuple[Word, ...]:
+        split = pieces(text, language)
+        if not split:
+            return ()
+        tokens = self._scores.pieces()
+        scored = [(data, logprob) for _, data, logprob in tokens]
+        heard = heard_by(((at, data) for at, data, _ in tokens), segment.stability.established)
+        confidence = of_words([piece.text for piece in split], scored)
+        return commit_grid(segment.start, samples, split, heard, confidence)
+
+
+# The cadence of a session whose decodes are refused. No I/O.
+
+# Grid points from a refused decode to the next one: asking more often makes a full worker fuller.
+_AFTER_REFUSAL = 4
+
+
+class Pacing:
+    """Lengthens a session's cadence while a worker has no room for its partial decodes.
+
+    Load does no more than that: a session never has more than one decode in progress, so it skips
+    grid points by itself while these take long, and none as soon as they do not.
+    """
+
+    def __init__(self) -> None:
+        self._refused = False
+
+    @property
+    def stride(self) -> int:
+        """Grid points from one decode to the next, at least 1."""
+        return _AFTER_REFUSAL if self._refused else 1
+
+    def decoded(self) -> None:
+        """Record that a decode was answered."""
+        self._refused = False
+
+    def refused(self) -> None:
+        """Record that a decode was refused with Overloaded."""
+        self._refused = True
+
+
+# How long the steps of a session's last chunks took, kept only while somebody looks.
+
+_KEPT = 40
+
+
+class StepLog:
+    """The steps of one session's last 40 decodes. Used on the event loop, no I/O but the clock."""
+
+    def __init__(self, usage: UsageMeter, clock: Callable[[], float] = time.monotonic) -> None:
+        """`usage` is the session's; what a chunk cost is how much it has grown."""
+        self.last_seconds = 0.0  # from audio to text, of the last chunk that had text
+        self._usage = usage
+        self._clock = clock
+        self._until = float("-inf")
+        self._chunks: deque[ChunkSteps] = deque(maxlen=_KEPT)
+
+    def watch(self) -> tuple[ChunkSteps, ...]:
+        """Return what was kept, and keep the steps of chunks for ten more seconds."""
+        self._forget()
+        self._until = self._clock() + STEPS_KEPT_SECONDS
+        return tuple(self._chunks)
+
+    @contextmanager
+    def chunk(self, decode: Decode) -> Iterator[None]:
+        """Measure the block as one decode; it may be cancelled or fail."""
+        began, before = self._clock(), replace(self._usage)
+        try:
+            yield
+        finally:
+            now = self._clock()
+            if self._usage.decodes > before.decodes:
+                self.last_seconds = now - decode.arrived
+            self._forget()
+            if now < self._until:
+                self._chunks.append(self._steps(decode, before, began, now))
+
+    def _forget(self) -> None:
+        if self._clock() >= self._until:
+            self._chunks.clear()
+
+    def _steps(self, decode: Decode, before: UsageMeter, began: float, now: float) -> ChunkSteps:
+        after, skipped = self._usage, self._usage.decodes == before.decodes
+        wait, whole = began - decode.arrived, now - decode.arrived
+        mel = after.mel_seconds - before.mel_seconds
+        encode = after.encode_seconds - before.encode_seconds
+        read = after.read_seconds - before.read_seconds
+        decoding = after.decode_seconds - before.decode_seconds
+        return ChunkSteps(
+            segment=decode.segment,
+            audio_seconds=decode.audio_ms / 1000,
+            final=decode.task.final,
+            skipped=skipped,
+            wait=wait,
+            mel=mel,
+            encode=encode,
+            read=read,
+            decode=max(0.0, decoding - read),
+            rest=max(0.0, whole - wait - mel - encode - decoding),
+            whole=whole,
+            prompt_tokens=after.prompt_tokens - before.prompt_tokens,
+            cached_tokens=after.cached_tokens - before.cached_tokens,
+            output_tokens=after.output_tokens - before.output_tokens,
+            bytes_read=after.embedding_bytes_read - before.embedding_bytes_read,
+            encode_worker="" if skipped else after.encode_worker,
+            pd_worker="" if skipped else after.pd_worker,
+        )
 
 
 @dataclass(frozen=True)
@@ -76,7 +252,7 @@ class SessionDriver:
         prompt = checkpoint.prompt.translating() if opened.to_english else checkpoint.prompt
         prompt.check_context(opened.context, settings.context_tokens)
         language = prompt.check_language(opened.language)
-        self.session = Session(
+        self.session = SessionStateMachine(
             opened,
             SessionRules.of(opened, settings),
             prompt,
@@ -178,7 +354,7 @@ class SessionDriver:
                     case Send(event):
                         yield self._extras.on(event)
                     case Finish(audio_ms):
-                        yield Done(self.usage.report(audio_ms))
+                        yield SessionDone(self.usage.report(audio_ms))
                     case AbandonDecode(arrived):
                         await self._abandon(arrived)
                     case None:

@@ -8,32 +8,31 @@ from pathlib import Path
 
 import numpy as np
 
-from auricle.checkpoint.files import Checkpoint, open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.dynamo import Route, Runtime
+from auricle.load.pools import Starting
 from auricle.load.reports import LOAD_TOPIC, PoolKind, StartingPools
-from auricle.load.starting import Starting
-from auricle.messages.diagnosis import AskProbe, Parts, RunningModel
-from auricle.messages.sessions import (
+from auricle.process.draining import Drain
+from auricle.process.metrics import Registry, report_status
+from auricle.process.tracing import traced
+from auricle.processor.annotators.words import WordAligner
+from auricle.processor.driver import CheckpointView
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.pools import EncodePool, PdPool, Pool, TranslatePool
+from auricle.processor.probe import Prober, segment_need
+from auricle.processor.service import ProcessorService
+from auricle.processor.session.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
+from auricle.protocol.diagnosis import AskProbe, Parts, RunningModel
+from auricle.protocol.sessions import (
     AdmitSession,
     EndAudio,
     OpenSession,
     PushAudio,
     WithdrawAdmission,
 )
-from auricle.messages.views import AskView
-from auricle.process.draining import Drain
-from auricle.process.metrics import Registry
-from auricle.process.status import report_status
-from auricle.process.tracing import traced
-from auricle.processor.aligner import WordAligner
-from auricle.processor.driver import CheckpointView
-from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pools import EncodePool, PdPool, Pool, TranslatePool
-from auricle.processor.probe import Prober, segment_need
-from auricle.processor.service import ProcessorService
-from auricle.processor.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
-from auricle.runtime import Route, Runtime
-from auricle.settings import ProcessorSettings
+from auricle.protocol.views import AskView
 
 _WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
 
@@ -104,7 +103,7 @@ async def _serve(
     await runtime.serve("processor", routes, drain=drain)
 
 
-def _checkpoint(settings: ProcessorSettings, path: Path) -> Checkpoint:
+def _checkpoint(settings: ProcessorSettings, path: Path) -> ModelCheckpoint:
     """Open a checkpoint, with the sizes of what is encoded by these settings."""
     found = open_checkpoint(path)
     if settings.padding == "full":

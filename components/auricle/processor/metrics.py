@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from auricle.messages.sessions import Done, Failed, Final, Partial, SessionEvent, Words
-from auricle.messages.speakers import Speakers
-from auricle.messages.translations import Translation
 from auricle.process.metrics import ComponentMetrics
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
+from auricle.protocol.sessions import (
+    Failed,
+    SegmentFinal,
+    SegmentPartial,
+    SegmentWords,
+    SessionDone,
+    SessionEvent,
+)
 
 
 class ProcessorMetrics:
@@ -67,13 +73,13 @@ class ProcessorMetrics:
 
     def event(self, event: SessionEvent, start_ms: int) -> None:
         """Count an event that is about to be sent; the session's audio began at `start_ms`."""
-        if isinstance(event, Partial):
+        if isinstance(event, SegmentPartial):
             self._partials.inc()
-        elif isinstance(event, Final):
+        elif isinstance(event, SegmentFinal):
             self._finals.inc()
         elif isinstance(event, Failed):
             self._failed.labels(event.code).inc()
-        elif isinstance(event, Done):
+        elif isinstance(event, SessionDone):
             self._done.inc()
             self._audio.inc((event.usage.audio_ms - start_ms) / 1000)
             self._skipped.inc(event.usage.decodes_skipped)
@@ -83,17 +89,17 @@ class ProcessorMetrics:
 
     def _addition(self, event: SessionEvent) -> None:
         """Count what comes from a pool beside the path."""
-        if isinstance(event, Words):
+        if isinstance(event, SegmentWords):
             if event.source is not None:
                 self._words.labels(event.source).inc()
             if event.missing:
                 self._wordless.labels(event.missing).inc()
-        elif isinstance(event, Speakers):
+        elif isinstance(event, SegmentSpeakers):
             if event.missing:
                 self._speakerless.labels(event.missing).inc()
             else:
                 self._speakers.inc()
-        elif isinstance(event, Translation):
+        elif isinstance(event, SegmentTranslation):
             if event.missing:
                 self._untranslated.labels(event.missing).inc()
             elif event.final:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from auricle.config.settings import ProcessorSettings
 from auricle.process.needs import Need, checkpoint, imports_of
-from auricle.settings import ProcessorSettings
 
 
 def needs(settings: ProcessorSettings) -> Sequence[Need]:

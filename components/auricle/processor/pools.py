@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 
-from auricle.errors import (
+from auricle.core.errors import (
     AuricleError,
     DeadlineExceeded,
     FeaturesMissing,
@@ -21,11 +21,10 @@ from auricle.errors import (
     WindowsMissing,
     WorkerUnavailable,
 )
+from auricle.dynamo import WORKER_PULSE, KvIndex, Pulses, RemoteEndpoint, Runtime
+from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
-from auricle.load.worker_loads import WorkerLoads
-from auricle.messages.decoding import DecodeReply, DecodeRequest
-from auricle.messages.encoding import EncodeReply, EncodeRequest
-from auricle.runtime import WORKER_PULSE, KvIndex, Pulses, RemoteEndpoint, Runtime
+from auricle.protocol.recognition import DecodeReply, DecodeRequest, EncodeReply, EncodeRequest
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -11,16 +11,21 @@ import numpy as np
 from msgspec import Struct
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
-from auricle.errors import AuricleError
-from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.messages.diagnosis import AskProbe, Probed, SegmentNeed
-from auricle.messages.encoding import EncodeReply, EncodeRequest
+from auricle.config.settings import ProcessorSettings
+from auricle.core.aio import in_thread, within
+from auricle.core.errors import AuricleError
 from auricle.processor.driver import CheckpointView
 from auricle.processor.pools import EncodePool, PdPool, Pool
-from auricle.processor.sent_blocks import SentBlocks
-from auricle.processor.windows import KeyScheme, SegmentAudio, Window
-from auricle.settings import ProcessorSettings
-from auricle.tasks import in_thread, within
+from auricle.processor.segment_encoder import SentBlocks
+from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
+from auricle.protocol.diagnosis import AskProbe, Probed, SegmentNeed
+from auricle.protocol.recognition import (
+    DecodeReply,
+    DecodeRequest,
+    DecodeWindow,
+    EncodeReply,
+    EncodeRequest,
+)
 
 # No client's: names of API keys have letters and digits first.
 _TENANT = "-diagnosis"

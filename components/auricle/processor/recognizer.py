@@ -6,16 +6,15 @@ import logging
 import uuid
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import AuricleError, Overloaded, WindowsMissing
-from auricle.messages.decoding import DecodeReply, DecodeRequest, DecodeWindow
-from auricle.messages.encoding import WindowRef
+from auricle.core.aio import in_thread
+from auricle.core.errors import AuricleError, Overloaded, WindowsMissing
 from auricle.process.tracing import OFF, Tracer
-from auricle.processor.actions import DecodeTask
 from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.processor.segment_encoder import SegmentEncoder
+from auricle.processor.session.actions import DecodeTask
+from auricle.processor.session.windows import SegmentAudio, Window
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import SegmentAudio, Window
-from auricle.tasks import in_thread
+from auricle.protocol.recognition import DecodeReply, DecodeRequest, DecodeWindow, WindowRef
 
 log = logging.getLogger(__name__)
 # Samples whose features are computed on the event loop, in a millisecond: a thread would take

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
+from auricle.annotation.translation.targets import Directions
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
-from auricle.checkpoint.text_model import pool_targets
-from auricle.errors import (
+from auricle.checkpoints.text_model import pool_targets
+from auricle.config.settings import ProcessorSettings
+from auricle.core.errors import (
     BadRequest,
     Overloaded,
     ProtocolError,
     UnknownSession,
     WorkerUnavailable,
 )
-from auricle.load.asked_meter import AskedMeter
 from auricle.load.chunk_load import ChunkLoad
+from auricle.load.meters import AskedMeter
+from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import ProcessorLoad
-from auricle.messages.diagnosis import LoadNow
-from auricle.messages.sessions import (
+from auricle.process.tracing import Tracer
+from auricle.processor.admission import AdaptiveLimit, Admission
+from auricle.processor.annotators.sessions import BESIDE, Addition, BesidePath
+from auricle.processor.annotators.speech_translations import SpeechTranslator
+from auricle.processor.annotators.words import WordAligner
+from auricle.processor.driver import CheckpointView, SessionDriver
+from auricle.processor.metrics import ProcessorMetrics
+from auricle.processor.pools import EncodePool, PdPool, Pool
+from auricle.processor.recognizer import Recognizer
+from auricle.processor.session.open_segment import EndedSegment
+from auricle.protocol.diagnosis import LoadNow
+from auricle.protocol.sessions import (
     MAX_CHUNK_MS,
     MIN_CHUNK_MS,
     Accepted,
@@ -34,21 +50,81 @@ from auricle.messages.sessions import (
     WithdrawAdmission,
     Withdrawn,
 )
-from auricle.messages.views import AskView, View
-from auricle.process.tracing import Tracer
-from auricle.processor.adaptive_limit import AdaptiveLimit
-from auricle.processor.admission import Admission
-from auricle.processor.aligner import WordAligner
-from auricle.processor.beside import BESIDE, Addition, BesidePath
-from auricle.processor.driver import CheckpointView, SessionDriver
-from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.open_segment import EndedSegment
-from auricle.processor.pools import EncodePool, PdPool, Pool
-from auricle.processor.recognizer import Recognizer
-from auricle.processor.speech_translator import SpeechTranslator
-from auricle.processor.views import Viewed
-from auricle.settings import ProcessorSettings
-from auricle.translation.directions import Directions
+from auricle.protocol.views import AskView, SeenWorker, SessionState, SessionSteps, View
+
+# What this processor shows operators: its sessions, and what it has heard of the workers.
+
+# More would make an answer of more than 100 KB.
+MAX_SESSIONS = 200
+MAX_WATCHED = 16
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """What is shown. `sessions` are those of the service, in the order in which they opened."""
+
+    sessions: Mapping[str, SessionDriver]
+    admission: Admission
+    load: ChunkLoad
+    pools: tuple[WorkerLoads, ...]
+    clock: Callable[[], float] = time.monotonic
+
+    def view(self, request: AskView) -> View:
+        """Answer the request; of the sessions asked for, the first 16 count."""
+        asked = [name for name in request.steps_of[:MAX_WATCHED] if name in self.sessions]
+        others = [name for name in self.sessions if name not in asked]
+        shown = asked + others[: MAX_SESSIONS - len(asked)]
+        return View(
+            sessions=tuple(self._state(name, self.sessions[name]) for name in shown),
+            others=len(self.sessions) - len(shown),
+            speaking=sum(driver.speaking for driver in self.sessions.values()),
+            waiting=self.admission.waiting,
+            limit=self.admission.limit,
+            chunk_seconds=self.load.seconds,
+            steps=tuple(SessionSteps(name, self.sessions[name].steps.watch()) for name in asked),
+            workers=tuple(worker for pool in self.pools for worker in _seen(pool)),
+        )
+
+    def _state(self, name: str, driver: SessionDriver) -> SessionState:
+        segment = driver.session.segment
+        encode_worker, pd_worker = driver.recognizer.workers
+        return SessionState(
+            session=name,
+            tenant=driver.tenant,
+            open_seconds=self.clock() - driver.opened_at,
+            audio_seconds=driver.session.inbox.received / SAMPLE_RATE,
+            segment=segment.number,
+            segment_seconds=segment.audio.samples / SAMPLE_RATE,
+            speaking=driver.speaking,
+            background=driver.background,
+            decodes=driver.usage.decodes,
+            decodes_skipped=driver.usage.decodes_skipped,
+            chunk_seconds=driver.steps.last_seconds,
+            encode_worker=encode_worker,
+            pd_worker=pd_worker,
+        )
+
+
+def _seen(pool: WorkerLoads) -> Iterator[SeenWorker]:
+    for age, load in pool.seen():
+        yield SeenWorker(
+            component=load.kind,
+            instance=f"{load.instance:x}",
+            age_seconds=age,
+            every_seconds=load.seconds,
+            busy=load.busy,
+            requests_per_second=load.requests_per_second,
+            refused_per_second=load.refused_per_second,
+            failed_per_second=load.failed_per_second,
+            response_seconds=load.response_seconds,
+            queue_wait_seconds=load.queue_wait_seconds,
+            slots_used=load.slots_used,
+            slots=load.slots_total,
+            kv_usage=load.kv_usage,
+            step_seconds=load.step_seconds,
+            draining=load.draining,
+        )
+
 
 _PUSH_WAIT_SECONDS = 30.0
 

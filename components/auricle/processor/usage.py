@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from auricle.messages.decoding import DecodeReply
-from auricle.messages.encoding import EncodeReply
-from auricle.messages.stream import Usage
+from auricle.protocol.recognition import DecodeReply, EncodeReply
+from auricle.protocol.stream import Usage
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 
 from auricle.client.stream import stream_file
-from auricle.frontend.doors.access.keys import key_file, new_key
+from auricle.frontend.transport.access.keys import key_file, new_key
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from auricle_testing import recordings
 from auricle_testing.chromium.driving import driven

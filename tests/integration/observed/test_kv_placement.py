@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
 from auricle.client.stream import stream_file
-from auricle.runtime import KvIndex, Runtime
-from auricle.settings import ProcessorSettings
+from auricle.config.settings import ProcessorSettings
+from auricle.dynamo import KvIndex, Runtime
 from auricle_testing import recordings
 from auricle_testing.server import ROOT, Server
 from tests.engine_under_test import needs_kv_events

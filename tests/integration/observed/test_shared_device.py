@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from auricle.audio.pcm import to_float, to_int16
-from auricle.checkpoint.files import open_checkpoint
-from auricle.checkpoint.prompt import PromptFormat
-from auricle.messages.decoding import DecodeReply
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import ProcessorSettings
+from auricle.dynamo import Runtime
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import DecodeTask, Recognizer
+from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.processor.usage import UsageMeter
-from auricle.processor.windows import KeyScheme, SegmentAudio
-from auricle.runtime import Runtime
-from auricle.settings import ProcessorSettings
+from auricle.protocol.recognition import DecodeReply
 from auricle_testing import recordings
 from auricle_testing.replicas import used
 from auricle_testing.server import ROOT, Server

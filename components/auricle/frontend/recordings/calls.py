@@ -3,21 +3,82 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
-from auricle.alignment.words import NO_ALIGNER
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.errors import Overloaded
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.live import Record
-from auricle.frontend.doors.rpc.incoming import Context, Incoming, only_message, warn
-from auricle.frontend.doors.seats import Seats
+from auricle.core.aio import first_failure_or, in_thread, outcome_of, within
+from auricle.core.errors import Overloaded
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.recordings.received import Receive, Received
-from auricle.frontend.recordings.transcriber import Heard, Recording, RecordingTranscriber, Segment
-from auricle.tasks import first_failure_or, in_thread, outcome_of, within
+from auricle.frontend.recordings.transcriber import (
+    DecodedSeconds,
+    Recording,
+    RecordingSegment,
+    RecordingTranscriber,
+)
+from auricle.frontend.recordings.uploads import storing
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.grpc.incoming import Context, Incoming, only_message, warn
+from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.slots import Seats
+from auricle.transcript.words import NO_ALIGNER
+
+# A recording that came in one message: what was asked for, and its audio on disk.
+#
+# The file is anonymous, as uploads are: nothing is left behind if this process dies. The decoding
+# process opens it through /proc.
+
+
+@dataclass(frozen=True)
+class Received:
+    """A recording of `size` bytes; `warnings` are sentences on what has no effect.
+
+    `answer` makes the call's answer of the segments with text. With `grid_words` they have those,
+    with `words` the aligner's as well, where there is one. Without `silence_ms` the server's
+    endpointing applies.
+    """
+
+    file: IO[bytes]
+    size: int
+    answer: Callable[[Sequence[RecordingSegment]], bytes]
+    model: str | None = None
+    language: str | None = None
+    context: str = ""
+    silence_ms: int | None = None
+    warnings: tuple[str, ...] = ()
+    grid_words: bool = False
+    words: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Where another process can open it, until `close`."""
+        return Path(f"/proc/{os.getpid()}/fd/{self.file.fileno()}")
+
+    def close(self) -> None:
+        """Free the file."""
+        self.file.close()
+
+
+# Takes a call's message. It raises BadRequest, naming what is wrong, and StorageFull.
+Receive = Callable[[bytes], Received]
+
+
+def stored(*parts: bytes) -> IO[bytes]:
+    """Return a file of these parts. Raises StorageFull and Overloaded."""
+    with storing():
+        file: IO[bytes] = TemporaryFile()  # noqa: SIM115  # `Received.close` closes it
+        for part in parts:
+            file.write(part)
+        file.flush()
+    return file
+
 
 _RECEIVING_BYTES = 1 << 30  # of all messages together, while they are received
 
@@ -64,7 +125,7 @@ class RecordingCalls:
     async def _transcribe(
         self,
         record: Record,
-        client: Client,
+        client: ClientAccount,
         incoming: Incoming,
         context: Context,
         received: Receive,
@@ -96,7 +157,7 @@ class RecordingCalls:
             return sent.answer(segments)
 
     async def _received(
-        self, client: Client, incoming: Incoming, context: Context, received: Receive
+        self, client: ClientAccount, incoming: Incoming, context: Context, received: Receive
     ) -> Received:
         """Return what the client sent, on disk, once there is room to receive it."""
         seat = self._receiving.take(client.counts_as(incoming.host))
@@ -118,18 +179,18 @@ class RecordingCalls:
             seat.leave()
 
     async def _segments(
-        self, record: Record, recording: Recording, client: Client
-    ) -> list[Segment]:
+        self, record: Record, recording: Recording, client: ClientAccount
+    ) -> list[RecordingSegment]:
         """Return a recording's segments with text; the client is charged as it is decoded.
 
         What was decoded of a recording that fails is charged too.
         """
-        segments: list[Segment] = []
+        segments: list[RecordingSegment] = []
         async with aclosing(self._transcriber.transcribe(recording)) as outputs:
             async for output in outputs:
-                if isinstance(output, Heard):
+                if isinstance(output, DecodedSeconds):
                     client.spend(output.seconds)
-                elif isinstance(output, Segment):
+                elif isinstance(output, RecordingSegment):
                     record.audio_seconds = output.end / SAMPLE_RATE
                     segments += [output] if output.text else []
                 else:

@@ -10,36 +10,154 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from multiprocessing import reduction
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import msgspec
+
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
-from auricle.errors import (
+from auricle.config.settings import FrontendSettings
+from auricle.core.aio import within
+from auricle.core.errors import (
+    AudioTooLong,
     AuricleError,
     DeadlineExceeded,
     SettingsError,
     TooCostly,
     UndecodableAudio,
     WorkerUnavailable,
+    from_code,
 )
-from auricle.frontend.recordings.confinement import ProcessLimits
-from auricle.frontend.recordings.decoding_output import BadOutput, DecodingOutput, failure
 from auricle.frontend.recordings.decoding_process import (
     Confined,
     DecodingFailed,
     DecodingJob,
     EndOfRecording,
+    Message,
     Output,
     Prepare,
     RecordingDecoder,
+    work_in_process,
 )
 from auricle.frontend.recordings.fair_slots import FairSlots
-from auricle.frontend.recordings.prepared_process import PreparedProcess
-from auricle.settings import FrontendSettings
-from auricle.tasks import within
+from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
+from auricle.frontend.recordings.sandbox import ProcessLimits
 
 log = logging.getLogger(__name__)
+
+# Reads what a decoding process writes. It is untrusted: its decoder may have been taken over.
+
+_DECODER = msgspec.msgpack.Decoder(Message)
+_SAMPLE_BYTES = 2
+_OVERHEAD_BYTES = 4096  # of a message beside its audio
+_MAX_MESSAGE_CHARACTERS = 1_000
+_REPORTED = {kind.code for kind in (AudioTooLong, TooCostly, UndecodableAudio)}
+
+
+class BadOutput(Exception):
+    """A message that a decoding process would not write; says what is wrong with it."""
+
+
+class DecodingOutput:
+    """The messages of one process: each is checked against the job and those before it."""
+
+    def __init__(self, job: DecodingJob) -> None:
+        self._most_samples = int((job.recording.seconds + 1) * SAMPLE_RATE)
+        self._most_bytes = job.segments.maximum * _SAMPLE_BYTES
+        self._most_channels = 1 if job.channel is None else job.most_channels
+        self._decoded = 0
+        self._end = 0  # of the last part
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The size of the largest message."""
+        return self._most_bytes + _OVERHEAD_BYTES
+
+    def read(self, data: bytes) -> Confined | DecodingFailed | Output:
+        """Return the message. Raises BadOutput."""
+        try:
+            message: Message = _DECODER.decode(data)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise BadOutput(str(error)) from None
+        if not self._possible(message):
+            raise BadOutput(f"an impossible {type(message).__name__}")
+        return message
+
+    def _possible(self, message: Message) -> bool:
+        match message:
+            case RecordingPart(start=start, end=end, pcm=pcm):
+                before, self._end = self._end, end
+                whole = 0 < len(pcm) <= self._most_bytes and not len(pcm) % _SAMPLE_BYTES
+                return whole and before <= start < end <= self._most_samples
+            case DecodedSamples(samples=samples):
+                self._decoded += samples
+                return samples >= 0 and self._decoded <= self._most_samples
+            case EndOfRecording(samples=samples, channels=channels):
+                return samples == self._decoded and 1 <= channels <= self._most_channels
+            case DecodingFailed(code=code):
+                return code in _REPORTED
+            case Confined():
+                return True
+
+
+def failure(message: DecodingFailed) -> Exception:
+    """Return the error that the process reported."""
+    return from_code(message.code, message.message[:_MAX_MESSAGE_CHARACTERS])
+
+
+# A decoding process that is started before there is a recording for it.
+#
+# To fork a process and load its model takes longer than to decode a short recording.
+
+
+class PreparedProcess:
+    """A running process that waits for a recording, and then works on it.
+
+    All methods may block; call them in a thread.
+    """
+
+    def __init__(self, context: ForkServerContext, prepare: Prepare) -> None:
+        """Start the process. Raises OSError if there cannot be one."""
+        self.results, there = context.Pipe(duplex=False)
+        self._jobs, waiting = context.Pipe(duplex=True)  # a socket: a pipe passes no descriptors
+        with there, waiting:
+            self._process: BaseProcess = context.Process(
+                target=work_in_process, args=(there, waiting, prepare), daemon=True
+            )
+            self._process.start()
+
+    def give(self, job: DecodingJob, path: Path) -> None:
+        """Have it work on the upload at `path`, which it gets for reading only.
+
+        Raises OSError if the process has ended.
+        """
+        upload = os.open(path, os.O_RDONLY)
+        try:
+            with self._jobs:
+                self._jobs.send(job)
+                reduction.send_handle(self._jobs, upload, self._process.pid)
+        finally:
+            os.close(upload)
+
+    def exit_code(self, seconds: float) -> int | None:
+        """Wait until it has ended, at most so long; negative is the signal that ended it."""
+        self._process.join(seconds)
+        return self._process.exitcode
+
+    def end(self, seconds: float) -> bool:
+        """Kill it; return whether it ends in that time."""
+        self._process.kill()
+        ended = self.exit_code(seconds) is not None
+        self._jobs.close()
+        self.results.close()
+        return ended
+
+
 _PRELOAD = ["auricle.frontend.recordings.decoding_process"]
 _START_SECONDS = 60.0
 _JOIN_SECONDS = 10.0

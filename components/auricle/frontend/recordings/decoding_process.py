@@ -21,17 +21,15 @@ import av
 import msgspec
 import numpy as np
 
-from auricle.audio.channels import PickedChannel
 from auricle.audio.pcm import Int16
-from auricle.audio.recording import RecordingLimits, read_recording
+from auricle.audio.recording import PickedChannel, RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
-from auricle.errors import AuricleError, TooCostly, UndecodableAudio
-from auricle.frontend.listening.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.listening.open_gate import OpenGate
-from auricle.frontend.listening.pieces import GateEvent
-from auricle.frontend.recordings.confinement import ProcessLimits, confine
-from auricle.frontend.recordings.parts import Decoded, Part, PartCutter
+from auricle.core.errors import AuricleError, TooCostly, UndecodableAudio
+from auricle.frontend.audio.chunks import GateEvent, OpenGate
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.recordings.parts import DecodedSamples, PartCutter, RecordingPart
+from auricle.frontend.recordings.sandbox import ProcessLimits, confine
 
 _CAUSE_CHARACTERS = 200
 
@@ -92,7 +90,7 @@ class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
     cause: str = ""
 
 
-Output = Part | Decoded | EndOfRecording
+Output = RecordingPart | DecodedSamples | EndOfRecording
 Message = Confined | Output | DecodingFailed
 # Called before there is a job, and the process is confined: may import and open files. What it
 # returns is called with the job and its upload once the process is confined.
@@ -167,7 +165,7 @@ class RecordingDecoder:
         samples = 0
         for pcm in read_recording(file, job.name, job.recording, picked):
             samples += len(pcm)
-            yield Decoded(len(pcm))
+            yield DecodedSamples(len(pcm))
             yield from cutter.push(gate.push(pcm))
         yield from cutter.push(gate.finish())
         yield from cutter.finish()

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from auricle.errors import Overloaded
+from auricle.core.errors import Overloaded
 
 
 class FairSlots:

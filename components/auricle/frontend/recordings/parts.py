@@ -9,10 +9,10 @@ import numpy as np
 
 from auricle.audio.pcm import Int16
 from auricle.audio.segmentation import Mark, SegmentLimits, after_cut
-from auricle.frontend.listening.pieces import GateEvent, Piece
+from auricle.frontend.audio.chunks import AudioChunk, GateEvent
 
 
-class Part(msgspec.Struct, frozen=True, tag=True):
+class RecordingPart(msgspec.Struct, frozen=True, tag="Part"):
     """Speech within samples [start, end) of the recording.
 
     `pcm` is 16 kHz mono int16, little-endian.
@@ -23,7 +23,7 @@ class Part(msgspec.Struct, frozen=True, tag=True):
     pcm: bytes
 
 
-class Decoded(msgspec.Struct, frozen=True, tag=True):
+class DecodedSamples(msgspec.Struct, frozen=True, tag="Decoded"):
     """Further `samples` (16 kHz) of the recording were decoded, silence included."""
 
     samples: int
@@ -42,19 +42,19 @@ class PartCutter:
         self._length = 0  # samples of all pieces
         self._marks: list[Mark] = []
 
-    def push(self, events: Iterable[GateEvent]) -> Iterator[Part]:
+    def push(self, events: Iterable[GateEvent]) -> Iterator[RecordingPart]:
         """Yield the parts that these events complete."""
         for event in events:
-            if isinstance(event, Piece):
+            if isinstance(event, AudioChunk):
                 self._add(event)
                 yield from self._complete()
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> Iterator[RecordingPart]:
         """End the recording; yield the last part, if any."""
         if self._length:
             yield self._cut(self._length)
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: AudioChunk) -> None:
         if not self._length:
             self._start = piece.start
         self._pieces.append(piece.pcm)
@@ -62,7 +62,7 @@ class PartCutter:
         if piece.boundary != "none" and self._length:
             self._marks.append(Mark(self._length, piece.boundary == "endpoint"))
 
-    def _complete(self) -> Iterator[Part]:
+    def _complete(self) -> Iterator[RecordingPart]:
         limits = self._limits
         while self._length:
             end = limits.segment_end(self._marks, self._length, self._samples)
@@ -78,10 +78,10 @@ class PartCutter:
             self._pieces = [np.concatenate(self._pieces)]
         return self._pieces[0]
 
-    def _cut(self, samples: int) -> Part:
+    def _cut(self, samples: int) -> RecordingPart:
         audio = self._joined()
         pcm = audio[:samples].astype("<i2", copy=False).tobytes()
-        part = Part(self._start, self._start + samples, pcm)
+        part = RecordingPart(self._start, self._start + samples, pcm)
         self._start += samples
         self._length -= samples
         self._pieces = [audio[samples:]] if self._length else []

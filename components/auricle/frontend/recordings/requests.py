@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,61 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from auricle.errors import AuricleError
-from auricle.frontend.doors.access.gate import Access
-from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.addresses import address_of
-from auricle.frontend.doors.client_gone import ClientGone
-from auricle.frontend.doors.live import Record
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.core.aio import first_failure_or
+from auricle.core.errors import AuricleError
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.recordings.charging import charged, owner
-from auricle.frontend.recordings.transcriber import Recording, RecordingTranscriber, Segment, Whole
+from auricle.frontend.recordings.transcriber import (
+    DecodedSeconds,
+    Recording,
+    RecordingSegment,
+    RecordingTranscriber,
+    Whole,
+)
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
-from auricle.tasks import first_failure_or
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import ANYONE
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.addresses import address_of
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.live_sessions import Record
 
 log = logging.getLogger(__name__)
+
+# Whom a recording is charged to, and how much.
+
+
+async def charged(
+    outputs: AsyncGenerator[DecodedSeconds | RecordingSegment | Whole, None],
+    client: ClientAccount,
+    reached: Callable[[float], None],
+) -> AsyncGenerator[RecordingSegment | Whole, None]:
+    """Pass on texts, and charge the client for audio when it is decoded, as for live sessions.
+
+    Silence is charged too, and so is what was decoded of a recording that fails. A recording may
+    overdraw the rate; the client's next one must wait. `reached(seconds)` is told how much of
+    the recording has its text.
+    """
+    async with aclosing(outputs):
+        async for output in outputs:
+            match output:
+                case DecodedSeconds(seconds=seconds):
+                    client.spend(seconds)
+                    continue
+                case RecordingSegment(end=end):
+                    reached(end / SAMPLE_RATE)
+                case Whole(seconds=seconds):
+                    reached(seconds)
+            yield output
+
+
+def owner(client: ClientAccount, scope: Scope) -> str:
+    """Return whom a recording takes turns for: its tenant, or without keys its address."""
+    if client.key is not ANYONE:
+        return client.tenant
+    peer: tuple[str, int] | None = scope.get("client")
+    return "unknown" if peer is None else peer[0]
 
 
 @dataclass(frozen=True)
@@ -75,10 +116,10 @@ class RecordingRequest:
     receive: Receive
     send: Started
     record: Record
-    _client: Client | None = field(default=None, init=False)
+    _client: ClientAccount | None = field(default=None, init=False)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ClientAccount:
         """Who sent it."""
         assert self._client is not None
         return self._client
@@ -88,7 +129,7 @@ class RecordingRequest:
         """Its name in the log and in some answers."""
         return self.record.name
 
-    def identified(self, client: Client) -> None:
+    def identified(self, client: ClientAccount) -> None:
         """Its client is known."""
         self._client = client
 
@@ -196,7 +237,7 @@ class RecordingRequests:
 
     def texts(
         self, request: RecordingRequest, recording: Recording
-    ) -> AsyncGenerator[Segment | Whole, None]:
+    ) -> AsyncGenerator[RecordingSegment | Whole, None]:
         """Yield the recording's segments, then `Whole`; charge the client for it. Close it."""
         outputs = self._transcriber.transcribe(recording)
         return charged(outputs, request.client, request.reached)

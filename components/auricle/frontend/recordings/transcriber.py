@@ -16,24 +16,115 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
-from auricle.confidence import of_text
+from auricle.core.aio import cancelled, first_failure_or
+from auricle.core.errors import from_code
+from auricle.frontend.audio.chunks import AudioChunk
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.line.link import ProcessorLink
-from auricle.frontend.listening.endpointing import EndpointingOptions
-from auricle.frontend.listening.pieces import Piece
-from auricle.frontend.recordings.confinement import ProcessLimits
+from auricle.frontend.link.processor_link import ProcessorLink
+from auricle.frontend.link.words import joined
+from auricle.frontend.recordings.annotations import (
+    NO_SPEAKERS,
+    NO_TRANSLATION,
+    NO_WORDS,
+    PartSpeakers,
+    PartWords,
+    Translated,
+    Voices,
+    speakers_of,
+    translated,
+    words_of,
+)
 from auricle.frontend.recordings.decoding_pool import Decoders
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
-from auricle.frontend.recordings.part_speakers import NO_SPEAKERS, PartSpeakers, Voices
-from auricle.frontend.recordings.part_translation import NO_TRANSLATION, Translated
-from auricle.frontend.recordings.part_words import NO_WORDS, PartWords
-from auricle.frontend.recordings.parts import Decoded, Part
-from auricle.frontend.recordings.told import Told
-from auricle.messages.sessions import OpenSession, ResumePoint, ScoredToken
-from auricle.messages.stream import Word
+from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
+from auricle.frontend.recordings.sandbox import ProcessLimits
 from auricle.process.tracing import NO_TRACE
-from auricle.tasks import cancelled, first_failure_or
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
+from auricle.protocol.sessions import (
+    Failed,
+    OpenSession,
+    ResumePoint,
+    ScoredToken,
+    SegmentFinal,
+    SegmentWords,
+    SessionEvent,
+)
+from auricle.protocol.stream import Word
+from auricle.transcript.confidence import of_text
+from auricle.transcript.words import divided
+
+# What a processor tells of a part of a recording, which it may cut into several segments.
+
+
+class PartTranscript:
+    """Collects a part's events. What was not asked for is empty."""
+
+    def __init__(self) -> None:
+        self._finals: list[SegmentFinal] = []  # those with text
+        self._words: dict[int, SegmentWords] = {}
+        self._speakers: dict[int, SegmentSpeakers] = {}
+        self._translations: dict[int, SegmentTranslation] = {}
+
+    def heard(self, event: SessionEvent) -> None:
+        """Take the next event. Raises the error of a session that failed."""
+        match event:
+            case SegmentFinal() if event.text:
+                self._finals.append(event)
+            case SegmentWords():
+                self._words[event.segment] = event
+            case SegmentSpeakers():
+                self._speakers[event.segment] = event
+            case SegmentTranslation() if event.final:
+                self._translations[event.segment] = event
+            case Failed():
+                raise from_code(event.code, event.message)
+
+    @property
+    def text(self) -> str:
+        """The text of all segments."""
+        return " ".join(final.text for final in self._finals)
+
+    @property
+    def language(self) -> str:
+        """The first segment's language; empty without text."""
+        return self._finals[0].language if self._finals else ""
+
+    @property
+    def tokens(self) -> tuple[ScoredToken, ...]:
+        """The tokens of the text."""
+        return joined((final.text, final.tokens) for final in self._finals)
+
+    @property
+    def words(self) -> PartWords:
+        """The aligner's words."""
+        if not self._words:
+            return NO_WORDS
+        return words_of([self._words[final.segment] for final in self._finals])
+
+    @property
+    def grid_words(self) -> tuple[Word, ...]:
+        """The words with the times of decodes."""
+        return tuple(word for final in self._finals for word in final.words)
+
+    @property
+    def translation(self) -> Translated:
+        """The text in another language."""
+        return translated(self._finals, self._translations)
+
+    @property
+    def speakers(self) -> PartSpeakers:
+        """Who spoke."""
+        return speakers_of(self._by_segment) if self._speakers else NO_SPEAKERS
+
+    def voices(self, before: Voices) -> Voices:
+        """Return what is known of the voices, given what was known before the part."""
+        return before.after(self._by_segment) if self._speakers else before
+
+    @property
+    def _by_segment(self) -> list[SegmentSpeakers]:
+        return [self._speakers[final.segment] for final in self._finals]
 
 
 @dataclass(frozen=True)
@@ -69,7 +160,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Segment:
+class RecordingSegment:
     """The text of samples [start, end) (16 kHz) of the recording, and what else was asked for.
 
     `grid_words` are for their confidence: a part is decoded once, so their times are shares of it.
@@ -92,7 +183,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Heard:
+class DecodedSeconds:
     """Further `seconds` of the recording were decoded, silence included; for a tenant's budget.
 
     It comes as soon as they are decoded, also where the recording fails later.
@@ -116,13 +207,13 @@ class Whole:
 class _Transcribed:
     """A part; text and language before the next one, and what is known of the voices."""
 
-    segment: Segment
+    segment: RecordingSegment
     context: str
     voices: Voices
     language: str
 
 
-_NOTHING = _Transcribed(Segment("", 0, 0, ""), "", Voices(), "")  # before the first part
+_NOTHING = _Transcribed(RecordingSegment("", 0, 0, ""), "", Voices(), "")  # before the first part
 
 
 class RecordingTranscriber:
@@ -152,10 +243,10 @@ class RecordingTranscriber:
 
     async def transcribe(
         self, recording: Recording
-    ) -> AsyncGenerator[Heard | Segment | Whole, None]:
+    ) -> AsyncGenerator[DecodedSeconds | RecordingSegment | Whole, None]:
         """Yield segments in order, then `Whole`. Closing the iterator stops all its work.
 
-        `Heard` comes in between, ahead of the segments.
+        `DecodedSeconds` comes in between, ahead of the segments.
 
         Raises AuricleError if the file cannot be decoded or a part fails.
         """
@@ -182,8 +273,8 @@ class RecordingTranscriber:
                         output, following = following.result(), None
                         if isinstance(output, EndOfRecording):
                             whole = Whole(output.samples / SAMPLE_RATE, output.channels)
-                        elif isinstance(output, Decoded):
-                            yield Heard(output.samples / SAMPLE_RATE)
+                        elif isinstance(output, DecodedSamples):
+                            yield DecodedSeconds(output.samples / SAMPLE_RATE)
                         else:
                             diarized = recording.diarize and not alone.voices.given_up
                             follows = self._settings.context_characters or diarized
@@ -222,7 +313,7 @@ class RecordingTranscriber:
     async def _part(
         self,
         recording: Recording,
-        part: Part,
+        part: RecordingPart,
         before: asyncio.Task[_Transcribed] | _Transcribed,
         first: asyncio.Task[_Transcribed] | None,
     ) -> _Transcribed:
@@ -242,7 +333,7 @@ class RecordingTranscriber:
                 language=language,
             )
             told = await self._session(asked, part, resume)
-        segment = Segment(
+        segment = RecordingSegment(
             text=told.text,
             start=part.start,
             end=part.end,
@@ -256,7 +347,9 @@ class RecordingTranscriber:
         language = told.language or language
         return _Transcribed(segment, told.text or context, told.voices(last.voices), language)
 
-    async def _session(self, recording: Recording, part: Part, resume: ResumePoint) -> Told:
+    async def _session(
+        self, recording: Recording, part: RecordingPart, resume: ResumePoint
+    ) -> PartTranscript:
         """Return what a processor tells of a part, given what is known before it."""
         opened = OpenSession(
             session=uuid.uuid4().hex,
@@ -278,7 +371,7 @@ class RecordingTranscriber:
         channel = "" if recording.channel is None else f"{recording.channel}."
         named = f"{channel}{part.start}"
         link = self._frontend.link(opened, resume, session=recording.id, part=named)
-        piece = Piece(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
+        piece = AudioChunk(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(piece)
         link.finish(piece.end)
         result = asyncio.create_task(_told(link))
@@ -300,10 +393,43 @@ def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
             task.result()
 
 
-async def _told(link: ProcessorLink) -> Told:
+async def _told(link: ProcessorLink) -> PartTranscript:
     """Return what the part's session told, once it is over. Raises its error if it failed."""
-    told = Told()
+    told = PartTranscript()
     async with aclosing(link.events()) as events:
         async for event in events:
             told.heard(event)
     return told
+
+
+# Divides a recording's segments by who speaks. No I/O.
+
+
+@dataclass(frozen=True)
+class Saying:
+    """What a speaker, counted from 1, says at a time; None: nobody knows who.
+
+    Times are in milliseconds of the recording. `words` are those with times.
+    """
+
+    speaker: int | None
+    start_ms: int
+    end_ms: int
+    text: str
+    words: tuple[Word, ...]
+
+
+def by_speaker(segment: RecordingSegment) -> list[Saying]:
+    """Return who says what, in order; the `text` of all, joined, is the segment's.
+
+    A segment whose speakers are not known is one saying.
+    """
+    words, turns = segment.words.words, segment.speakers.turns
+    if not turns:
+        start, end = (at * 1000 // SAMPLE_RATE for at in (segment.start, segment.end))
+        return [Saying(None, start, end, segment.text, words)]
+    shares = divided([word.text for word in words], [turn.text for turn in turns])
+    return [
+        Saying(turn.speaker, turn.start_ms, turn.end_ms, turn.text, words[own])
+        for turn, own in zip(turns, shares, strict=True)
+    ]

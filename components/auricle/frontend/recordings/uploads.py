@@ -7,10 +7,14 @@ nothing is left behind if this process dies. The decoding process opens it throu
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -18,14 +22,96 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope
 
-from auricle.errors import DeadlineExceeded, Overloaded
-from auricle.frontend.doors.access.limits import Client
-from auricle.frontend.doors.addresses import host_of
-from auricle.frontend.doors.seats import Seats, Shares
-from auricle.frontend.recordings.pace import UploadLimits, UploadPace
-from auricle.frontend.recordings.storage import storing
-from auricle.settings import FrontendSettings
-from auricle.tasks import Patience
+from auricle.config.settings import FrontendSettings
+from auricle.core.aio import Patience
+from auricle.core.errors import DeadlineExceeded, Overloaded, StorageFull, TooSlow
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.slots import Seats, Shares
+
+log = logging.getLogger(__name__)
+
+# What the disk says while an upload is written, in words for its client.
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Raise StorageFull if the block cannot write its file, and Overloaded if it cannot open it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            log.error("no room for uploads in %s: %s", tempfile.gettempdir(), error.strerror)
+            raise StorageFull("the server has no room for the upload; try again later") from None
+        if error.errno in _NO_DESCRIPTOR:
+            log.error("no upload can be stored: %s", error.strerror)
+            raise Overloaded("the server has too many files open; try again") from None
+        raise
+
+
+# How fast an upload must arrive. Pure.
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """`idle_seconds`: until the next bytes; `deadline_seconds`: for all of them.
+
+    `bytes_per_second` is a mean over each `window_seconds`.
+    """
+
+    idle_seconds: float
+    bytes_per_second: float
+    window_seconds: float
+    deadline_seconds: float
+
+
+class UploadPace:
+    """The pace of one upload.
+
+    Only the time counts in which the server waited for the client, so that a busy server is
+    not taken for a slow client.
+    """
+
+    def __init__(self, limits: UploadLimits) -> None:
+        self._limits = limits
+        self._waited = 0.0
+        self._window_end = limits.window_seconds
+        self._window_bytes = 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the wait for the next bytes may take at most."""
+        limits = self._limits
+        return min(limits.idle_seconds, max(0.0, limits.deadline_seconds - self._waited))
+
+    def received(self, size: int, waited: float) -> None:
+        """Count `size` bytes that were waited for. Raises TooSlow."""
+        limits = self._limits
+        self._waited += waited
+        self._window_bytes += size
+        if self._waited >= limits.deadline_seconds:
+            raise TooSlow(f"the upload took longer than {limits.deadline_seconds:g} s")
+        if self._waited < self._window_end:
+            return
+        seconds = self._waited - (self._window_end - limits.window_seconds)
+        if self._window_bytes < limits.bytes_per_second * seconds:
+            raise TooSlow(
+                f"the upload is slower than {limits.bytes_per_second:g} bytes a second, "
+                f"the mean of {limits.window_seconds:g} s"
+            )
+        self._window_end = self._waited + limits.window_seconds
+        self._window_bytes = 0
+
+    def stalled(self) -> TooSlow:
+        """Return the error of a wait that was longer than `patience`."""
+        limits = self._limits
+        if self._waited + limits.idle_seconds >= limits.deadline_seconds:
+            return TooSlow(f"the upload took longer than {limits.deadline_seconds:g} s")
+        return TooSlow(f"the next part of the upload took longer than {limits.idle_seconds:g} s")
+
 
 CheckSize = Callable[[int], None]
 
@@ -108,7 +194,7 @@ class Uploads:
         self,
         scope: Scope,
         receive: Receive,
-        client: Client,
+        client: ClientAccount,
         check_size: CheckSize,
         read: Callable[[Request, CheckSize], Awaitable[B]],
     ) -> AsyncIterator[B]:
@@ -133,7 +219,7 @@ class Uploads:
         self,
         scope: Scope,
         receive: Receive,
-        client: Client,
+        client: ClientAccount,
         check_size: CheckSize,
         read: Callable[[Request, CheckSize], Awaitable[B]],
     ) -> B:

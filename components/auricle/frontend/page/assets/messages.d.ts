@@ -25,21 +25,6 @@ export interface EndMessage {
 }
 
 /**
- * The session's endpointing; null stands for the server's default.
- *
- * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
- * `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
- * `min_silence_ms`.
- */
-export interface Endpointing {
-  enabled?: boolean | null;
-  threshold?: number | null;
-  min_silence_ms?: number | null;
-  pre_roll_ms?: number | null;
-  eagerness?: "low" | "medium" | "auto" | "high" | null;
-}
-
-/**
  * The last message of a session that failed; `code` is an `AuricleError.code`.
  *
  * `retry_after_seconds` is given if a retry may succeed after that time, and `param` if a field
@@ -182,12 +167,27 @@ export interface StartMessage {
   context?: string;
   chunk_ms?: number | null;
   partials?: boolean;
-  endpointing?: Endpointing;
+  endpointing?: StreamEndpointing;
   words?: boolean;
   diarize?: boolean;
   translate?: readonly string[];
   terms?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   resume?: Resume | null;
+}
+
+/**
+ * The session's endpointing; null stands for the server's default.
+ *
+ * `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
+ * `eagerness` speech ends where a turn model takes the speaker's turn to be over, instead of after
+ * `min_silence_ms`.
+ */
+export interface StreamEndpointing {
+  enabled?: boolean | null;
+  threshold?: number | null;
+  min_silence_ms?: number | null;
+  pre_roll_ms?: number | null;
+  eagerness?: "low" | "medium" | "auto" | "high" | null;
 }
 
 /**

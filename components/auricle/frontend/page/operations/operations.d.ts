@@ -41,6 +41,15 @@ export interface ChunkSteps {
 }
 
 /**
+ * What `auricle doctor` would say without probes, as of `age_seconds` ago.
+ */
+export interface DeploymentHealth {
+  age_seconds: number;
+  wrong: number;
+  findings: readonly Finding[];
+}
+
+/**
  * What `auricle doctor` says, with a probe of every worker; it took `seconds`.
  */
 export interface Examination {
@@ -72,15 +81,6 @@ export interface FrontendState {
 }
 
 /**
- * What `auricle doctor` would say without probes, as of `age_seconds` ago.
- */
-export interface Health {
-  age_seconds: number;
-  wrong: number;
-  findings: readonly Finding[];
-}
-
-/**
  * Tokens of the KV cache and of one request at most, and requests at a time.
  *
  * `attended` is the room in tokens that each request takes besides its own tokens: positions of
@@ -107,7 +107,7 @@ export interface Operations {
   every_seconds: number;
   namespace: string;
   keys: boolean;
-  health: Health;
+  health: DeploymentHealth;
   frontend: FrontendState;
   processors: readonly ProcessorState[];
   pools: readonly PoolState[];
@@ -136,26 +136,11 @@ export interface PastDecision {
 }
 
 /**
- * A process: `name` as in `auricle doctor`, its `instance` id in hex, and its `state`.
- *
- * One that is `unreachable` did not answer and has neither `host` nor `pid`; one that is
- * `silent` reports no load any more.
- */
-export interface Place {
-  name: string;
-  instance: string;
-  state: "draining" | "ready" | "silent" | "unreachable";
-  host: string;
-  pid: number;
-  version: string;
-}
-
-/**
  * A planner: whether it `leads`, its latest decision for each pool in words, and its last
  * ones, oldest first. It decides every `step_seconds`.
  */
 export interface PlannerState {
-  place: Place;
+  place: ProcessEntry;
   leads: boolean;
   latest: readonly string[];
   past: readonly PastDecision[];
@@ -172,12 +157,27 @@ export interface PoolState {
 }
 
 /**
+ * A process: `name` as in `auricle doctor`, its `instance` id in hex, and its `state`.
+ *
+ * One that is `unreachable` did not answer and has neither `host` nor `pid`; one that is
+ * `silent` reports no load any more.
+ */
+export interface ProcessEntry {
+  name: string;
+  instance: string;
+  state: "draining" | "ready" | "silent" | "unreachable";
+  host: string;
+  pid: number;
+  version: string;
+}
+
+/**
  * A processor: open sessions (recordings included), those with speech, and those refused
  * lately. `admits` is how many live sessions it lets in now; `chunk_seconds` is the 95th
  * percentile of recent chunks, from audio to text.
  */
 export interface ProcessorState {
-  place: Place;
+  place: ProcessEntry;
   sessions: number;
   speaking: number;
   waiting: number;
@@ -268,7 +268,7 @@ export interface TextLag {
  * A worker: its last load report, the slots of its slab, and a PD worker's KV cache.
  */
 export interface WorkerState {
-  place: Place;
+  place: ProcessEntry;
   load: SeenWorker | null;
   slab: SlabState | null;
   kv: KvRoom | null;

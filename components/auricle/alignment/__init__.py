@@ -1,1 +1,0 @@
-"""Forced alignment without a model: how text is split into words, and how times are repaired."""

@@ -1,0 +1,1 @@
+"""What is added to a transcript: word times, speakers, translations."""

@@ -1,1 +1,0 @@
-"""Checkpoints: formats, geometry, weights, fingerprint, tokenizer and prompt."""

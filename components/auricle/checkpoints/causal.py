@@ -1,0 +1,107 @@
+"""The sizes of a checkpoint whose encoder hears each position by what was before it, as Gemma 4's.
+
+A position is 40 ms. It depends on itself and on a bounded past, so it is final as soon as its four
+frames are there: windows may be cut at any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from auricle.checkpoints.geometry import FrontEnd, Geometry, SizeCheck
+
+FRAMES_PER_POSITION = 4  # two convolutions of stride 2
+# Frames before a position's own that its convolutions reach into.
+STEM_FRAMES = 3
+# Ours to choose. A window is one block of vLLM's KV cache, so what is finished is never prefilled
+# again; a block is what may be computed twice, while it grows: a decode each 640 ms ends one frame
+# before two of them are whole.
+BLOCK_FRAMES = 32
+WINDOW_FRAMES = 128
+
+
+@dataclass(frozen=True)
+class Causal(Geometry):
+    """Positions attend to `past` before them, and convolutions to `taps` before them, in `layers`.
+
+    `projected` is the width of what is projected to embeddings.
+    """
+
+    layers: int
+    past: int
+    taps: int
+    projected: int
+
+    @property
+    def front_end(self) -> FrontEnd:
+        """Frames that are final once they are there."""
+        return "semicausal"
+
+    @property
+    def projector_width(self) -> int:
+        """The width of what is projected to embeddings."""
+        return self.projected
+
+    @property
+    def context_blocks(self) -> int:
+        """How many blocks before a window its embeddings depend on, and what follows them."""
+        positions = 1 + self.layers * (self.past + self.taps)
+        return -(-positions * FRAMES_PER_POSITION // self.block_frames)
+
+    def embeddings(self, frames: int) -> int:
+        """Return the number of positions of `frames`, of which the last may not be final."""
+        return -(-frames // FRAMES_PER_POSITION)
+
+
+def read_causal(audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_id: Any) -> Causal:
+    """Check audio and text config and extract the geometry.
+
+    Raises CheckpointError, which names each wrong value and the expected one.
+    """
+    check = SizeCheck()
+    layers, width, heads, chunk, left, kernel, projected = (
+        check.number(audio, "audio_config", key)
+        for key in (
+            *("num_hidden_layers", "hidden_size", "num_attention_heads", "attention_chunk_size"),
+            *("attention_context_left", "conv_kernel_size", "output_proj_dims"),
+        )
+    )
+    hidden, text_layers, vocab, longest = (
+        check.number(text, "text_config", key)
+        for key in ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings")
+    )
+    right = audio.get("attention_context_right")
+    check.unless(
+        right == 0,
+        f"audio_config.attention_context_right is {right!r}, expected 0: an encoder that looks "
+        "ahead cannot be cut anywhere",
+    )
+    check.unless(
+        chunk == left - 1,
+        f"audio_config.attention_chunk_size is {chunk}, expected {left - 1}, one less than "
+        "attention_context_left",
+    )
+    kinds = text.get("layer_types")
+    check.unless(
+        isinstance(kinds, list) and len(kinds) == text_layers,
+        f"text_config.layer_types is {kinds!r}, expected the kind of each of {text_layers} layers",
+    )
+    check.divisible(width, "hidden_size", heads, "num_attention_heads")
+    check.token(audio_token_id, vocab, "audio_token_id")
+    check.done()
+    return Causal(
+        block_frames=BLOCK_FRAMES,
+        window_frames=WINDOW_FRAMES,
+        encoder_d_model=width,
+        hidden_size=hidden,
+        text_layers=text_layers,
+        vocab_size=vocab,
+        audio_token_id=int(audio_token_id),
+        max_positions=longest,
+        layers=layers,
+        past=left - 2,
+        taps=kernel - 1,
+        projected=projected,
+    )

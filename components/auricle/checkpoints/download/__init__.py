@@ -1,0 +1,1 @@
+"""Published checkpoints: find, pull, convert, check and remove them."""

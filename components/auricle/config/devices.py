@@ -1,0 +1,174 @@
+"""Settings of what engines' processes take of a device, alone or together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+# They load one after the other, and the launcher gives all of them 300 s for it.
+_MAX_PROCESSES = 4
+_PIECES = ("piecewise", "full_and_piecewise")
+
+EngineName = Literal["vllm", "transformers"]
+CompilationMode = Literal["none", "vllm_compile"]
+CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
+
+
+class PassSettings(BaseModel):
+    """How vLLM runs the decoder's passes. What is not set depends on the device."""
+
+    enforce_eager: bool | None = Field(
+        None, description="run passes without compilation and CUDA graphs. Default: true on a CPU"
+    )
+    max_batched_tokens: int | None = Field(
+        None,
+        ge=256,
+        description="tokens of one pass, and embeddings that vLLM keeps for passes. Default: 8192 "
+        "on a GPU, vLLM's on a CPU",
+    )
+    compilation_mode: CompilationMode = Field(
+        "none",
+        description="whether passes are compiled; vllm_compile: by Inductor, minutes at the "
+        "first start",
+    )
+    cudagraph_mode: CudaGraphMode | None = Field(
+        None, description="which passes are CUDA graphs, by vLLM's names. Default: full on a GPU"
+    )
+    max_cudagraph_capture_size: int = Field(
+        2048, ge=1, description="tokens of the largest pass that has a CUDA graph"
+    )
+    cudagraph_capture_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), description="tokens of the passes that have one. Empty: vLLM's sizes up to the largest"
+    )
+    attention_backend: str | None = Field(
+        None,
+        pattern=r"^[A-Z][A-Z0-9_]*$",
+        description="vLLM's name of a backend, such as FLASH_ATTN or TRITON_ATTN. Default: vLLM "
+        "chooses",
+    )
+    async_scheduling: bool = Field(
+        False, description="schedule a pass during the one before; on a GPU, without drafts"
+    )
+
+    @model_validator(mode="after")
+    def _passes_that_vllm_has(self) -> Self:
+        graphs = self.cudagraph_mode
+        if self.enforce_eager and (graphs not in (None, "none") or self.compilation_mode != "none"):
+            raise ValueError(
+                "enforce_eager leaves out compilation and CUDA graphs, but compilation_mode is "
+                f"{self.compilation_mode} and cudagraph_mode {graphs or 'not set'}: set one or "
+                "the others"
+            )
+        if graphs in _PIECES and self.compilation_mode == "none":
+            raise ValueError(
+                f"cudagraph_mode {graphs} needs compilation_mode vllm_compile, which divides the "
+                "model into pieces; without, full and full_decode_only are possible"
+            )
+        if graphs == "none" and self.cudagraph_capture_sizes:
+            raise ValueError(
+                "cudagraph_capture_sizes are of CUDA graphs, but cudagraph_mode is none: leave "
+                "one of them out"
+            )
+        return self
+
+
+class DeviceSettings(PassSettings):
+    """A device's memory, who shares it, and the KV cache in it."""
+
+    gpu_memory_share: float = Field(
+        0.85,
+        gt=0,
+        le=1,
+        description="share of a GPU for vLLM, in all of the pool's processes on it together",
+    )
+    processes_per_device: int = Field(
+        1,
+        ge=1,
+        le=_MAX_PROCESSES,
+        description="processes of the pool that share a device, in equal parts",
+    )
+    kv_cache_gib: int = Field(
+        1, ge=1, description="size of a process's KV cache on a CPU; of transformers anywhere"
+    )
+    kv_blocks: int | None = Field(
+        None, ge=8, description="blocks of a process's KV cache; overrides its size"
+    )
+
+    @property
+    def process_memory_share(self) -> float:
+        """The share of a GPU's memory that one process may have."""
+        return self.gpu_memory_share / self.processes_per_device
+
+
+def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
+    """Raise ValueError if passes are to be scheduled ahead although drafts depend on the last."""
+    if async_scheduling and draft_tokens:
+        raise ValueError(
+            f"async_scheduling is on and draft_tokens {draft_tokens}, but what of a draft may "
+            "follow is known only after a pass: set draft_tokens to 0, or async_scheduling to false"
+        )
+
+
+def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -> None:
+    """Raise ValueError if something is set that an `engine` other than vLLM does not have."""
+    if engine == "vllm":
+        return
+    for name in (*PassSettings.model_fields, "gpu_memory_share"):
+        if (value := getattr(settings, name)) != DeviceSettings.model_fields[name].default:
+            raise ValueError(
+                f"{name} is {value}, which is for vLLM, but engine is {engine}: leave one of them "
+                "out"
+            )
+    if placement == "kv":
+        raise ValueError(
+            f"placement is kv, but engine {engine} publishes no KV events: set placement to load, "
+            "or engine to vllm"
+        )
+
+
+def within_devices(replicas: int, gpus: Sequence[int], processes_per_device: int) -> None:
+    """Raise ValueError if a GPU gets more processes than are to share it.
+
+    Replicas take the indices `gpus` in turn; without any, the settings do not say who is where.
+    """
+    placed = Counter(gpus[number % len(gpus)] for number in range(replicas)) if gpus else Counter()
+    for gpu, count in placed.items():
+        if count > processes_per_device:
+            raise ValueError(
+                f"processes_per_device is {processes_per_device}, but replicas {replicas} on "
+                f"gpus {list(gpus)} are {count} processes on GPU {gpu}; raise "
+                f"processes_per_device to {count}, so that they share its memory, or name more gpus"
+            )
+
+
+# Settings of where workers keep embeddings: part of section `Common`, and of `EncodeWorker`.
+
+SlabChoice = Literal["auto", "host", "device"]
+
+
+class SlabSettings(BaseModel):
+    """Where workers keep embeddings."""
+
+    slab: SlabChoice = Field(
+        "auto",
+        description="embeddings of a worker: in host memory, or on its GPU (device), whence they "
+        "are transferred without the host; auto: on a GPU that NIXL can reach",
+    )
+
+
+class EncoderDeviceSettings(SlabSettings):
+    """Where the encoder runs."""
+
+    device: str = Field("cpu", description="torch device of the encoder")
+
+    @model_validator(mode="after")
+    def _slab_on_device(self) -> Self:
+        if self.slab == "device" and not self.device.startswith("cuda"):
+            raise ValueError(
+                f"slab is device, but device is {self.device}: set device to cuda, or slab to "
+                "auto or host"
+            )
+        return self

@@ -1,0 +1,266 @@
+"""Settings of the frontend's live sessions, keys and certificate; part of its section."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from pydantic import BaseModel, ConfigDict, Field
+
+from auricle.protocol.sessions import MAX_CHUNK_MS, MIN_CHUNK_MS
+
+# Bounds of what a client may request and of an operator's defaults.
+MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
+MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
+MAX_PRE_ROLL_MS = 2_000
+SpeechThreshold = Annotated[float, Meta(ge=MIN_SPEECH_THRESHOLD, le=MAX_SPEECH_THRESHOLD)]
+SilenceMs = Annotated[int, Meta(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)]
+PreRollMs = Annotated[int, Meta(ge=0, le=MAX_PRE_ROLL_MS)]
+
+
+class LiveSettings(BaseModel):
+    """Where clients are served, what a live session may take, and where speech begins and ends."""
+
+    host: str = Field(
+        "127.0.0.1", description="address that clients reach; 0.0.0.0 for all of the machine's"
+    )
+    port: int = Field(
+        8080, ge=0, le=65535, description="port of HTTP and WebSocket; 0 takes a free one"
+    )
+    max_sessions: int = Field(
+        64, ge=1, description="live sessions at a time; beyond, clients are refused"
+    )
+    default_chunk_ms: int = Field(
+        640,
+        ge=MIN_CHUNK_MS,
+        le=MAX_CHUNK_MS,
+        description="audio between two decodes, if the client does not say",
+    )
+    start_timeout_seconds: float = Field(10.0, gt=0, description="deadline of the start message")
+    idle_timeout_seconds: float = Field(60.0, gt=0, description="deadline of a client's next audio")
+    dynamo_model: bool = Field(
+        False, description="register a model that Dynamo's own frontend serves at /v1/realtime"
+    )
+    realtime_idle_seconds: float = Field(
+        900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
+    )
+    resume_seconds: float = Field(
+        120.0, ge=0, le=3600, description="a client may resume a session for so long; 0: never"
+    )
+    slow_reader_seconds: float = Field(
+        20.0, gt=0, description="a client's session ends if an event stays unread this long"
+    )
+    max_frame_bytes: int = Field(1 << 20, ge=1024, description="size limit of a WebSocket message")
+    request_deadline_seconds: float = Field(60.0, gt=0, description="deadline of a processor push")
+    ahead_seconds: float = Field(
+        10.0, ge=0, description="speech ahead of real time; beyond, a session yields to the others"
+    )
+    endpointing: bool = Field(True, description="find speech; if not, silence is decoded too")
+    speech_threshold: float = Field(
+        0.5,
+        ge=MIN_SPEECH_THRESHOLD,
+        le=MAX_SPEECH_THRESHOLD,
+        description="probability above which a frame is speech",
+    )
+    min_silence_ms: int = Field(
+        500, ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, description="silence that ends a segment"
+    )
+    recording_min_silence_ms: int | None = Field(
+        None,
+        ge=MIN_SILENCE_MS,
+        le=MAX_SILENCE_MS,
+        description="silence that ends a segment where nobody waits for text: of recordings, and "
+        "of sessions without partial text; by default min_silence_ms",
+    )
+    turn_model: Path | None = Field(
+        None, description="Smart Turn v3 model (ONNX), which ends turns; without it, silence does"
+    )
+    turn_threads: int = Field(
+        1, ge=1, le=64, description="threads of the turn model; each answers 16 pauses a second"
+    )
+    pre_roll_ms: int = Field(
+        300, ge=0, le=MAX_PRE_ROLL_MS, description="audio kept before speech starts"
+    )
+    transcript_hours: float = Field(
+        24.0, gt=0, description="retention of the transcript bus, if nats_server is set"
+    )
+    max_queued_transcripts: int = Field(
+        10_000, ge=1, description="messages queued for NATS; beyond, the oldest are dropped"
+    )
+    processor_deadline_seconds: float = Field(
+        30.0, gt=0, description="a session fails if no processor takes it for so long"
+    )
+    api_keys_file: Path | None = Field(
+        None, description="YAML file (see `auricle key`); without it no authentication"
+    )
+    access_log: bool = Field(
+        False, description="log a line for each request: method, path, status, time, tenant, id"
+    )
+    metrics_need_key: bool = Field(
+        False, description="serve /metrics only to a key with the scope operations"
+    )
+    tls_certificate: Path | None = Field(
+        None, description="PEM file of the certificate; with tls_key, TLS is served"
+    )
+    tls_key: Path | None = Field(None, description="PEM file of its private key")
+
+
+# Settings of the frontend's door: who may come, how many, how fast, and how slow they may be.
+#
+# They are part of section `Frontend`; see docs/limits.md.
+
+# Whose clients' names of models there are.
+ModelPreset = Literal["openai", "assemblyai"]
+
+
+class DoorSettings(BaseModel):
+    """What clients may ask for; bounds of connections, requests and uploads, of one and of all."""
+
+    model_aliases: tuple[str, ...] = Field(
+        (), description="further model names that clients may use, such as whisper-1"
+    )
+    model_presets: tuple[ModelPreset, ...] = Field(
+        (), description="also the names that clients of these services send by default"
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description="origins whose web pages may call, besides the server's own; `*` for all"
+    )
+    page: bool = Field(True, description="serve the pages: live captions at /, operations at /ops")
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (),
+        description="networks of proxies whose X-Forwarded-For names the client; their own "
+        "connections are not counted by address",
+    )
+    max_connections: int = Field(8192, ge=1, description="open connections")
+    max_connections_per_address: int = Field(
+        2048, ge=0, description="open connections of one address; 0 for no limit"
+    )
+    max_connections_per_key: int = Field(
+        0, ge=0, description="sessions and recordings of a tenant at a time; 0 for no limit"
+    )
+    max_handshakes_per_address: float = Field(
+        100.0,
+        ge=0,
+        description="requests and WebSocket handshakes of one address per second; 0 for no limit",
+    )
+    max_handshakes_per_key: float = Field(
+        100.0, ge=0, description="sessions and recordings of a tenant per second; 0 for no limit"
+    )
+    header_timeout_seconds: float = Field(
+        10.0, gt=0, description="deadline of a TLS handshake, and of a request's line and headers"
+    )
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="port of the gRPC services; null: none, 0: a free one"
+    )
+    grpc_max_message_bytes: int = Field(
+        16 << 20, ge=1 << 16, le=1 << 28, description="size limit of a gRPC message"
+    )
+    keep_alive_seconds: float = Field(
+        15.0, gt=0, description="deadline of the next request of an HTTP connection"
+    )
+    listen_idle_seconds: float = Field(
+        10.0, gt=0, description="deadline of the next audio or KeepAlive of Deepgram's clients"
+    )
+    max_channels: int = Field(
+        8, ge=1, le=32, description="channels of a connection or a recording that are heard apart"
+    )
+    wyoming_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="port of Wyoming (Home Assistant), on host; null: not served",
+    )
+    audiosocket_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="port of AudioSocket (Asterisk), on host; null: not served",
+    )
+    keyless_tenant: str | None = Field(
+        None,
+        description="tenant of the clients of ways without keys (Wyoming, AudioSocket); needed if "
+        "there are keys",
+    )
+    max_uploads: int = Field(256, ge=1, description="uploads in progress")
+    max_uploads_per_address: int = Field(
+        128, ge=0, description="uploads in progress of one address; 0 for no limit"
+    )
+    max_uploads_per_key: int = Field(
+        128, ge=0, description="uploads in progress of a tenant; 0 for no limit"
+    )
+    min_upload_bytes_per_second: float = Field(
+        1000.0, ge=0, description="mean over upload_window_seconds; slower uploads are ended"
+    )
+    upload_window_seconds: float = Field(
+        15.0, gt=0, description="time over which the rate of an upload is measured"
+    )
+    upload_deadline_seconds: float = Field(
+        3600.0, gt=0, description="deadline of one upload in all"
+    )
+
+    @property
+    def keyless_ports(self) -> dict[str, int]:
+        """The ports, by protocol, of ways in that have no keys."""
+        ports = {"wyoming": self.wyoming_port, "audiosocket": self.audiosocket_port}
+        return {name: number for name, number in ports.items() if number is not None}
+
+
+# Settings of the frontend that concern recordings; part of its section.
+
+
+class RecordingSettings(BaseModel):
+    """Uploads, what a recording may have, and what decoding it may take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_recordings: int = Field(256, ge=1, description="complete uploads in work or queued")
+    max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
+    upload_timeout_seconds: float = Field(
+        30.0, gt=0, description="deadline of an upload's next bytes"
+    )
+    max_recording_seconds: float = Field(
+        4 * 3600.0, gt=0, description="length limit of one recording"
+    )
+    max_recording_tracks: int = Field(
+        64, ge=1, description="tracks of a recording, audio or not; one is decoded"
+    )
+    max_recording_channel_rate: int = Field(
+        1_536_000, ge=4_000, description="samples per second of all channels of a recording"
+    )
+    max_recording_packets_per_second: int = Field(
+        500, ge=50, description="packets of a recording per second of its audio"
+    )
+    decoding_processes: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="concurrent low-priority processes that decode recordings; one more waits",
+    )
+    decoding_processes_per_client: int | None = Field(
+        None,
+        ge=1,
+        description="decoding processes that one API key may use at a time, or one address where "
+        "there are no keys. Default: all but one",
+    )
+    require_seccomp: bool = Field(
+        False, description="do not start where decoding processes cannot have a seccomp filter"
+    )
+    max_decoding_cpu_seconds: int = Field(
+        600, ge=1, description="CPU time limit of decoding one recording"
+    )
+    max_decoding_seconds: float = Field(
+        1800.0, gt=0, description="time that decoding may keep one recording's parts waiting"
+    )
+    max_decoding_memory_gib: int = Field(
+        1, ge=1, description="memory limit of decoding one recording"
+    )
+    recording_parts_in_flight: int = Field(
+        2, ge=1, description="parts transcribed at a time, of all recordings"
+    )
+
+    @property
+    def most_decoding_processes_per_client(self) -> int:
+        """`decoding_processes_per_client`, or its default: all but one, at least one."""
+        return self.decoding_processes_per_client or max(1, self.decoding_processes - 1)

@@ -1,0 +1,165 @@
+"""All settings of the components; an unknown key or bad value is refused by name and file."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from auricle.config.common import CommonSettings
+from auricle.config.frontend import DoorSettings, LiveSettings, RecordingSettings
+from auricle.config.planner import PlannerOptions
+from auricle.config.workers import (
+    AlignEncodeWorkerSettings,
+    AlignWorkerSettings,
+    DiarizeWorkerSettings,
+    EncodeWorkerSettings,
+    PdWorkerSettings,
+    TranslateWorkerSettings,
+)
+from auricle.core.errors import SettingsError
+
+__all__ = [
+    "SECTIONS",
+    "AlignEncodeWorkerSettings",
+    "AlignWorkerSettings",
+    "CommonSettings",
+    "DiarizeWorkerSettings",
+    "DynamoFrontendSettings",
+    "EncodeWorkerSettings",
+    "FrontendSettings",
+    "PdWorkerSettings",
+    "PlannerSettings",
+    "ProcessorSettings",
+    "TranslateWorkerSettings",
+    "refuse_unknown",
+]
+
+
+class FrontendSettings(LiveSettings, DoorSettings, RecordingSettings, CommonSettings):
+    """Section `Frontend`."""
+
+
+class DynamoFrontendSettings(CommonSettings):
+    """Section `DynamoFrontend`: the unmodified `python -m dynamo.frontend`."""
+
+    host: str = Field("127.0.0.1", description="address that clients reach")
+    port: int = Field(8000, ge=1, le=65535, description="port of HTTP and WebSocket")
+
+
+class ProcessorSettings(CommonSettings):
+    """Section `Processor`: sessions, and what of their text is committed when."""
+
+    max_sessions: int = Field(
+        64, ge=1, description="sessions at a time; with admission learnt, at most"
+    )
+    target_chunk_ms: int = Field(
+        300,
+        ge=10,
+        description="target of the 95th percentile of the time from a chunk's audio to its text",
+    )
+    admission: Literal["learnt", "fixed"] = Field(
+        "learnt",
+        description="how many live sessions there may be; learnt: as many as keep the target, "
+        "fixed: max_sessions",
+    )
+    max_buffered_seconds: float = Field(
+        60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"
+    )
+    ahead_decodes: int = Field(
+        1, ge=1, description="decodes at a time of all sessions ahead of real time"
+    )
+    rollback_tokens: int = Field(
+        5, ge=0, description="tokens at a hypothesis' end that stay partial"
+    )
+    open_tokens: int = Field(
+        2, ge=0, description="the last of these, which stay partial even after settled_seconds"
+    )
+    settled_seconds: float = Field(
+        1.2,
+        gt=0,
+        description="audio after which the others of rollback_tokens are committed if unchanged",
+    )
+    unfixed_chunks: int = Field(
+        2, ge=0, description="first decodes of a segment, which commit nothing"
+    )
+    max_tokens_per_second: float = Field(
+        8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
+    )
+    min_new_tokens: int = Field(
+        16, ge=1, description="output tokens that a decode may generate however short the audio"
+    )
+    loop_guard: bool = Field(
+        True, description="drop answers that repeat themselves or meet their token limit"
+    )
+    padding: Literal["cached", "full"] = Field(
+        "cached",
+        description="how Whisper's 30 s are filled behind the audio; cached: with silence that was "
+        "encoded before, full: with silence that is encoded each time, as published",
+    )
+    encode_deadline_seconds: float = Field(
+        20.0, gt=0, description="deadline of an encode request, per attempt"
+    )
+    decode_deadline_seconds: float = Field(
+        60.0, gt=0, description="deadline of a decode request, per attempt"
+    )
+    attempts: int = Field(
+        4, ge=1, description="attempts of an encode or decode, on different workers if possible"
+    )
+    words_deadline_seconds: float = Field(
+        10.0, gt=0, le=120, description="words that are not there so long after a final are missing"
+    )
+    words_at_a_time: int = Field(
+        8, ge=1, description="segments of one session that wait for their words; the next has none"
+    )
+    speakers_deadline_seconds: float = Field(
+        10.0, gt=0, le=120, description="speakers not told so long after a final are missing"
+    )
+    speakers_at_a_time: int = Field(
+        8, ge=1, description="segments of one session that wait for speakers; the next has none"
+    )
+    max_speakers: int = Field(
+        8, ge=1, le=16, description="voices told apart in one session; others are the nearest"
+    )
+    translation_deadline_seconds: float = Field(
+        10.0, gt=0, le=120, description="translations not told so long after a final are missing"
+    )
+    translations_at_a_time: int = Field(
+        4,
+        ge=1,
+        le=16,
+        description="final segments of one session and language that wait for their translation; "
+        "the next has none",
+    )
+    translation_policy: Literal["agreement", "mask"] = Field(
+        "agreement",
+        description="what of a translation is committed before its text is final: what two "
+        "hypotheses have in common, or all but the last translation_mask_words",
+    )
+    translation_mask_words: int = Field(
+        3, ge=1, description="words at a hypothesis' end that stay partial, with the policy mask"
+    )
+
+
+class PlannerSettings(PlannerOptions, CommonSettings):
+    """Section `Planner`."""
+
+
+SECTIONS: dict[str, type[CommonSettings]] = {
+    "Frontend": FrontendSettings,
+    "DynamoFrontend": DynamoFrontendSettings,
+    "Processor": ProcessorSettings,
+    "EncodeWorker": EncodeWorkerSettings,
+    "PdWorker": PdWorkerSettings,
+    "AlignEncodeWorker": AlignEncodeWorkerSettings,
+    "AlignWorker": AlignWorkerSettings,
+    "DiarizeWorker": DiarizeWorkerSettings,
+    "TranslateWorker": TranslateWorkerSettings,
+    "Planner": PlannerSettings,
+}
+
+
+def refuse_unknown(name: str) -> None:
+    """Raise SettingsError if there is no such component."""
+    if name not in SECTIONS:
+        raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")

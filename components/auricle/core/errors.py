@@ -1,0 +1,298 @@
+"""What can go wrong. A class says what clients are told: code, HTTP status, close code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from auricle.core.sanitize import quoted
+
+UNFORESEEN = "internal error; see the frontend's log"
+
+# WebSocket close codes (RFC 6455 and IANA's registry) that errors end a connection with.
+CLOSE_REFUSED = 1008  # what the client did is wrong
+CLOSE_INTERNAL = 1011
+CLOSE_TRY_LATER = 1013
+
+
+class AuricleError(Exception):
+    """Base of all errors; clients, metrics and other components see `code`.
+
+    `retryable`: the same request may succeed elsewhere or later. `retry_after_seconds` is
+    0 where nothing is known of when. `keys` are the windows or blocks it is about. The message
+    is for logs: it may name hosts, files and what a library said. `told` is what a client
+    hears instead; None where the message itself is written for clients.
+    """
+
+    code = "internal"
+    http_status = 500
+    close_code = CLOSE_INTERNAL
+    retryable = False
+    retry_after_seconds = 0.0
+    keys: tuple[str, ...] = ()
+    param: str | None = None
+    told: str | None = UNFORESEEN
+
+    @property
+    def for_client(self) -> str:
+        """What the client is told."""
+        return str(self) if self.told is None else self.told
+
+
+class BadRequest(AuricleError):
+    """The client's request is wrong; repeating it will not help."""
+
+    code = "bad_request"
+    http_status = 400
+    close_code = CLOSE_REFUSED
+    told = None
+
+
+class ProtocolError(BadRequest):
+    """A message out of order or of the wrong form."""
+
+    code = "protocol"
+
+
+class UnknownSession(ProtocolError):
+    """A session that is not open on this processor: it has ended, or has moved."""
+
+    code = "unknown_session"
+
+
+class UnsupportedValue(BadRequest):
+    """A parameter, or a value of it, that auricle does not have; `param` names it."""
+
+    code = "unsupported_value"
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class UnknownModel(BadRequest):
+    """A model that is not served here."""
+
+    code = "model_not_found"
+    http_status = 404
+
+    def __init__(self, wanted: str, served: Iterable[str]) -> None:
+        known = ", ".join(sorted(served))
+        super().__init__(f"the model {quoted(wanted)} does not exist; served here: {known}")
+
+
+class UndecodableAudio(BadRequest):
+    """A file that holds no audio we can read."""
+
+    code = "undecodable_audio"
+
+
+class AudioTooLong(BadRequest):
+    """More audio than a recording may have."""
+
+    code = "audio_too_long"
+    http_status = 413
+
+
+class TooCostly(BadRequest):
+    """A recording that takes more work to decode than it may; names the limit it reached."""
+
+    code = "too_costly"
+    http_status = 413
+
+
+class TooLarge(BadRequest):
+    """More bytes than a request may have."""
+
+    code = "too_large"
+    http_status = 413
+
+
+class TooSlow(BadRequest):
+    """A request that arrives more slowly than one may."""
+
+    code = "too_slow"
+    http_status = 408
+
+
+class HeadTooLarge(BadRequest):
+    """A request line and headers larger than they may be."""
+
+    code = "too_large"
+    http_status = 431
+
+
+class Unauthorized(AuricleError):
+    """No API key, or one we do not know."""
+
+    code = "invalid_api_key"
+    http_status = 401
+    close_code = CLOSE_REFUSED
+    told = None
+
+
+class Forbidden(AuricleError):
+    """An API key that may not do this."""
+
+    code = "forbidden"
+    http_status = 403
+    close_code = CLOSE_REFUSED
+    told = None
+
+
+class RateLimited(AuricleError):
+    """An API key has used what it may use for now."""
+
+    code = "rate_limited"
+    http_status = 429
+    close_code = CLOSE_TRY_LATER
+    told = None
+
+    def __init__(self, message: str, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UntrustedCaller(AuricleError):
+    """A message between processes that was not sealed with the deployment's secret.
+
+    Also one that is too old or was sent before; `reason` is a word for each. Retryable, because
+    the secret may just have been changed.
+    """
+
+    code = "untrusted_caller"
+    http_status = 503
+    close_code = CLOSE_TRY_LATER
+    retryable = True
+    retry_after_seconds = 5.0
+    reason = ""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CheckpointError(AuricleError):
+    """A checkpoint does not fit; says which value and what was expected."""
+
+    code = "checkpoint"
+
+
+class SettingsError(AuricleError):
+    """A setting is unknown, missing or out of range; names the key and the file."""
+
+    code = "settings"
+
+
+class Overloaded(AuricleError):
+    """A bounded queue, slab or slot table is full; try again, or elsewhere."""
+
+    code = "overloaded"
+    http_status = 503
+    close_code = CLOSE_TRY_LATER
+    told = None
+    retryable = True
+
+    def __init__(self, message: str, retry_after_seconds: float = 5.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class StorageFull(AuricleError):
+    """There is no room on a disk for what the client sent."""
+
+    code = "storage_full"
+    http_status = 507
+    close_code = CLOSE_TRY_LATER
+    told = None
+    retryable = True
+    retry_after_seconds = 60.0
+
+
+class WindowsMissing(AuricleError):
+    """Embeddings of `keys` cannot be had where they were said to be; encode them again."""
+
+    code = "windows_missing"
+    told = "audio could not be passed on to a worker of this server; try again"
+    retryable = True
+
+    def __init__(self, keys: tuple[str, ...], why: str) -> None:
+        super().__init__(f"{len(keys)} window(s) unavailable: {why}")
+        self.keys = keys
+
+
+class WindowsSpoiled(WindowsMissing):
+    """Slots said to hold the windows `keys` hold something else; evict them and encode again."""
+
+    code = "windows_spoiled"
+
+
+class FeaturesMissing(AuricleError):
+    """An encode worker no longer has the conv outputs of blocks `keys`; send whole windows."""
+
+    code = "features_missing"
+    retryable = True
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        super().__init__(f"{len(keys)} block(s) of features are not here; send the whole window")
+        self.keys = keys
+
+
+class WorkerUnavailable(AuricleError):
+    """A worker of another component died or cannot be reached; try another."""
+
+    code = "unavailable"
+    told = "no worker of this server can be reached at the moment; try again"
+    http_status = 503
+    retryable = True
+    retry_after_seconds = 5.0
+
+
+class ProcessFailed(AuricleError):
+    """A part of this process has ended or hangs, so that the process must be started again."""
+
+    code = "process_failed"
+
+
+class TransferFailed(AuricleError):
+    """A NIXL read failed, was refused, or did not end in time."""
+
+    code = "transfer_failed"
+    told = WindowsMissing.told
+    retryable = True
+
+
+class DeadlineExceeded(AuricleError):
+    """A wait ran out; says what was waited for."""
+
+    code = "deadline"
+    http_status = 504
+    close_code = CLOSE_REFUSED
+    told = None
+    retryable = True
+
+
+def from_code(
+    code: str, message: str, keys: tuple[str, ...] = (), retry_after_seconds: float = 0.0
+) -> AuricleError:
+    """The error that another process reported as `code`; AuricleError for an unknown code."""
+    kind = classes_by_code().get(code, AuricleError)
+    # Its constructor composed `message` where it was raised, and is not called again.
+    error = kind.__new__(kind)
+    error.args = (message,)
+    if keys:
+        error.keys = keys
+    if retry_after_seconds:
+        error.retry_after_seconds = retry_after_seconds
+    return error
+
+
+@cache
+def classes_by_code() -> dict[str, type[AuricleError]]:
+    found: dict[str, type[AuricleError]] = {}
+    waiting = [AuricleError]
+    while waiting:
+        kind = waiting.pop()
+        found[kind.code] = kind
+        waiting += kind.__subclasses__()
+    return found

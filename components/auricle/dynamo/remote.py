@@ -1,0 +1,363 @@
+"""Calls to an endpoint of another component."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from auricle.core.aio import within
+from auricle.core.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
+from auricle.dynamo.inotify import explained
+from auricle.dynamo.local.client import LocalCall, LocalCalls
+from auricle.dynamo.signing import Sealer
+from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
+from auricle.protocol.control import Alive, AskAlive, Refusal
+
+log = logging.getLogger(__name__)
+
+# A call on Dynamo's request plane.
+
+
+class PlaneCall:
+    """A call under way: iterate over its replies."""
+
+    def __init__(self, replies: AsyncIterator[Any], context: Any) -> None:
+        self._replies = replies
+        self._context = context
+
+    @classmethod
+    async def begun(cls, client: Any, wire: dict[str, Any], instance: int) -> PlaneCall:
+        """Send a request to an instance of the endpoint that `client` calls.
+
+        If the caller is cancelled while the request is being opened, opening continues and the
+        request is stopped then. If it were dropped midway, the other side would never learn that
+        its caller has gone.
+        """
+        from dynamo.runtime import Context
+
+        context = Context()
+        sending = client.direct(wire, instance, annotated=False, context=context)
+        opening = asyncio.ensure_future(sending)
+        try:
+            return cls(await asyncio.shield(opening), context)
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda done: _stop(done, context))
+            raise
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return aiter(self._replies)
+
+    def stop(self) -> None:
+        """Want no more replies: the other side stops working on the request."""
+        self._context.stop_generating()
+
+
+def _stop(opened: asyncio.Future[Any], context: Any) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        context.stop_generating()
+
+
+# Instances that a call could not reach. No I/O; time is an argument.
+
+# A dead worker's record stays in discovery for 11.6 s (file) to Common.etcd_lease_seconds. Calling
+# it again costs milliseconds.
+QUARANTINE_SECONDS = 12.0
+_ASK_SECONDS = 1.0
+
+
+@dataclass
+class Quarantine:
+    """Instances that are not to be called while others can be.
+
+    If there are no others, they are asked whether they answer: a dead process is not to be waited
+    for, but one that only lost its connections is to be called again at once.
+    """
+
+    _until: dict[int, float] = field(default_factory=dict)
+    _asked: dict[int, float] = field(default_factory=dict)
+
+    def add(self, instance: int, now: float) -> None:
+        """A call has failed: leave the instance out for 12 s."""
+        self._until[instance] = now + QUARANTINE_SECONDS
+
+    def release(self, instance: int) -> None:
+        """The instance has answered."""
+        self._until.pop(instance, None)
+
+    def free(self, instances: Iterable[int], now: float) -> list[int]:
+        """Return those of `instances` that are not in quarantine."""
+        self._until = {i: until for i, until in self._until.items() if until > now}
+        return [i for i in instances if i not in self._until]
+
+    def to_ask(self, instances: Iterable[int], now: float) -> list[int]:
+        """Return those of `instances` in quarantine that nobody has asked in the last second.
+
+        They count as asked: however many wait, one of them asks.
+        """
+        self._asked = {i: at for i, at in self._asked.items() if now - at < _ASK_SECONDS}
+        due = [i for i in instances if i in self._until and i not in self._asked]
+        self._asked |= dict.fromkeys(due, now)
+        return due
+
+
+# An instance is avoided for so long if it hangs or fails requests.
+_SUSPECT_SECONDS = 12.0
+_ANSWER_SECONDS = 1.0
+_INSTANCE_POLL_SECONDS = 0.1
+# Discovery tells a new client of the instances one by one.
+_FOLLOWING_SECONDS, _FIRST_SECONDS, _FURTHER_SECONDS = 5.0, 2.0, 0.5
+# A time-out after less than this says how long the caller could wait, not that the other hangs.
+_TELLING_SECONDS = 5.0
+
+
+def receiver(path: str, instance: int) -> str:
+    """Return the name of one instance of the endpoint `path`, for which requests are sealed."""
+    return f"{path}/{instance:x}"
+
+
+class RemoteEndpoint:
+    """An endpoint of another component, callable on each of its instances.
+
+    All methods must be called on the event loop of the `Runtime`.
+    """
+
+    def __init__(
+        self,
+        endpoint: Any,
+        path: str,
+        sealer: Sealer,
+        alive: RemoteEndpoint | None = None,
+        local: LocalCalls | None = None,
+    ) -> None:
+        """`path` is the endpoint's name; `sealer` seals the requests. `alive` is the endpoint of
+        the same component that answers AskAlive. With `local`, instances on this machine are
+        called over their sockets."""
+        self._endpoint = endpoint
+        self._path = path
+        self._sealer = sealer
+        self._client: Any = None
+        self._alive = alive
+        self._local = local
+        self._quarantine = Quarantine()
+        self._suspected: dict[int, float] = {}
+
+    def suspect(self, instance: int) -> None:
+        """Use the instance only if there is no other, for 12 s: it hangs, or fails requests."""
+        self._suspected[instance] = time.monotonic() + _SUSPECT_SECONDS
+
+    def suspected(self, instance: int) -> bool:
+        """Whether `suspect` was called in the last 12 s."""
+        return self._suspected.get(instance, 0.0) > time.monotonic()
+
+    async def others(self, instance: int) -> list[int]:
+        """Return the usable instances besides this one, without suspected ones."""
+        return [i for i in await self.instances() if i != instance and not self.suspected(i)]
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            try:
+                self._client = await self._endpoint.client()
+            except Exception as error:  # Dynamo's, which has no type of its own
+                raise explained(error) from None
+        return self._client
+
+    async def wait_for_instances(self, seconds: float) -> None:
+        """Wait until discovery lists an instance; raises DeadlineExceeded after `seconds`."""
+        client = await self._connected()
+        await within(seconds, client.wait_for_instances(), "an instance")
+
+    async def wait_for(self, instance: int, seconds: float) -> None:
+        """Wait until discovery lists the instance, of which a new client hears in a moment.
+
+        Raises WorkerUnavailable after `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while not await self.lists(instance):
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"instance {instance:x} is not listed")
+            await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+
+    async def lists(self, instance: int) -> bool:
+        """Whether discovery lists the instance, as far as this process has heard."""
+        client = await self._connected()
+        return instance in client.instance_ids()
+
+    async def instances(self) -> list[int]:
+        """Return the instances in discovery, except those whose calls failed in the last 12 s."""
+        client = await self._connected()
+        return self._quarantine.free(client.instance_ids(), time.monotonic())
+
+    async def listed(self) -> list[int]:
+        """Return all instances in discovery, also those whose calls failed.
+
+        The first call of a client waits for up to 2 s for the first one, and then until no
+        further one has come for half a second. Raises WorkerUnavailable if discovery cannot be
+        followed, DeadlineExceeded after 5 s without an answer of it.
+        """
+        new = self._client is None
+        try:
+            client = await within(_FOLLOWING_SECONDS, self._connected(), "discovery")
+        except DeadlineExceeded:
+            raise
+        except Exception as error:  # Dynamo has no error types of its own
+            log.warning("discovery cannot be followed: %s", error)
+            raise WorkerUnavailable("discovery cannot be followed; see the log") from None
+        if new:
+            with suppress(DeadlineExceeded):
+                await self.wait_for_instances(_FIRST_SECONDS)
+            known = -1
+            while len(client.instance_ids()) > known:
+                known = len(client.instance_ids())
+                await asyncio.sleep(_FURTHER_SECONDS)
+        return list(client.instance_ids())
+
+    async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
+        """Return the instances that can be called.
+
+        Suspected ones are left out unless there are no others, and so are, before them, those in
+        `avoid` and those whose calls failed, until these have answered a question or 12 s have
+        passed.
+
+        Waits up to `seconds` for an instance, as a worker may be restarting; then raises
+        WorkerUnavailable. The result is never empty.
+        """
+        deadline = time.monotonic() + seconds
+        while not (usable := await self.instances()):
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
+            if not await self._asked_again():
+                await asyncio.sleep(_INSTANCE_POLL_SECONDS)
+        if avoid.issuperset(usable) and await self._asked_again():
+            usable = await self.instances()
+        self._suspected = {i: t for i, t in self._suspected.items() if self.suspected(i)}
+        usable = [i for i in usable if i not in avoid] or usable
+        return [i for i in usable if i not in self._suspected] or usable
+
+    async def _asked_again(self) -> bool:
+        """Ask instances in quarantine whether they answer, each at most once a second.
+
+        Those that do are released: only the connections to them were lost. Returns whether any
+        was.
+        """
+        if self._alive is None:
+            return False
+        listed = (await self._connected()).instance_ids()
+        due = self._quarantine.to_ask(listed, time.monotonic())
+        return any(await asyncio.gather(*(self._asked(self._alive, one) for one in due)))
+
+    async def _asked(self, alive: RemoteEndpoint, instance: int) -> bool:
+        try:
+            await alive.wait_for(instance, _ANSWER_SECONDS)
+            await alive.call(AskAlive(), Alive, instance, _ANSWER_SECONDS)
+        except AuricleError:
+            return False
+        log.warning("instance %x answers: it is called again", instance)
+        self._quarantine.release(instance)
+        return True
+
+    async def call(self, message: msgspec.Struct, reply: Any, instance: int, seconds: float) -> Any:
+        """Send one request and return its reply, decoded as `reply`.
+
+        Raises DeadlineExceeded after `seconds`, WorkerUnavailable if the instance cannot be
+        reached or ends without a reply, and any AuricleError that the other side raised. On
+        cancellation or time-out the other side is told to stop.
+        """
+        # Does not use `stream`: its generator would dominate the cost of a chunk.
+        received: Any = None
+        ended, call = False, None
+        try:
+            async with asyncio.timeout(seconds):
+                call = await self._begun(message, instance)
+                # Read to the end, because leaving earlier would tell the other side to stop.
+                async for data in call:
+                    received = data
+            ended = True
+            if received is None:
+                raise WorkerUnavailable("the worker ended the request without a reply")
+            return self._decoded(received, reply)
+        except TimeoutError:
+            if seconds >= _TELLING_SECONDS:
+                self.suspect(instance)
+            what = type(message).__name__
+            raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
+        except WorkerUnavailable:
+            self.suspect(instance)
+            raise
+        except (AuricleError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise self._unavailable(message, instance, error) from None
+        finally:
+            if call is not None and not ended:
+                call.stop()
+
+    async def stream(
+        self, message: msgspec.Struct, reply: Any, instance: int
+    ) -> AsyncGenerator[Any, None]:
+        """Send one request and yield its replies, each decoded as `reply`.
+
+        There is no deadline, neither for the first reply nor between replies: the caller watches
+        each `anext` (see `Pulses`). Raises WorkerUnavailable if the instance cannot be reached or
+        dies, and any AuricleError that the other side raised. Closing the iterator tells the
+        other side to stop.
+        """
+        ended, call = False, None
+        try:
+            call = await self._begun(message, instance)
+            async for data in call:
+                yield self._decoded(data, reply)
+            ended = True
+        except (AuricleError, asyncio.CancelledError, GeneratorExit):
+            raise
+        except Exception as error:
+            raise self._unavailable(message, instance, error) from None
+        finally:
+            if call is not None and not ended:
+                call.stop()
+
+    async def _begun(self, message: msgspec.Struct, instance: int) -> LocalCall | PlaneCall:
+        """Send the request; return the call, whose replies follow."""
+        connection = None if self._local is None else await self._local.to(instance)
+        sealed = self._sealer.seal(encoded(message), receiver(self._path, instance))
+        if connection is not None:
+            return await connection.begin(self._path, sealed)
+        return await PlaneCall.begun(await self._connected(), sealed_to_wire(sealed), instance)
+
+    def _decoded(self, data: Any, reply: Any) -> Any:
+        """Decode a reply; raise the error if it is a refusal."""
+        try:
+            decoded = from_wire(data, _or_refusal(reply))
+        except msgspec.ValidationError as error:
+            log.error("malformed reply: %s", error)
+            raise AuricleError("malformed reply; see the caller's log") from None
+        if isinstance(decoded, Refusal):
+            raise from_code(
+                decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
+            )
+        return decoded
+
+    def _unavailable(
+        self, message: msgspec.Struct, instance: int, error: Exception
+    ) -> WorkerUnavailable:
+        """Quarantine the instance and return the error to raise.
+
+        Dynamo has no error types of its own: for a dead worker the text is "Unavailable: …",
+        for an unknown instance it says "not found". It names hosts and ports, so it is logged.
+        """
+        session = getattr(message, "session", "")
+        log.warning("call to instance %x failed, session %s: %s", instance, session, error)
+        self._quarantine.add(instance, time.monotonic())
+        return WorkerUnavailable(f"instance {instance:x} cannot be reached")
+
+
+@lru_cache(maxsize=64)
+def _or_refusal(reply: Any) -> Any:
+    return reply | Refusal

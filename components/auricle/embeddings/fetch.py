@@ -1,0 +1,298 @@
+"""Fetches a request's windows into the landing slab: reads over NIXL, verifies, pins.
+
+A request reaches its model only when all its windows have landed: reads inside the model step
+that failed were seen to emit garbage and to poison the prefix cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from auricle.core.aio import within
+from auricle.core.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.embeddings.layout import HEADER_BYTES
+from auricle.embeddings.metrics import LandingMetrics
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slots import PlacedWindow, Slot, SlotTable
+from auricle.process.device_faults import end_if_lost
+from auricle.protocol.diagnosis import RunningModel, SlabState
+from auricle.protocol.recognition import DecodeWindow, WindowRef
+
+log = logging.getLogger(__name__)
+_THREAD_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A request's pinned windows; `bytes_read` were transferred for it, headers included."""
+
+    windows: tuple[PlacedWindow, ...]
+    bytes_read: int
+
+
+class WindowFetcher:
+    """Owns the landing slab and reads into it. Its methods must be called on one event loop."""
+
+    def __init__(
+        self,
+        slab: Slab,
+        endpoint: NixlEndpoint,
+        model: RunningModel,
+        deadline_seconds: float,
+        metrics: LandingMetrics | None = None,
+    ) -> None:
+        """Embeddings must be of `model`. `deadline_seconds` bounds each read."""
+        self.table = SlotTable(slab.count)
+        self._slab = slab
+        self._endpoint = endpoint
+        self._model = model
+        self._deadline_seconds = deadline_seconds
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.show(self.table)
+        self._landing: dict[str, asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def pinned(self, windows: Sequence[DecodeWindow]) -> AsyncGenerator[Fetched, None]:
+        """Fetch all of `windows` and pin them until the block ends.
+
+        Raises WindowsMissing naming the windows that could not be read, and WindowsSpoiled naming
+        those that were not what they were said to be: the caller has both encoded again. Raises
+        Overloaded if all slots are pinned. Leases on windows that need not be read, or are not
+        read because of an error, are given back at once.
+        """
+        wanted = _by_key(windows)
+        unread = _leases(windows)
+        slots: dict[str, Slot] = {}
+        try:
+            try:
+                bytes_read = await self._collect(wanted, slots, unread)
+            finally:
+                self._release(unread)
+            placed = tuple(
+                PlacedWindow(w.key, slots[w.key].index, slots[w.key].generation, w.length)
+                for w in windows
+            )
+            yield Fetched(placed, bytes_read)
+        except WindowsMissing:  # perhaps of the caller, who found a slot to be wrong
+            self._condemn_wrong(wanted, slots)
+            raise
+        finally:
+            for key, slot in slots.items():
+                self.table.unpin(slot)
+                if wanted[key].partial and slot.key == key:
+                    # The next chunk replaces a partial window; finished windows are reused.
+                    self.table.supersede(key)
+
+    def _condemn_wrong(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
+        """Evict those of a request's slots whose header is not as it was when they landed."""
+        for key, slot in slots.items():
+            wrong = self._slab.mismatch(slot.index, key, slot.generation, wanted[key].length)
+            if wrong is not None:
+                log.error("landing slot %d was evicted: %s", slot.index, wrong)
+                self.table.condemn(slot.index, slot.generation)
+
+    def state(self) -> SlabState:
+        """Return how much of the landing slab is in use."""
+        return SlabState(self.table.count, self.table.in_use, self.table.pinned)
+
+    def give_back(self, windows: Sequence[DecodeWindow]) -> None:
+        """Release the leases of windows that will not be read, as their request is refused."""
+        self._release(_leases(windows))
+
+    def _release(self, leases: Mapping[tuple[str, int], WindowRef]) -> None:
+        by_agent: dict[str, list[WindowRef]] = {}
+        for ref in leases.values():
+            by_agent.setdefault(ref.agent, []).append(ref)
+        for agent, refs in by_agent.items():
+            self._endpoint.notify(agent, refs[0].agent_metadata, _notice(refs))
+
+    async def _collect(
+        self,
+        wanted: Mapping[str, DecodeWindow],
+        slots: dict[str, Slot],
+        unread: dict[tuple[str, int], WindowRef],
+    ) -> int:
+        """Pin what has landed, read what nobody is reading, await what others are reading.
+
+        Others' reads are awaited last: then no request waits for one that waits for it.
+        """
+        total = 0
+        while True:
+            for key in wanted.keys() - slots.keys():
+                if (slot := self.table.find(key)) is not None:
+                    self.table.pin(slot)
+                    slots[key] = slot
+            missing = [w for key, w in wanted.items() if key not in slots]
+            if not missing:
+                return total
+            mine = [w for w in missing if w.key not in self._landing]
+            if mine:
+                total += await self._read(mine, slots, unread)
+            else:
+                await asyncio.wait([self._landing[missing[0].key]])
+
+    async def _read(
+        self,
+        missing: list[DecodeWindow],
+        slots: dict[str, Slot],
+        unread: dict[tuple[str, int], WindowRef],
+    ) -> int:
+        refs = self._usable(missing)
+        total = 0
+        with self._reserved(missing) as reserved:
+            for agent in sorted({ref.agent for ref in refs.values()}):
+                group = [w for w in missing if refs[w.key].agent == agent]
+                for window in group:
+                    unread.pop((agent, refs[window.key].lease), None)  # the read ends this lease
+                total += await self._read_from(group, [refs[w.key] for w in group], reserved, slots)
+        return total
+
+    @contextmanager
+    def _reserved(self, windows: Sequence[DecodeWindow]) -> Iterator[dict[str, Slot]]:
+        """Take a slot for each of `windows`, all at once, and have other requests wait for them.
+
+        Slots that are left in the mapping when the block ends are free again. Raises Overloaded.
+        """
+        taken: dict[str, Slot] = {}
+        landed = asyncio.get_running_loop().create_future()
+        try:
+            for window in windows:
+                taken[window.key] = self.table.allocate(
+                    window.key, window.length, partial=window.partial
+                )
+                self._landing[window.key] = landed
+                self._slab.invalidate(taken[window.key].index)
+            # No `await` until here: of several requests for a window, one reads it.
+            yield taken
+        finally:
+            for window in windows:
+                if self._landing.get(window.key) is landed:
+                    del self._landing[window.key]
+            for slot in taken.values():
+                self.table.abandon(slot)
+            landed.set_result(None)
+
+    def _usable(self, missing: list[DecodeWindow]) -> dict[str, WindowRef]:
+        """Return the refs by key. Raises WindowsMissing if one is absent or does not fit."""
+        refs = {w.key: w.ref for w in missing if w.ref is not None}
+        absent = tuple(w.key for w in missing if w.key not in refs)
+        if absent:
+            raise WindowsMissing(absent, "not on this worker and no location was given")
+        for window in missing:
+            ref = refs[window.key]
+            if (ref.fingerprint, ref.dtype) != (self._model.checkpoint, self._model.dtype):
+                what = (
+                    f"encoded by checkpoint {ref.fingerprint} as {ref.dtype}, "
+                    f"this worker runs {self._model.checkpoint} as {self._model.dtype}"
+                )
+                raise WindowsMissing((window.key,), what)
+            expected = self._slab.layout.payload_bytes(window.length)
+            if (ref.key, ref.length, ref.size) != (window.key, window.length, expected):
+                raise WindowsMissing((window.key,), "its ref is of another window or size")
+        return refs
+
+    async def _read_from(
+        self,
+        windows: list[DecodeWindow],
+        refs: list[WindowRef],
+        reserved: dict[str, Slot],
+        slots: dict[str, Slot],
+    ) -> int:
+        """Read all windows of one encode worker at once, into their reserved slots."""
+        began = time.monotonic()
+        try:
+            await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
+        except TransferFailed as error:
+            if self._slab.on_device:  # which no read would ever reach again, were it lost
+                await asyncio.to_thread(end_if_lost, self._slab.settle, "the landing slab")
+            keys = tuple(w.key for w in windows)
+            raise WindowsMissing(keys, str(error)) from None
+        spoiled: dict[str, str] = {}
+        for window, ref in zip(windows, refs, strict=True):
+            try:
+                self._accept(window, ref, reserved[window.key])
+            except TransferFailed as error:
+                spoiled[window.key] = str(error)
+            else:
+                slots[window.key] = reserved.pop(window.key)
+        if self._metrics is not None:
+            self._metrics.read_seconds.observe(time.monotonic() - began)
+        if spoiled:
+            raise WindowsSpoiled(tuple(spoiled), "; ".join(spoiled.values()))
+        return sum(self._slab.layout.content_bytes(ref.length) for ref in refs)
+
+    async def _transfer(
+        self, refs: list[WindowRef], slots: list[Slot], reserved: dict[str, Slot]
+    ) -> None:
+        request = ReadRequest(
+            agent=refs[0].agent,
+            agent_metadata=refs[0].agent_metadata,
+            steps=in_two_steps(
+                [_place(ref) for ref in refs],
+                [self._slab.place(s.index, r.length) for s, r in zip(slots, refs, strict=True)],
+            ),
+            notice=_notice(refs),
+            deadline_seconds=self._deadline_seconds,
+        )
+        read = self._endpoint.begin(request)
+        loop = asyncio.get_running_loop()
+        done = False
+        try:
+            # The endpoint's thread keeps the deadline; this one holds if the thread hangs.
+            outcome = asyncio.wrap_future(read.outcome)
+            await within(self._deadline_seconds + _THREAD_SECONDS, outcome, "the NIXL thread")
+            done = True
+        except DeadlineExceeded as error:
+            raise TransferFailed(str(error)) from None
+        finally:
+            if not done:
+                # NIXL may still write to the slots: they stay detached until the read has ended.
+                for ref, slot in zip(refs, slots, strict=True):
+                    self.table.detach(slot)
+                    del reserved[ref.key]
+                read.ended.add_done_callback(
+                    lambda _: loop.call_soon_threadsafe(self._free_quarantined, slots)
+                )
+
+    def _free_quarantined(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            self.table.abandon(slot)
+
+    def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
+        """Verify a slot's content, then replace the generation by that of this slab."""
+        self._slab.verify(slot.index, window.key, ref.generation, window.length)
+        self._slab.restamp(slot.index, slot.generation)
+        self.table.fill(slot)
+
+
+def _by_key(windows: Sequence[DecodeWindow]) -> dict[str, DecodeWindow]:
+    """Return each window once: keys carry no position, so two of digital silence have one key."""
+    found: dict[str, DecodeWindow] = {}
+    for window in windows:
+        if window.key not in found or found[window.key].ref is None:
+            found[window.key] = window
+    return found
+
+
+def _leases(windows: Sequence[DecodeWindow]) -> dict[tuple[str, int], WindowRef]:
+    """Return the refs by agent and lease."""
+    return {(w.ref.agent, w.ref.lease): w.ref for w in windows if w.ref is not None}
+
+
+def _notice(refs: Sequence[WindowRef]) -> bytes:
+    """Return the notification that ends the leases of `refs`."""
+    return ",".join(str(ref.lease) for ref in refs).encode()
+
+
+def _place(ref: WindowRef) -> Place:
+    return Place(
+        Region(ref.address, ref.size, ref.device, ref.memory), Region(ref.header, HEADER_BYTES)
+    )

@@ -1,1 +1,0 @@
-"""What is wrong with a deployment, in words: pure functions of a diagnosis."""

@@ -1,0 +1,1 @@
+"""From packets of audio to speech segments."""

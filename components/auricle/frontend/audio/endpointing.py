@@ -1,0 +1,339 @@
+"""Endpointing: decides which audio is speech and where speech ends. No I/O.
+
+Only speech is sent to the processor, with some audio before and after it, so that silence
+is neither encoded nor decoded. During a silence that may turn out to be a pause or the end
+of speech, audio is held back; it is released if speech resumes.
+
+How long a silence ends speech is fixed, or depends on what a turn model says of the speech before
+it. The gate does not call the model: it stops where it wants to know, and goes on with the answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+import msgspec
+import numpy as np
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import Int16
+from auricle.audio.turn_model import TURN_SAMPLES
+from auricle.audio.voice_activity import VAD_FRAME
+from auricle.config.frontend import PreRollMs, SilenceMs, SpeechThreshold
+from auricle.config.settings import FrontendSettings
+from auricle.frontend.audio.chunks import (
+    AudioChunk,
+    GateEvent,
+    SpeechEnd,
+    SpeechOnset,
+    TurnPause,
+    TurnResumption,
+    merged,
+)
+from auricle.frontend.audio.resume_state import GateMemory
+from auricle.frontend.audio.turn_detection import LOOK_MS, TurnWait
+from auricle.protocol.sessions import Boundary
+
+# A frame is silence if its probability is below (threshold − this), as in silero-vad's iterator.
+_HYSTERESIS = 0.15
+# Samples for which the probability must stay high. Without this a click would open a segment.
+_MIN_SPEECH = 3 * VAD_FRAME
+# Probabilities stay high for about two frames after speech has ended (median 65 ms over
+# synthetic speech with known ends).
+_LAG = 2 * VAD_FRAME
+# Samples of audio kept after speech, for soft endings. A silence of this length counts as a
+# pause within a segment.
+_HANGOVER = SAMPLE_RATE // 5
+
+
+class OwnValues(TypedDict, total=False):
+    """What a session may choose; see `EndpointingOptions.over`."""
+
+    threshold: float | None
+    min_silence_ms: int | None
+    pre_roll_ms: int | None
+    turns: TurnWait | None
+    recorded: bool
+
+
+@dataclass(frozen=True)
+class EndpointingOptions:
+    """Endpointing of one session. `threshold` is a speech probability from 0 to 1.
+
+    With `turns`, speech ends where a turn does, and `min_silence_ms` has no effect.
+    """
+
+    threshold: float
+    min_silence_ms: int
+    pre_roll_ms: int
+    turns: TurnWait | None = None
+
+    @classmethod
+    def over(cls, settings: FrontendSettings, **own: Unpack[OwnValues]) -> EndpointingOptions:
+        """Return the session's own values, and the server's where a value is None.
+
+        `recorded`: nobody waits for text, so that segments may be longer.
+        """
+        silence_ms = own.get("min_silence_ms")
+        if silence_ms is None and own.get("recorded"):
+            silence_ms = settings.recording_min_silence_ms
+        threshold, pre_roll_ms = own.get("threshold"), own.get("pre_roll_ms")
+        return cls(
+            settings.speech_threshold if threshold is None else threshold,
+            settings.min_silence_ms if silence_ms is None else silence_ms,
+            settings.pre_roll_ms if pre_roll_ms is None else pre_roll_ms,
+            own.get("turns"),
+        )
+
+    @classmethod
+    def chosen(
+        cls, settings: FrontendSettings, *, enabled: bool | None, **own: Unpack[OwnValues]
+    ) -> EndpointingOptions | None:
+        """As `over`; None to decode all audio, if it is not `enabled`, by default the server's."""
+        wanted = settings.endpointing if enabled is None else enabled
+        return cls.over(settings, **own) if wanted else None
+
+    @property
+    def shortest_ms(self) -> int:
+        """The shortest silence after which anything is decided."""
+        return self.min_silence_ms if self.turns is None else LOOK_MS
+
+
+class SpeechGate:
+    """Passes on the speech of one session.
+
+    The result depends on the audio alone, not on how it was cut into packets, nor on whether
+    another gate goes on from `memory` with the audio from `kept_from` on. Calls must not overlap.
+    """
+
+    def __init__(
+        self, options: EndpointingOptions, start: int = 0, memory: GateMemory | None = None
+    ) -> None:
+        """The audio begins at session sample `start`; `memory` is that of the gate before."""
+        self._threshold = options.threshold
+        self._low = max(options.threshold - _HYSTERESIS, 0.01)
+        self._pre_roll = options.pre_roll_ms * SAMPLE_RATE // 1000
+        self._turns = options.turns
+        # The silence at which something is decided, unless the turn model has been asked about it.
+        self._shortest = options.shortest_ms * SAMPLE_RATE // 1000
+        self._hangover = min(_HANGOVER, self._shortest)
+        self._audio = np.zeros(0, np.int16)
+        self._waiting: deque[float] = deque()  # probabilities of frames after a question
+        self._asks = False
+        memory = memory or GateMemory(start, start, None, None, False)
+        self._audio_start = start  # session sample at which the kept audio begins
+        self._decided = memory.decided  # session sample up to which probabilities are known
+        self._released = memory.released  # session sample up to which audio was passed on
+        self._onset = memory.onset  # where speech began that is not long enough yet
+        self._quiet_since = memory.quiet_since
+        self._speaking = memory.speaking
+        self._turn_start = memory.turn_start
+        self._turn_end = memory.turn_end  # where it ends if nobody speaks before
+        self._wait = memory.wait  # samples of this silence that end speech, once that is known
+
+    def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[GateEvent]:
+        """Take audio, and the speech probabilities of the frames that it completes.
+
+        `pcm` has shape (n,) and may have any length, including 0. If the gate `asks` afterwards,
+        it goes on with the `answer`.
+        """
+        self._audio = np.concatenate([self._audio, pcm])
+        self._waiting.extend(probabilities)
+        return self._go_on([])
+
+    @property
+    def asks(self) -> bool:
+        """Whether the gate wants to know how probable it is that the turn is over."""
+        return self._asks
+
+    @property
+    def turn(self) -> Int16:
+        """The end of the turn's audio so far, which the question is about: (n,), at most 8 s."""
+        begin = max(self._turn_start, self._decided - TURN_SAMPLES, self._audio_start)
+        return self._audio[begin - self._audio_start : self._decided - self._audio_start]
+
+    def answer(self, probability: float) -> list[GateEvent]:
+        """Go on, as the turn is over with this probability (0 to 1)."""
+        if not self._asks or self._turns is None or self._quiet_since is None:
+            raise RuntimeError("an answer without a question")
+        self._asks = False
+        self._wait = self._turns.speech_after(probability) * SAMPLE_RATE // 1000
+        turn_ms = self._turns.after(probability)
+        self._turn_end = self._quiet_since + turn_ms * SAMPLE_RATE // 1000
+        if self._decided - self._quiet_since >= self._wait:
+            return self._go_on(self._stop(self._quiet_since, probability))
+        return self._go_on([TurnPause(self._quiet_since, probability)])
+
+    def _go_on(self, events: list[GateEvent]) -> list[GateEvent]:
+        while self._waiting and not self._asks:
+            events += self._frame(self._waiting.popleft())
+        self._forget()
+        return merged(events)
+
+    def finish(self, probabilities: Iterable[float]) -> list[GateEvent]:
+        """End the audio. `probabilities` belong to the last frame, which was padded with zeros.
+
+        The gate does not ask any more: no answer would matter.
+        """
+        events = self.push(np.zeros(0, np.int16), probabilities)
+        self._asks = False
+        total = self._audio_start + len(self._audio)
+        if not self._speaking and self._onset is not None:  # the audio ends with a short word
+            events += self._start(self._onset)
+        if self._speaking:
+            end = total if self._quiet_since is None else self._quiet_since
+            limit = total if self._quiet_since is None else min(total, end + self._hangover)
+            events += [*self._release(limit, "endpoint"), SpeechEnd(min(end, total))]
+            self._speaking = False
+        return merged(events)
+
+    @property
+    def memory(self) -> GateMemory:
+        """What another gate needs to go on from here. Not after `finish`."""
+        return GateMemory(
+            self._decided,
+            self._released,
+            self._onset,
+            self._quiet_since,
+            self._speaking,
+            self._turn_start,
+            self._wait,
+            self._turn_end,
+        )
+
+    @property
+    def kept_from(self) -> int:
+        """The session sample from which another gate needs the audio to go on."""
+        return self._audio_start
+
+    def turning_point(self, speech: int | None) -> int | None:
+        """Return the next session sample at which something can be decided, if that is known.
+
+        There, `speech` more samples are passed on, or a silence has become long enough.
+        """
+        points = []
+        if self._speaking and speech is not None:
+            points.append(self._released + speech)
+        if self._speaking and self._quiet_since is not None:
+            points.append(self._quiet_since + self._enough)
+        return min((at for at in points if at > self._decided), default=None)
+
+    @property
+    def decided(self) -> int:
+        """The session sample up to which is known what is speech."""
+        return self._decided
+
+    @property
+    def passed(self) -> int:
+        """The session sample up to which audio was passed on."""
+        return self._released
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which a new gate would give the same results.
+
+        None in speech, and as long as a turn may go on.
+        """
+        return None if self._in_turn else self._audio_start
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether somebody who speaks now goes on with a turn."""
+        return self._speaking or self._begin < self._turn_end
+
+    @property
+    def _begin(self) -> int:
+        """Where speech began that is not long enough yet, or else could begin."""
+        return self._decided if self._onset is None else self._onset
+
+    def _frame(self, probability: float) -> list[GateEvent]:
+        start = self._decided
+        self._decided += VAD_FRAME
+        if self._speaking:
+            return self._frame_of_speech(probability, start)
+        if probability >= self._threshold:
+            self._onset = start if self._onset is None else self._onset
+        elif probability < self._low:
+            self._onset = None
+        if self._onset is None or self._decided - self._onset < _MIN_SPEECH:
+            return []
+        return [*self._start(self._onset), *self._release(self._decided)]
+
+    def _start(self, onset: int) -> list[GateEvent]:
+        self._speaking, self._onset, self._quiet_since = True, None, None
+        self._released = max(self._released, onset - self._pre_roll, self._audio_start)
+        if onset >= self._turn_end:
+            self._turn_start = self._released
+        return [SpeechOnset(onset)]
+
+    def _frame_of_speech(self, probability: float, start: int) -> list[GateEvent]:
+        resumed: list[GateEvent] = []
+        if probability >= self._threshold:
+            if self._wait is not None:
+                resumed.append(TurnResumption(start))
+            self._quiet_since = self._wait = None
+        elif probability < self._low and self._quiet_since is None:
+            self._quiet_since = start - _LAG
+        if self._quiet_since is None:
+            return [*resumed, *self._release(self._decided)]
+        if self._decided - self._quiet_since >= self._enough:
+            if self._turns is None or self._wait is not None:
+                return self._stop(self._quiet_since)
+            self._asks = True
+        limit = self._quiet_since + self._hangover
+        if self._decided < limit:
+            return self._release(self._decided)
+        return self._release(limit, "pause") if self._released < limit else []
+
+    @property
+    def _enough(self) -> int:
+        """Samples of this silence after which something is decided."""
+        return self._shortest if self._wait is None else self._wait
+
+    def _stop(self, quiet_since: int, probability: float | None = None) -> list[GateEvent]:
+        """End speech, at once because of what the turn model has said, or after a silence."""
+        stopped = SpeechEnd(quiet_since, probability)
+        self._speaking, self._quiet_since, self._wait = False, None, None
+        return [*self._release(quiet_since + self._hangover, "endpoint"), stopped]
+
+    def _release(self, until: int, boundary: Boundary = "none") -> list[GateEvent]:
+        until = min(until, self._audio_start + len(self._audio))
+        first, last = (s - self._audio_start for s in (self._released, until))
+        piece = AudioChunk(self._released, self._audio[first:last], boundary)
+        self._released = max(self._released, until)
+        return [piece] if len(piece.pcm) or boundary != "none" else []
+
+    def _forget(self) -> None:
+        """Drop audio that nobody needs any more; keep the pre-roll of a possible onset, and what
+        the turn model would hear."""
+        keep = self._released
+        if not self._speaking:
+            keep = max(keep, self._begin - self._pre_roll)
+        if self._turns is not None and self._in_turn:
+            keep = min(keep, max(self._turn_start, self._decided - TURN_SAMPLES))
+        if keep > self._audio_start:
+            self._audio = self._audio[keep - self._audio_start :].copy()
+            self._audio_start = keep
+
+
+# The settings of turn detection, under the names of OpenAI's protocols.
+
+
+class ServerVadFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Durations are in milliseconds; None stands for the server's default."""
+
+    threshold: SpeechThreshold | None = None
+    prefix_padding_ms: PreRollMs | None = None
+    silence_duration_ms: SilenceMs | None = None
+
+    def over(self, settings: FrontendSettings) -> EndpointingOptions:
+        """Return the options in effect: these values, and the server's where one is None."""
+        return EndpointingOptions.over(
+            settings,
+            threshold=self.threshold,
+            min_silence_ms=self.silence_duration_ms,
+            pre_roll_ms=self.prefix_padding_ms,
+        )

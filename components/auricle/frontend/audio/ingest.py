@@ -1,0 +1,303 @@
+"""Turns a client's bytes into pieces of speech, and into events when speech starts and stops."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from auricle.audio.constants import HOP, SAMPLE_RATE
+from auricle.audio.features import FeaturePacket, check_features, final_frames, unpack
+from auricle.audio.pcm import Int16, PcmStream
+from auricle.audio.voice_activity import VAD_FRAME, VoiceState
+from auricle.core.errors import ProtocolError
+from auricle.frontend.audio.chunks import FeaturePiece, GateEvent, OpenGate
+from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint, VoiceMemory
+from auricle.frontend.audio.voice_activity import VoiceDetector
+
+# Packets of 20 ms would cost five times as many calls as packets of 100 ms. Bytes are therefore
+# held until they fill two frames of voice activity detection.
+_HELD_SECONDS = 2 * VAD_FRAME / SAMPLE_RATE
+# Without voice activity detection: a client that sends single samples must not cost an object for
+# each of them.
+_HELD_SECONDS_OPEN = 0.01
+# A session that says what it waits for is looked at this often, if nothing is decided before:
+# looking costs as much as 30 ms of voice activity detection do.
+_TICK_FRAMES = 5
+_SHORTEST_TICK_FRAMES = 2
+# Audio is processed in slices of at most so much, each of which takes about a millisecond of the
+# event loop, so that no frame is too large to leave the loop to others in between.
+_SLICE_SECONDS = 1.0
+_SLICE_BYTES = 1 << 15
+
+
+# Returns the probability that the turn is over that ends with this audio.
+Judge = Callable[[Int16], Awaitable[float]]
+
+
+class Ingest:
+    """The audio of one session. Calls must be made on the event loop and must not overlap.
+
+    Bytes are taken with `take` and processed slice by slice: call `process` while there is a
+    slice that is `ready`, and let other sessions run in between. `total_samples` counts the 16 kHz
+    samples processed so far; `heard_samples` is the same number.
+    """
+
+    def __init__(
+        self,
+        sample_rate: int,
+        encoding: str,
+        detector: VoiceDetector,
+        options: EndpointingOptions | None,
+        start: ListeningPoint = BEGIN,
+        skip: int = 0,
+        judge: Judge | None = None,
+    ) -> None:
+        """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
+
+        Without `options` all audio is passed on. Listening goes on at `start`, before which the
+        client sends `skip` 16 kHz samples for the resampler. `judge` is needed if `options` has
+        `turns`.
+        """
+        self._pcm = PcmStream(sample_rate, encoding, skip)
+        self._detector = detector
+        self._judge = judge
+        self._voice = VoiceState() if start.voice is None else start.voice.state()
+        # Up to there voice activity is known: the audio is for the gate only.
+        self._decided = start.sample if start.gate is None else start.gate.decided
+        self._gate = None if options is None else SpeechGate(options, start.sample, start.gate)
+        self._open_gate = OpenGate(start.sample)
+        self._ended = False
+        self._held = bytearray()
+        held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
+        per_second = sample_rate * self._pcm.sample_bytes
+        self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
+        self._rate = sample_rate
+        self._tick = _tick(options)
+        self._slice_bytes = min(_SLICE_BYTES, int(_SLICE_SECONDS * per_second))
+        self.total_samples = start.sample
+
+    def take(self, data: bytes) -> None:
+        """Take any number of bytes, to be processed by `process`, or with later ones."""
+        self._held += data
+
+    def expect(self, speech: int | None) -> int:
+        """Hold audio back until something can be decided; return how many bytes more that takes.
+
+        That is once `speech` more samples have been passed on, if it is known how many the
+        processor waits for, once a silence is long enough, or else after 160 ms. What the client
+        does not complete is passed on by `Holding`.
+        """
+        at = self.total_samples
+        if self._gate is None:
+            until = at + max(1, min(self._tick, self._tick if speech is None else speech))
+        else:
+            decided = self._gate.decided
+            turning = self._gate.turning_point(speech)
+            wanted = self._tick if turning is None else min(self._tick, turning - decided)
+            until = decided + -(-wanted // VAD_FRAME) * VAD_FRAME
+        missing = -(-(until - at) * self._rate // SAMPLE_RATE) * self._pcm.sample_bytes
+        self._enough_bytes = min(missing, self._slice_bytes)
+        return max(1, self._enough_bytes - len(self._held))
+
+    @property
+    def ready(self) -> bool:
+        """Whether the bytes taken are enough to be processed. The others wait for more."""
+        return len(self._held) >= self._enough_bytes
+
+    @property
+    def holds(self) -> bool:
+        """Whether bytes were taken that are not processed."""
+        return bool(self._held)
+
+    async def process(self) -> list[GateEvent]:
+        """Process the next slice: at most a second of audio, and 32 KiB."""
+        return await self._through_gate(self._pcm.push(self._next_slice()))
+
+    async def end(self) -> list[GateEvent]:
+        """End the input, of which no slice is `ready`. Raises ProtocolError within a sample."""
+        pcm = self._pcm.push(self._next_slice())
+        events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
+        self._ended = True
+        if self._gate is None:
+            return events
+        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
+        return events + self._gate.finish(await self._detector.detect(self._voice, frames))
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples that the client sent, as far as they are processed."""
+        return self.total_samples
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which a new session can continue.
+
+        None within speech, and without endpointing.
+        """
+        return None if self._gate is None else self._gate.resting_at
+
+    @property
+    def point(self) -> ListeningPoint:
+        """Where another frontend can go on listening, as if it had listened so far."""
+        if self._gate is None:
+            return ListeningPoint(self.total_samples, self.total_samples, self.total_samples)
+        if self._ended:
+            return ListeningPoint(self.total_samples, self._gate.passed, self.total_samples)
+        at, voice = self._gate.kept_from, VoiceMemory.of(self._voice)
+        return ListeningPoint(at, self._gate.passed, at, self._gate.memory, voice)
+
+    def drop(self) -> None:
+        """End the input and discard the bytes that are held; they count as processed."""
+        self.total_samples += len(self._pcm.push(bytes(self._held)))
+        self._held.clear()
+
+    def _next_slice(self) -> bytes:
+        taken = bytes(self._held[: self._slice_bytes])
+        del self._held[: self._slice_bytes]
+        return taken
+
+    async def _through_gate(self, pcm: Int16) -> list[GateEvent]:
+        known = max(0, self._decided - self.total_samples)
+        self.total_samples += len(pcm)
+        if self._gate is None:
+            return self._open_gate.push(pcm) if len(pcm) else []
+        frames = self._voice.frames(pcm[known:])
+        events = self._gate.push(pcm, await self._detector.detect(self._voice, frames))
+        while self._gate.asks:
+            if self._judge is None:
+                raise RuntimeError("endpointing by turns needs a turn model")
+            events += self._gate.answer(await self._judge(self._gate.turn))
+        return events
+
+
+def _tick(options: EndpointingOptions | None) -> int:
+    """Samples from one look at the audio to the next: less than half of a silence that counts."""
+    if options is None:
+        return _TICK_FRAMES * VAD_FRAME
+    third = options.shortest_ms * SAMPLE_RATE // 3000 // VAD_FRAME
+    return min(_TICK_FRAMES, max(_SHORTEST_TICK_FRAMES, third)) * VAD_FRAME
+
+
+# Turns features that the client computed into pieces for the processor.
+#
+# The client also does its own voice activity detection and endpointing.
+
+
+class FeatureIngest:
+    """Takes the place of `Ingest` for one session that sends features.
+
+    `total_samples` is the session sample at which the last packet ended. Calls must be made
+    on the event loop and must not overlap.
+    """
+
+    def __init__(
+        self, dtype: str, max_segment_seconds: float, start: ListeningPoint = BEGIN
+    ) -> None:
+        """`dtype` is that of the features, one of `audio.features.DTYPES`.
+
+        The next segment begins at `start` or later.
+        """
+        self._dtype = dtype
+        self._max_segment_seconds = max_segment_seconds
+        self._taken: deque[bytes] = deque()
+        self._open: FeaturePacket | None = None  # the latest packet of the open segment
+        self.total_samples = start.sample
+        # Samples that features came for. The silence in between is the client's word only.
+        self.heard_samples = start.heard
+
+    def take(self, data: bytes) -> None:
+        """Take one packet, to be processed by `process`."""
+        self._taken.append(data)
+
+    def expect(self, _speech: int | None) -> int:
+        """Return 0: packets are not joined."""
+        return 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether a packet was taken and not processed."""
+        return bool(self._taken)
+
+    @property
+    def holds(self) -> bool:
+        """As `ready`: no packet waits for another."""
+        return self.ready
+
+    async def process(self) -> list[GateEvent]:
+        """Process the next packet. Raises ProtocolError if it is wrong, or out of order."""
+        packet = unpack(self._taken.popleft(), self._dtype)
+        check_features(packet, self._max_segment_seconds)
+        self._check_order(packet)
+        start = packet.segment_start if self._open is None else self.total_samples
+        self._open = None if packet.last else packet
+        self.total_samples = packet.end
+        self.heard_samples += packet.end - start
+        return [FeaturePiece(start, packet)]
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which a new session can continue; None within a segment."""
+        return self.total_samples if self._open is None else None
+
+    @property
+    def point(self) -> ListeningPoint | None:
+        """Where another frontend can go on listening; None within a segment."""
+        if self._open is not None:
+            return None
+        return ListeningPoint(self.total_samples, self.total_samples, self.heard_samples)
+
+    async def end(self) -> list[GateEvent]:
+        """End the input. Raises ProtocolError within a segment."""
+        if self._open is not None:
+            raise ProtocolError("the last segment of features has no last packet (flag 1)")
+        return []
+
+    def _check_order(self, packet: FeaturePacket) -> None:
+        if self._open is None:
+            self._check_first(packet)
+        else:
+            _check_following(self._open, packet)
+
+    def _check_first(self, packet: FeaturePacket) -> None:
+        if packet.segment_start < self.total_samples:
+            raise ProtocolError(
+                f"a segment begins at sample {packet.segment_start}, before the end of "
+                f"the one before at {self.total_samples}"
+            )
+        if packet.first_frame:
+            raise ProtocolError(f"a segment begins with frame {packet.first_frame}, not 0")
+        if packet.samples < HOP:
+            raise ProtocolError(
+                f"a segment's first packet has {packet.samples} samples, at least {HOP}"
+            )
+
+
+def _check_following(before: FeaturePacket, packet: FeaturePacket) -> None:
+    """Raise ProtocolError unless `packet` follows `before` within its segment.
+
+    It brings something new: packets that cost work and bring no audio would cost without end.
+    """
+    if packet.segment_start != before.segment_start:
+        raise ProtocolError(
+            f"a segment begins at sample {packet.segment_start}, but the one at "
+            f"{before.segment_start} has no last packet (flag 1)"
+        )
+    known = before.samples // HOP
+    if packet.samples < before.samples or packet.first_frame > known:
+        raise ProtocolError(
+            f"a packet up to sample {packet.samples} from frame {packet.first_frame} on "
+            f"does not follow one up to sample {before.samples}"
+        )
+    final = min(final_frames(before.samples), known)
+    if packet.first_frame < final:
+        raise ProtocolError(
+            f"a packet repeats frame {packet.first_frame}, but the first {final} were final"
+        )
+    if packet.samples < before.samples + HOP and not packet.last:
+        raise ProtocolError(
+            f"a packet up to sample {packet.samples} brings less than {HOP} new samples after "
+            f"one up to {before.samples}"
+        )

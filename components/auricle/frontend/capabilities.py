@@ -1,0 +1,104 @@
+"""What a way in can do. Each room declares its own; docs/ways_in.md is written from that."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from auricle.annotation.translation.targets import Directions
+from auricle.checkpoints.spoken import SpokenLanguages, read_spoken
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+
+
+def _can(means: str) -> Any:
+    return field(default="", metadata={"means": means})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolCapabilities:
+    """Each is what a client asks for, or is told, in the protocol's own word; empty: not there.
+
+    `way` is the route, as `WS /v1/audio/stream`, and `page` its file in docs/.
+    """
+
+    way: str
+    page: str
+    partials: str = _can("text of the open segment that may still change")
+    committed: str = _can("text that will not change, before its segment or recording ends")
+    turns: str = _can("where speech, or a turn, ends")
+    language: str = _can("one language instead of detecting it")
+    keywords: str = _can("names and words that may occur")
+    words: str = _can("times of words")
+    confidence: str = _can("how sure the model is")
+    speakers: str = _can("who speaks")
+    translations: str = _can("the text in other languages")
+    channels: str = _can("several channels on one connection")
+    resume: str = _can("a session outlives its connection")
+    features: str = _can("features from the client instead of samples")
+
+
+# What a deployment can do beside text, as `GET /v1/models` says it.
+
+
+class Abilities(msgspec.Struct, frozen=True):
+    """What a session may ask for beside text, and in which languages.
+
+    `words` and `speakers` say whether there is a model for them. `translate` has the languages into
+    which is translated, as ISO 639-1 codes: empty if any may be asked for or it is not known here
+    (`Common.translate_targets` says it then), null without a translator. `vocabulary` is how many
+    words a model knows that knows few, as the bundled one does; null for ordinary speech.
+    `languages` are those that are understood, as ISO 639-1 codes; empty if not known here.
+    """
+
+    words: bool
+    speakers: bool
+    translate: tuple[str, ...] | None
+    vocabulary: int | None
+    languages: tuple[str, ...]
+
+
+def abilities_of(
+    settings: FrontendSettings, spoken: SpokenLanguages, directions: Directions
+) -> Abilities:
+    """Return what the models can that the settings name."""
+    return Abilities(
+        words=settings.align_model is not None,
+        speakers=settings.speaker_model is not None,
+        translate=directions.targets,
+        vocabulary=_vocabulary(settings.model),
+        languages=spoken.languages,
+    )
+
+
+def spoken_by(model: Path) -> SpokenLanguages:
+    """Return what the speech model does with languages: nothing that is known, without its files
+    on this machine."""
+    try:
+        return read_spoken(model)
+    except CheckpointError as error:
+        log.warning("clients are not told which languages are understood: %s", error)
+        return SpokenLanguages()
+
+
+def schemas() -> dict[str, Mapping[str, Any]]:
+    """Return the JSON Schema of the above, by its name."""
+    found = msgspec.json.schema_components([Abilities], ref_template="{name}")[1]
+    said = inspect.cleandoc(Abilities.__doc__ or "")
+    return {name: schema | {"description": said} for name, schema in found.items()}
+
+
+def _vocabulary(model: Path) -> int | None:
+    """Return how many words a checkpoint lists as all that it knows; None without such a list."""
+    try:
+        return len((model / "vocabulary.txt").read_text().split())
+    except OSError:
+        return None

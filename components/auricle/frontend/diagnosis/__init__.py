@@ -1,1 +1,0 @@
-"""What this frontend finds out about its deployment when it is asked for a diagnosis."""

@@ -1,1 +1,0 @@
-"""What all client protocols share: the HTTP application, WebSockets, admission, API keys."""

@@ -1,0 +1,1 @@
+"""What leaves the frontend beside the answers: transcripts on NATS, logs, timings."""

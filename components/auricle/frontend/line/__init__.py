@@ -1,1 +1,0 @@
-"""The connection of a session to the processor that owns it, with retries and failover."""

@@ -1,0 +1,1 @@
+"""The connection of a session to its processor: resumed, replayed, moved."""

@@ -1,0 +1,328 @@
+"""Runs a session's line: sends audio and receives events, with deadlines and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.core.aio import within
+from auricle.core.errors import (
+    DeadlineExceeded,
+    Overloaded,
+    ProtocolError,
+    UnknownSession,
+    WorkerUnavailable,
+)
+from auricle.dynamo import Pulses, RemoteEndpoint
+from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.link.session_line import SessionLine
+from auricle.load.report_cache import ProcessorLoads
+from auricle.process.tracing import OFF, Tracer
+from auricle.protocol.sessions import (
+    Accepted,
+    EndAudio,
+    OpenSession,
+    PushAudio,
+    ResumePoint,
+    SessionEvent,
+)
+
+log = logging.getLogger(__name__)
+
+# How far a client's audio is ahead of real time. No I/O but the clock.
+
+# A client that sends this many seconds of speech per second, or fewer, is never ahead for long.
+# More than 1, so that one which had to send late is soon taken for live again.
+_PACE = 1.25
+
+
+class Lead:
+    """Measures one client's lead: the speech it has sent beyond `_PACE` times real time.
+
+    A session that is ahead of real time waits for nobody's voice. It is served as it comes, but
+    its work yields to that of live sessions, and its waiting says nothing about load.
+    """
+
+    def __init__(
+        self, allowance_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """A session is ahead when its lead exceeds `allowance_seconds`; `clock` gives seconds."""
+        self._allowance = allowance_seconds
+        self._clock = clock
+        self._at = clock()
+        self._seconds = 0.0
+
+    def heard(self, seconds: float) -> bool:
+        """Count `seconds` of speech; return whether the session is ahead of real time."""
+        now = self._clock()
+        self._seconds = max(0.0, self._seconds - _PACE * (now - self._at)) + seconds
+        self._at = now
+        return self._seconds > self._allowance
+
+
+# The endpoints of the processors, and the choice of a processor for a session.
+
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class ProcessorEndpoints:
+    """The endpoints of the processors. All calls of an open session go to one instance."""
+
+    admit: RemoteEndpoint
+    withdraw: RemoteEndpoint
+    open: RemoteEndpoint
+    push: RemoteEndpoint
+    end: RemoteEndpoint
+    pulses: Pulses
+    loads: ProcessorLoads = field(default_factory=ProcessorLoads)
+
+    async def choose(self, seconds: float, avoid: frozenset[int]) -> int:
+        """Return the processor with the fewest sessions, of those that are not draining.
+
+        Instances in `avoid` are chosen only if there is no other. Waits up to `seconds` for an
+        instance, then raises WorkerUnavailable.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            usable = await self.open.usable(max(0.0, deadline - time.monotonic()), avoid)
+            if staying := self.loads.staying(usable):
+                return self.loads.chosen(staying)
+            if time.monotonic() > deadline:
+                raise WorkerUnavailable(f"all processors were draining for {seconds:g} s")
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+_PUSH_TRIES = 100
+_PUSH_PAUSE_SECONDS = 0.2
+
+
+class LinkObserver(Protocol):
+    """Is told of a session's audio and events, on the event loop. It must not block or raise."""
+
+    def heard(self, piece: AudioChunk | FeaturePiece) -> None:
+        """A piece of audio was queued for the processor."""
+        ...
+
+    def event(self, event: SessionEvent) -> None:
+        """An event is about to be sent to the client."""
+        ...
+
+
+class ProcessorLink:
+    """One session's connection to its processor.
+
+    One task calls `add` and `finish`, one iterates over `events`, and one runs `pump`; all of
+    them on one event loop.
+    """
+
+    def __init__(
+        self,
+        endpoints: ProcessorEndpoints,
+        opened: OpenSession,
+        *,
+        deadline_seconds: float,
+        patience_seconds: float,
+        start: ResumePoint | None = None,
+        observers: Sequence[LinkObserver] = (),
+        tracer: Tracer = OFF,
+        lead: Lead | None = None,
+    ) -> None:
+        """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
+
+        `start` is where the session's audio begins, if not at its first sample. `observers`
+        are told of all audio and events. `lead` measures the client's audio against real time;
+        without it the session is never ahead.
+        """
+        self._line = SessionLine(opened if start is None else replace(opened, resume=start))
+        self._endpoints = endpoints
+        self._trace = opened.trace
+        self._deadline = deadline_seconds
+        self._patience = patience_seconds
+        self._observers = observers
+        self._tracer = tracer
+        self._lead = lead
+        self._instance: int | None = None  # the processor that owns the session, or owned it last
+        self._left = _never()  # fails when the session leaves, or must leave, its processor
+        self._work = asyncio.Event()  # there may be a message to send
+        self._room = asyncio.Event()
+
+    def after(self, context: str, language: str) -> None:
+        """Set the text that was spoken before this session, and in which language, a name.
+
+        Call this before `events`.
+        """
+        self._line.follow(context, language)
+
+    async def add(self, piece: AudioChunk | FeaturePiece) -> None:
+        """Queue audio for the processor; waits while 40 s or more are queued (backpressure).
+
+        Raises WorkerUnavailable if there is no room within `deadline_seconds`.
+        """
+        while self._line.full:
+            self._room.clear()
+            try:
+                await within(self._deadline, self._room.wait(), "room for more audio")
+            except DeadlineExceeded as error:  # not the client's fault
+                raise WorkerUnavailable(f"no processor takes audio: {error}") from None
+        if self._lead is not None:
+            self._line.ahead = self._lead.heard((piece.end - piece.start) / SAMPLE_RATE)
+        self._line.add(piece)
+        for observer in self._observers:
+            observer.heard(piece)
+        if self._line.ready:
+            self._work.set()
+
+    @property
+    def missing(self) -> int | None:
+        """Samples of speech until the processor has work to do; None if that is not known."""
+        return self._line.missing
+
+    def finish(self, total_samples: int) -> None:
+        """End the audio. The session has `total_samples` (16 kHz), silence included."""
+        self._line.finish(total_samples)
+        self._work.set()
+
+    # ── events ──────────────────────────────────────────────────────────────
+
+    async def events(self) -> AsyncGenerator[SessionEvent, None]:
+        """Yield the session's events, across processors. The last one is Done or Failed.
+
+        Raises WorkerUnavailable if four processors in a row were lost, Overloaded if the last
+        of them was full. Closing the iterator ends the session on its processor.
+        """
+        while not self._line.over:
+            try:
+                async with aclosing(self._events_of_one()) as events:
+                    async for event in events:
+                        yield self._seen(event)
+            except (WorkerUnavailable, Overloaded) as error:
+                pause = self._line.lost()
+                if pause is None:
+                    raise
+                log.warning("session %s moves to another processor: %s", self._line.session, error)
+                for late in self._line.lost_late():
+                    yield self._seen(late)
+                await asyncio.sleep(pause)
+
+    def _seen(self, event: SessionEvent) -> SessionEvent:
+        """Tell the observers of an event for the client."""
+        for observer in self._observers:
+            observer.event(event)
+        return event
+
+    async def _events_of_one(self) -> AsyncGenerator[SessionEvent, None]:
+        """Yield the events of one processor for the client, until the last or a hand-over."""
+        avoid = frozenset() if self._instance is None else frozenset({self._instance})
+        self._instance = await self._endpoints.choose(self._patience, avoid)
+        message = self._line.open_message()
+        stream = self._endpoints.open.stream(message, SessionEvent, self._instance)
+        self._left = left = _never()
+        try:
+            async with aclosing(self._heard(stream, self._instance, left)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._leave(left, "the session has left this processor")
+
+    async def _heard(
+        self, stream: AsyncGenerator[SessionEvent, None], instance: int, left: asyncio.Future[None]
+    ) -> AsyncGenerator[SessionEvent, None]:
+        """Yield a processor's events for the client.
+
+        A session is silent for as long as nobody speaks, so events have no deadline, but the
+        processor must answer. Raises WorkerUnavailable if it hangs, does not open the session
+        within `deadline_seconds`, or if `left` fails.
+        """
+        async with aclosing(stream) as events:
+            while True:
+                opened = self._line.connected
+                following = _following(events) if opened else self._opening(events)
+                event = await self._endpoints.pulses.during(instance, following, left)
+                if event is None:
+                    break
+                goes_on = self._line.heard(event)
+                self._work.set()
+                if goes_on:
+                    yield event
+                if not self._line.connected:
+                    if not self._line.over:
+                        log.info("session %s is handed over", self._line.session)
+                    return
+        raise WorkerUnavailable("the processor ended the session without a result")
+
+    async def _opening(self, events: AsyncGenerator[SessionEvent, None]) -> SessionEvent | None:
+        try:
+            return await within(self._deadline, _following(events), "opening the session")
+        except DeadlineExceeded as error:
+            raise WorkerUnavailable(str(error)) from None
+
+    def _leave(self, left: asyncio.Future[None], why: str) -> None:
+        """End all calls to the processor that `left` belongs to."""
+        if not left.done():
+            left.set_exception(WorkerUnavailable(why))
+        left.exception()  # retrieved, so that asyncio does not log it
+
+    # ── audio ───────────────────────────────────────────────────────────────
+
+    async def pump(self) -> None:
+        """Send audio, and its end, to the processor that owns the session. Cancel it to stop.
+
+        The session moves if a message is not taken within `deadline_seconds`. Raises the error
+        with which the processor rejects a message, and WorkerUnavailable or UnknownSession after
+        100 failures in a row (20 s or more) while the session is on the same processor.
+        """
+        failures = 0
+        while True:
+            message, left = self._line.next_message(), self._left
+            if message is None:
+                await self._work.wait()
+                self._work.clear()
+                continue
+            try:
+                await self._send(message, left)
+                failures = 0
+            except DeadlineExceeded as error:
+                if self._line.overdue(message):
+                    self._leave(left, f"the processor takes no audio: {error}")
+            except (WorkerUnavailable, UnknownSession):
+                # Usually the processor died, or the session moved or ended, and `events` is
+                # about to learn of it.
+                failures = failures + 1 if message.session == self._line.session else 0
+                if failures == _PUSH_TRIES:
+                    raise
+                await asyncio.sleep(_PUSH_PAUSE_SECONDS)
+            except ProtocolError:
+                if message.session == self._line.session and self._line.connected:
+                    raise
+
+    async def _send(self, message: PushAudio | EndAudio, left: asyncio.Future[None]) -> None:
+        instance, pulses = self._instance, self._endpoints.pulses
+        if instance is None:
+            raise AssertionError("connected without an instance")
+        if isinstance(message, EndAudio):
+            calling = self._endpoints.end.call(message, Accepted, instance, self._deadline)
+            reply: Accepted = await pulses.during(instance, calling, left)
+        else:
+            calling = self._endpoints.push.call(message, Accepted, instance, self._deadline)
+            with self._tracer.span("push", self._trace):
+                reply = await pulses.during(instance, calling, left)
+        self._line.accepted(message, reply)
+        self._room.set()
+
+
+def _never() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+async def _following(events: AsyncGenerator[SessionEvent, None]) -> SessionEvent | None:
+    """Return the next event; None at the end."""
+    return await anext(events, None)

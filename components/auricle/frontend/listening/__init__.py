@@ -1,1 +1,0 @@
-"""Turns a client's packets into speech: decoding, voice activity detection, endpointing."""

@@ -1,0 +1,1 @@
+"""The operations page and the diagnosis of the deployment."""

@@ -1,0 +1,181 @@
+"""AudioSocket, Asterisk's protocol for a call's audio, on a TCP port."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from uuid import UUID
+
+from auricle.core.aio import Interrupted, LoopTurn
+from auricle.core.errors import AuricleError, ProtocolError
+from auricle.frontend.capabilities import ProtocolCapabilities
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
+
+CAPABILITIES = ProtocolCapabilities(way="AudioSocket", page="telephones.md")
+
+
+# The frames of AudioSocket: a byte that says what it is, two of length, and a payload. No I/O.
+
+_HEADER_BYTES = 3
+
+
+class AudioSocketKind(IntEnum):
+    """What a frame is, beside audio."""
+
+    HANGUP = 0x00
+    UUID = 0x01
+    DTMF = 0x03
+    ERROR = 0xFF
+
+
+# 16-bit mono PCM, little-endian; Hz by kind. Older versions of Asterisk send the first one only.
+AUDIO_RATES = {
+    0x10: 8_000,
+    0x11: 12_000,
+    0x12: 16_000,
+    0x13: 24_000,
+    0x14: 32_000,
+    0x15: 44_100,
+    0x16: 48_000,
+    0x17: 96_000,
+    0x18: 192_000,
+}
+_KINDS = frozenset(AUDIO_RATES) | frozenset(AudioSocketKind)
+# All that Asterisk can be told; its dialplan goes on after it.
+HANG_UP = bytes(_HEADER_BYTES)
+
+
+@dataclass(frozen=True)
+class AudioSocketFrame:
+    """One frame as it was received."""
+
+    kind: int
+    payload: bytes
+
+
+class FrameParser:
+    """Cuts what Asterisk sends into frames."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take what was received."""
+        self._bytes += data
+
+    def next(self) -> AudioSocketFrame | None:
+        """Return the next frame, None if more must be received for it.
+
+        Raises ProtocolError for a kind that there is not; what follows cannot be read then.
+        """
+        if len(self._bytes) < _HEADER_BYTES:
+            return None
+        kind = self._bytes[0]
+        if kind not in _KINDS:
+            raise ProtocolError(f"not a frame of AudioSocket: it has no kind 0x{kind:02x}")
+        end = _HEADER_BYTES + int.from_bytes(self._bytes[1:_HEADER_BYTES], "big")
+        if len(self._bytes) < end:
+            return None
+        payload = bytes(self._bytes[_HEADER_BYTES:end])
+        del self._bytes[:end]
+        return AudioSocketFrame(kind, payload)
+
+
+# One connection of AudioSocket: a call that Asterisk sends, whose text goes to the transcript bus.
+#
+# Asterisk can be sent nothing but audio and a hang-up, so its clients hear of no error; the
+# frontend's log has the reason. After a hang-up the dialplan goes on.
+
+NAME = "audiosocket"
+_MOST_BEFORE_AUDIO = 64  # digits that were dialled
+
+
+def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
+    """Return AudioSocket, for a port of the frontend."""
+
+    async def serve(connection: TcpConnection) -> None:
+        check_text_is_wanted(frontend)
+        client = access.keyless(frontend.settings.keyless_tenant, "live")
+        call = _Call(frontend, connection)
+        begun = await call.begun()
+        if begun is None:
+            return
+        name, audio = begun
+        host = host_of(connection.client)
+        async with frontend.live_sessions.session(Record(NAME), client, host) as session:
+            rate = AUDIO_RATES[audio.kind]
+            # A dialplan may give all calls the same id, so the part is what tells them apart.
+            channel = Channel(
+                *(frontend, session, rate, "pcm_s16le"), call=name, part=session.session
+            )
+            await follow([channel], call.read(channel, audio))
+
+    return TcpProtocol(NAME, serve, _told)
+
+
+def _told(_error: AuricleError) -> bytes:
+    return HANG_UP
+
+
+class _Call:
+    """What Asterisk sends of one call."""
+
+    def __init__(self, frontend: Frontend, connection: TcpConnection) -> None:
+        self._frontend = frontend
+        self._connection = connection
+        self._parser = FrameParser()
+        self._turn = LoopTurn()
+
+    async def begun(self) -> tuple[str, AudioSocketFrame] | None:
+        """Return the call's id, and its first audio; None if it is over before."""
+        seconds = self._frontend.settings.start_timeout_seconds
+        first = await self._next(seconds, "the call's id")
+        if first is None:
+            return None
+        if first.kind != AudioSocketKind.UUID or len(first.payload) != 16:
+            raise ProtocolError("the first frame must be the call's id, a UUID of 16 bytes")
+        for _ in range(_MOST_BEFORE_AUDIO):
+            frame = await self._next(seconds, "the call's audio")
+            if frame is None:
+                return None
+            if frame.kind in AUDIO_RATES:
+                return str(UUID(bytes=first.payload)), frame
+        raise ProtocolError("the call's id must be followed by its audio")
+
+    async def read(self, channel: Channel, audio: AudioSocketFrame) -> None:
+        """Feed the channel until the call is over, or the server leaves and nobody speaks."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        frame: AudioSocketFrame | None = audio
+        while frame is not None:
+            if frame.kind == audio.kind:
+                self._frontend.metrics.bytes("tcp", len(frame.payload))
+                await channel.take(frame.payload)
+            elif frame.kind != AudioSocketKind.DTMF:
+                raise ProtocolError(f"a frame of kind 0x{frame.kind:02x} cannot come within a call")
+            frame = await self._next(idle, "the next audio", channel)
+        with suppress(ClientGone):
+            await self._connection.send(HANG_UP)
+
+    async def _next(
+        self, seconds: float, what: str, channel: Channel | None = None
+    ) -> AudioSocketFrame | None:
+        """Return the next frame; None once the call is over, or the server leaves."""
+        door = self._frontend.front_door
+        while (frame := self._parser.next()) is None:
+            if door.ends(lambda: channel is None or channel.resting):
+                return None
+            try:
+                self._parser.feed(await self._connection.read(seconds, what))
+            except Interrupted:
+                continue
+            except ClientGone:
+                return None
+        await self._turn.give_way()
+        return None if frame.kind in (AudioSocketKind.HANGUP, AudioSocketKind.ERROR) else frame

@@ -1,0 +1,35 @@
+"""Deepgram's protocols: `/v1/listen`, live and for recordings, and `/v2/listen` for turns."""
+
+from auricle.frontend.capabilities import ProtocolCapabilities
+
+CAPABILITIES = (
+    ProtocolCapabilities(
+        way="WS /v1/listen",
+        page="deepgram.md",
+        partials="interim_results",
+        turns="speech_final",
+        language="language",
+        keywords="keyterm",
+        words="words",
+        confidence="confidence",
+        channels="multichannel",
+    ),
+    ProtocolCapabilities(
+        way="WS /v2/listen",
+        page="deepgram.md",
+        partials="Update",
+        turns="EndOfTurn",
+        keywords="keyterm",
+        confidence="confidence",
+    ),
+    ProtocolCapabilities(
+        way="POST /v1/listen",
+        page="deepgram.md",
+        language="language",
+        keywords="keyterm",
+        words="words",
+        confidence="confidence",
+        speakers="diarize",
+        channels="multichannel",
+    ),
+)

@@ -1,0 +1,259 @@
+"""`WS /v1/listen`: Deepgram's live protocol."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.segmentation import SHORTEST_SEGMENT
+from auricle.audio.voice_activity import VAD_FRAME
+from auricle.core.errors import AuricleError, ProtocolError
+from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import WordTimes
+from auricle.frontend.protocols.deepgram import messages
+from auricle.frontend.protocols.deepgram.messages import (
+    CloseStream,
+    Configure,
+    DeepgramReplies,
+    Finalize,
+    NoAudio,
+)
+from auricle.frontend.protocols.deepgram.options import ListenOptions, parse_options
+from auricle.frontend.session.adapter import Reply, encode
+from auricle.frontend.session.live_session import ClientCommand, ProtocolSession, Summary
+from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.stream import Word
+
+# What a client is told of its speech, and when. No I/O, no clock.
+#
+# Endpointing finds where speech ends before its text is known. Such a place is kept as a mark until
+# the text up to it was told, so that `speech_final`, `UtteranceEnd` and the answer to `Finalize`
+# follow the text that they are about.
+
+# How much later than its first sample speech is found.
+_ONSET = 4 * VAD_FRAME
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What is told once the speech of session samples [begin, at) has its text."""
+
+    kind: Literal["endpoint", "finalize", "gap"]
+    begin: int
+    at: int
+
+
+class Utterances:
+    """Turns the speech and text of one session into messages. Calls must not overlap.
+
+    Positions are session samples (16 kHz).
+    """
+
+    def __init__(self, options: ListenOptions, replies: DeepgramReplies) -> None:
+        self._options = options
+        self._replies = replies
+        gap_ms = options.utterance_end_ms
+        self._gap = None if gap_ms is None else gap_ms * SAMPLE_RATE // 1000
+        self._marks: deque[_Mark] = deque()
+        self._begin: int | None = None  # of the speech that has not ended
+        self._text_until = 0  # up to there all speech has its text
+        self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
+        self._words = False  # text was told since the last UtteranceEnd
+
+    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events`; it has listened up to sample `until`.
+
+        Call this before the processor gets the pieces: their text may come at once.
+        """
+        replies: list[Reply] = []
+        for event in events:
+            if isinstance(event, SpeechOnset):
+                self._gap_until(event.at)
+                self._quiet_since = None
+                if self._options.vad_events:
+                    replies.append(self._replies.speech_started(event.at))
+            elif isinstance(event, SpeechEnd):
+                self._quiet_since = event.at
+            elif isinstance(event, AudioChunk):
+                self._passed(event)
+        self._gap_until(until - _ONSET)
+        return replies + self._settled()
+
+    def finalized(self, at: int) -> list[Reply]:
+        """The client wants the text of all audio up to `at`, where its speech was ended."""
+        self._marks.append(_Mark("finalize", at, at))
+        return self._settled()
+
+    def partial(self, event: SegmentPartial) -> list[Reply]:
+        """The open segment has text that may change."""
+        if not self._options.partials:
+            return []
+        text = event.committed + event.partial
+        start = event.resume.segment_start / SAMPLE_RATE
+        end = event.audio_ms / 1000
+        return [self._replies.results(text, start, end, event.words, is_final=False)]
+
+    def final(self, event: SegmentFinal) -> list[Reply]:
+        """A segment has its final text."""
+        self._text_until = event.resume.segment_start
+        self._words = self._words or bool(event.text)
+        return self._settled(event)
+
+    def _passed(self, piece: AudioChunk) -> None:
+        if self._begin is None:
+            self._begin = piece.start
+        if piece.boundary == "endpoint":
+            self._marks.append(_Mark("endpoint", self._begin, piece.end))
+            self._begin = None
+
+    def _gap_until(self, at: int) -> None:
+        """Nobody speaks between the last end of speech and `at`."""
+        since = self._quiet_since
+        if since is not None and self._gap is not None and at - since >= self._gap:
+            self._marks.append(_Mark("gap", since, since))
+            self._quiet_since = None
+
+    def _settled(self, final: SegmentFinal | None = None) -> list[Reply]:
+        """Tell the final, and the marks whose text was told with it or before."""
+        marks = self._due()
+        kinds = {mark.kind for mark in marks}
+        ended = "endpoint" in kinds and self._options.speech_final
+        finalized = "finalize" in kinds
+        replies: list[Reply] = []
+        if final is not None or ended or finalized:
+            # Without a final the text was told before, and this one is empty.
+            at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
+            told = ("", at, at)
+            words: Sequence[Word] = ()
+            times = None
+            if final is not None:
+                told = (final.text, final.start_ms / 1000, final.end_ms / 1000)
+                words = final.words
+                times = self._word_times(final)
+            replies.append(
+                self._replies.results(
+                    *told, words, times, is_final=True, speech_final=ended, from_finalize=finalized
+                )
+            )
+        for mark in marks:
+            if mark.kind == "gap" and self._words:
+                replies.append(self._replies.utterance_end(mark.at))
+                self._words = False
+        return replies
+
+    def _word_times(self, final: SegmentFinal) -> WordTimes | None:
+        """Return what the times of its words are, for who asked for the aligner's."""
+        if self._options.words == "grid":
+            return None
+        return "aligned" if final.word_source == "aligned" else "grid"
+
+    def _due(self) -> list[_Mark]:
+        due = []
+        while self._marks:
+            mark = self._marks[0]
+            # No final comes of less: a processor makes no segment of it.
+            if mark.at - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
+                break
+            due.append(self._marks.popleft())
+        return due
+
+
+# A browser's client offers one of these, and then its key, as subprotocols.
+SUBPROTOCOLS = ("token", "bearer")
+
+
+def listen_protocol(frontend: Frontend) -> SocketProtocol:
+    """Return the protocol of `/v1/listen`, for the frontend's event loop."""
+    listen = ListenProtocol(frontend)
+    return SocketProtocol(
+        *("listen", listen.serve, listen.error, SUBPROTOCOLS),
+        check=listen.check,
+        denial=messages.denial,
+        sessions=listen.sessions,
+    )
+
+
+class ListenProtocol:
+    """Serves the sessions of `/v1/listen`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+
+    def check(self, query: str) -> None:
+        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
+        options = self._options(query)
+        self._frontend.check_model(options.model)
+        self._frontend.check_words(options.words == "aligned", "word_times")
+
+    def sessions(self, query: str) -> int:
+        """Return how many sessions a query asks for: one for each channel."""
+        return self._options(query).channels
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        options = self._options(socket.query_string)
+        idle = self._frontend.settings.listen_idle_seconds
+        dialect = _Live(options, socket.session, self._frontend.model, idle)
+        await ProtocolSession(self._frontend, socket, options, dialect).run()
+
+    def _options(self, query: str) -> ListenOptions:
+        return parse_options(query, self._frontend.settings.max_channels)
+
+    @staticmethod
+    def error(error: AuricleError) -> str:
+        """Return the last message of a session that failed."""
+        return encode(messages.error_message(error))
+
+
+class _Live:
+    """The `Dialect` of one session."""
+
+    def __init__(
+        self, options: ListenOptions, request: str, model: str, idle_seconds: float
+    ) -> None:
+        self.idle_seconds = idle_seconds
+        self._options = options
+        self._replies = DeepgramReplies(request, model, channels=options.channels)
+
+    def idle(self) -> NoAudio:
+        """Return the error of a client that sent nothing for longer."""
+        return NoAudio(self.idle_seconds)
+
+    def talk(self, channel: int) -> Utterances:
+        """Return what tells the client of one channel."""
+        return Utterances(self._options, self._replies.of(channel))
+
+    def first(self) -> list[Reply]:
+        """A session begins without a word."""
+        return []
+
+    def asked(self, text: str) -> ClientCommand:
+        """Return what a text message asks for; one that is none is answered."""
+        try:
+            message = messages.parse_message(text)
+        except ProtocolError as error:
+            answer = messages.schema_error(error, text)
+            return ClientCommand(lambda: [answer])
+        match message:
+            case Finalize():
+                return ClientCommand(finalize=True)
+            case Configure():
+                return ClientCommand(lambda: [self._replies.configure_failure()])
+            case CloseStream():
+                return ClientCommand(ends=True)
+            case _:
+                return ClientCommand()
+
+    def last(self, heard: Summary) -> list[Reply]:
+        """Return the metadata."""
+        return [
+            self._replies.metadata(
+                heard.seconds, heard.sha256, heard.created, self._options.warnings
+            )
+        ]

@@ -1,0 +1,335 @@
+"""`POST /v1/listen`: one recording, from its body to Deepgram's answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
+from auricle.checkpoints.languages import language_code
+from auricle.core.errors import BadRequest, UnsupportedValue
+from auricle.core.limits import CONTEXT, LANGUAGE, MODEL
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.protocols.deepgram.messages import (
+    alternative,
+    denial,
+    model_info,
+    speaker_number,
+    timestamp,
+)
+from auricle.frontend.protocols.deepgram.options import RecordingOptions, parse_recording_options
+from auricle.frontend.recordings.annotations import missing_speakers, missing_words
+from auricle.frontend.recordings.requests import (
+    RecordingProtocol,
+    RecordingRequest,
+    RecordingRequests,
+)
+from auricle.frontend.recordings.transcriber import RecordingSegment, Whole, by_speaker
+from auricle.frontend.recordings.uploads import CheckSize, on_disk, storing
+from auricle.frontend.transport.request_errors import query_string
+from auricle.transcript.confidence import of_text
+
+# The answer to `POST /v1/listen`. No I/O.
+#
+# Names and fields are Deepgram's; times are in seconds.
+
+
+@dataclass(frozen=True)
+class RecordingChannel:
+    """What was said in one channel: the segments with text, in order."""
+
+    segments: Sequence[RecordingSegment]
+    whole: Whole
+
+
+def answer(
+    request: str,
+    model: str,
+    sha256: str,
+    created: datetime,
+    channels: Sequence[RecordingChannel],
+    options: RecordingOptions,
+) -> dict[str, Any]:
+    """Return the response's body. `warnings` is an extension of Deepgram's."""
+    results: dict[str, Any] = {"channels": [_channel(one, options) for one in channels]}
+    if options.utterances:
+        results["utterances"] = [
+            utterance
+            for number, channel in enumerate(channels)
+            for segment in channel.segments
+            for utterance in _utterances(request, number, segment)
+        ]
+    metadata = {
+        "transaction_key": "deprecated",
+        "request_id": request,
+        "sha256": sha256,
+        "created": timestamp(created),
+        "duration": round(channels[0].whole.seconds, 3),
+        "channels": len(channels),
+        "models": [model],
+        "model_info": {model: model_info(model)},
+        "warnings": [
+            *options.warnings,
+            *missing_words(one.words for channel in channels for one in channel.segments),
+            *missing_speakers(one.speakers for channel in channels for one in channel.segments),
+        ],
+    }
+    return {"metadata": metadata, "results": results}
+
+
+def _channel(channel: RecordingChannel, options: RecordingOptions) -> dict[str, Any]:
+    sayings = [saying for segment in channel.segments for saying in by_speaker(segment)]
+    told: dict[str, Any] = {
+        "alternatives": [
+            alternative(
+                " ".join(one.text for one in channel.segments),
+                [word for saying in sayings for word in saying.words],
+                of_text(word.confidence for one in channel.segments for word in one.grid_words),
+                [saying.speaker for saying in sayings for _ in saying.words],
+            )
+        ]
+    }
+    if options.says_language and channel.segments:
+        names = Counter(segment.language for segment in channel.segments)
+        name = names.most_common(1)[0][0]
+        told["detected_language"] = language_code(name) or name.lower()
+    return told
+
+
+def _utterances(request: str, channel: int, segment: RecordingSegment) -> Iterator[dict[str, Any]]:
+    """Yield what is said in a segment, by each speaker if they are known."""
+    sayings = by_speaker(segment)
+    for saying in sayings:
+        # The segment's confidence is that of all its words.
+        own = len(sayings) > 1 and bool(saying.words)
+        speakers = [saying.speaker] * len(saying.words)
+        told = {
+            "start": saying.start_ms / 1000,
+            "end": saying.end_ms / 1000,
+            **alternative(
+                saying.text.strip(), saying.words, None if own else segment.confidence, speakers
+            ),
+            "channel": channel,
+            "id": f"{request}.{channel}.{saying.start_ms}",
+        }
+        if saying.speaker is not None:
+            told["speaker"] = speaker_number(saying.speaker)
+        yield told
+
+
+# Reads the body of `POST /v1/listen`, which is the recording itself.
+
+_IN_MEMORY_BYTES = 1 << 20
+
+
+class RecordingBody:
+    """A request's body, in memory up to a megabyte and then on disk."""
+
+    def __init__(self) -> None:
+        # Closed with the file.
+        spool = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        self.file = UploadFile(spool, size=0)  # type: ignore[arg-type]  # as starlette's own
+        self._digest = hashlib.sha256()
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.file.size or 0
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of all bytes, in hexadecimal."""
+        return self._digest.hexdigest()
+
+    async def write(self, data: bytes) -> None:
+        """Add bytes. Raises StorageFull, Overloaded."""
+        self._digest.update(data)
+        with storing():
+            await self.file.write(data)
+
+    async def close(self) -> None:
+        """Free the memory or the file."""
+        await self.file.close()
+
+
+async def read_body(request: Request, check_size: CheckSize) -> RecordingBody:
+    """Read the body. Raises BadRequest if it is a URL, a form or empty; see `Uploads.taken`."""
+    _check_type(request.headers.get("content-type", ""))
+    if (length := request.headers.get("content-length", "")).isdigit():
+        check_size(int(length))
+    body = RecordingBody()
+    try:
+        async for part in request.stream():
+            await body.write(part)
+        if not body.size:
+            raise BadRequest("the body is empty; send the recording itself as the body")
+    except BaseException:
+        await body.close()
+        raise
+    return body
+
+
+def _check_type(content_type: str) -> None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        raise UnsupportedValue(
+            "a recording at a URL is not fetched here; send the recording itself as the body",
+            "url",
+        )
+    if kind.startswith("multipart/"):
+        raise BadRequest("a form is not read here; send the recording itself as the body")
+
+
+class ListenRecordings:
+    """Serves the requests of Deepgram's API for recordings, on the event loop."""
+
+    def __init__(self, requests: RecordingRequests) -> None:
+        self._requests = requests
+        self._frontend = requests.frontend
+        self._protocol = RecordingProtocol("listen", self._transcribe, denial)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. All errors are sent to the client; none are raised."""
+        await self._requests.serve(self._protocol, scope, receive, send)
+
+    async def _transcribe(self, asked: RecordingRequest) -> None:
+        created = datetime.now(UTC)
+        # Before a client uploads what would be refused.
+        options = self._options(query_string(Request(asked.scope)))
+        self._frontend.check_model(options.model)
+        async with self._requests.body(asked, read_body) as body:
+            self._frontend.metrics.bytes("http", body.size)
+            path = await on_disk(body.file)
+            await asked.while_client_stays(self._answer(asked, options, body, path, created))
+
+    async def _answer(
+        self,
+        asked: RecordingRequest,
+        options: RecordingOptions,
+        body: RecordingBody,
+        path: Path,
+        created: datetime,
+    ) -> None:
+        channels = await self._channels(asked, options, path)
+        model = self._frontend.model
+        answered = answer(asked.name, model, body.sha256, created, channels, options)
+        await asked.respond(JSONResponse(answered))
+
+    async def _channels(
+        self, asked: RecordingRequest, options: RecordingOptions, path: Path
+    ) -> list[RecordingChannel]:
+        """Transcribe the recording; with `multichannel` each channel, one after the other."""
+        if not options.multichannel:
+            return [await self._channel(asked, options, path, None)]
+        channels = [await self._channel(asked, options, path, 0)]
+        for number in range(1, channels[0].whole.channels):
+            channels.append(await self._channel(asked, options, path, number))
+        return channels
+
+    async def _channel(
+        self, asked: RecordingRequest, options: RecordingOptions, path: Path, number: int | None
+    ) -> RecordingChannel:
+        settings = self._frontend.settings
+        recording = asked.recording(
+            path,
+            "the recording",
+            language=options.language,
+            context=options.context,
+            endpointing=EndpointingOptions.chosen(settings, enabled=None, recorded=True),
+            channel=number,
+            # Its clients expect them without asking.
+            words=settings.align_model is not None,
+            grid_words=True,
+            diarize=options.diarize,
+        )
+        segments: list[RecordingSegment] = []
+        whole = Whole(0.0)
+        async with aclosing(self._requests.texts(asked, recording)) as outputs:
+            async for output in outputs:
+                if isinstance(output, Whole):
+                    whole = output
+                elif output.text:
+                    segments.append(output)
+        return RecordingChannel(segments, whole)
+
+    def _options(self, query: str) -> RecordingOptions:
+        """Parse the query; what cannot be had here has no effect. Raises BadRequest."""
+        options = parse_recording_options(query)
+        if not options.diarize or self._frontend.settings.speaker_model is not None:
+            return options
+        warning = f"diarize has no effect: {NO_SPEAKER_MODEL}"
+        return replace(options, diarize=False, warnings=(*options.warnings, warning))
+
+
+# The OpenAPI description of `POST /v1/listen`, shown at /docs.
+
+_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
+    "model": ("the served model's name or an alias; see GET /v1/models", {"maxLength": MODEL}),
+    "language": ("a code or name; detected by default", {"maxLength": LANGUAGE}),
+    "keyterm": ("a term that the model may take into account", {"maxLength": CONTEXT}),
+    "detect_language": ("name the language in the answer", {"enum": ["true", "false"]}),
+    "utterances": ("list each segment by itself too", {"enum": ["true", "false"]}),
+    "diarize": ("say who speaks, where that is known", {"enum": ["true", "false"]}),
+    "diarize_model": ("as diarize; there is one model", {"enum": ["latest", "v1", "v2"]}),
+    "multichannel": ("transcribe each channel by itself", {"enum": ["true", "false"]}),
+}
+_ERROR = {
+    "type": "object",
+    "required": ["err_code", "err_msg", "request_id"],
+    "properties": {
+        "err_code": {"type": "string"},
+        "err_msg": {"type": "string"},
+        "request_id": {"type": "string"},
+    },
+}
+_REFUSALS = {
+    "400": "an option cannot be used, or the body is not audio",
+    "401": "no or unknown API key",
+    "403": "the API key is switched off, or not for recordings",
+    "404": "no such model",
+    "408": "the upload stalled or was too slow",
+    "413": "the request or the recording is larger than it may be",
+    "429": "the API key or address has used what it may use; see Retry-After",
+    "503": "the server is full; see Retry-After",
+    "507": "the server's disk is full; see Retry-After",
+}
+
+LISTEN_OPENAPI: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": text,
+            "schema": {"type": "string", **bounds},
+        }
+        for name, (text, bounds) in _QUERY.items()
+    ],
+    "requestBody": {
+        "required": True,
+        "description": "the recording itself",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    "responses": {
+        "200": {
+            "description": "the transcript",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        },
+        **{
+            status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
+            for status, text in _REFUSALS.items()
+        },
+    },
+}

@@ -1,0 +1,19 @@
+"""KServe's inference protocol over gRPC, with the sequences of Triton's streams."""
+
+from auricle.frontend.capabilities import ProtocolCapabilities
+
+CAPABILITIES = (
+    ProtocolCapabilities(
+        way="ModelStreamInfer",
+        page="kserve.md",
+        partials="partials",
+        language="language",
+        keywords="context",
+    ),
+    ProtocolCapabilities(
+        way="ModelInfer",
+        page="kserve.md",
+        language="language",
+        keywords="context",
+    ),
+)

@@ -1,0 +1,487 @@
+"""The methods of `inference.GRPCInferenceService`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from auricle import __version__
+from auricle.audio.wav import wav_header
+from auricle.core.aio import (
+    Interrupted,
+    Patience,
+    cancelled,
+    first_failure_or,
+    in_thread,
+    outcome_of,
+    unless,
+    within,
+)
+from auricle.core.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    Forbidden,
+    Overloaded,
+    ProtocolError,
+    Unauthorized,
+    UnsupportedValue,
+)
+from auricle.core.sanitize import quoted
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.protocols.kserve.messages import (
+    AUDIO,
+    OUTPUTS,
+    PACKAGE,
+    VERSION,
+    KserveRequest,
+    asked_by,
+    audio_of,
+    failed,
+    heard,
+    pcm_of,
+    unasked,
+    whole_text,
+)
+from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
+from auricle.frontend.session.channel import Channel
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.admission import about_to_go, farewell
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.grpc.calls import CallMessages
+from auricle.frontend.transport.grpc.incoming import (
+    Context,
+    Incoming,
+    Method,
+    Methods,
+    only_message,
+)
+from auricle.frontend.transport.grpc.schema import message, parsed
+from auricle.frontend.transport.live_sessions import LiveSession, Record
+from auricle.frontend.transport.session_log import log_refused
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+
+# One sequence of requests: a live session, between the stream it is part of and processors.
+
+NAME = "kserve"
+_RECONNECT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class SequenceChunk:
+    """One request: its audio as 16-bit samples, or what is wrong with it."""
+
+    asked: KserveRequest
+    samples: bytes = b""
+    error: AuricleError | None = None
+
+
+@dataclass(frozen=True)
+class SequenceOwner:
+    """Whose sequences they are: `host` stands for a client without a key."""
+
+    client: ClientAccount
+    host: str
+    address: str
+
+
+class Sequence:
+    """`run` serves it, in a task of its own, while the stream's reader calls `put`."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        caller: SequenceOwner,
+        first: KserveRequest,
+        send: Callable[[bytes], Awaitable[None]],
+    ) -> None:
+        """`first` is the request that starts it; `send` sends a response."""
+        self._frontend = frontend
+        self._door = frontend.front_door
+        self._caller = caller
+        self._options = first.options
+        self._asked = first  # the request that was heard last
+        self._warnings = first.warnings
+        self._send = send
+        self._record = Record(NAME, caller.address)
+        # What was read of a sequence is heard before more is: the client gets backpressure.
+        self._chunks: asyncio.Queue[SequenceChunk] = asyncio.Queue(maxsize=1)
+        self._patience = Patience()
+        self._over = asyncio.Event()
+        self._ended = False  # all of its audio was heard
+        self._farewell: str | None = None  # why it ends early, without an error
+
+    async def put(self, chunk: SequenceChunk) -> None:
+        """Hand over a request; waits while there is no room. One that has failed takes all."""
+        if self._chunks.full() or self._over.is_set():
+            await unless(self._over, self._chunks.put(chunk))
+        else:
+            self._chunks.put_nowait(chunk)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or failed."""
+        return self._over.is_set()
+
+    async def end(self) -> None:
+        """End a sequence whose client has ended the stream without it."""
+        await self.put(SequenceChunk(replace(self._asked, ends=True)))
+
+    async def run(self) -> None:
+        """Serve the sequence until done; its own errors are told.
+
+        Raises those that end the whole stream: the key was withdrawn, or the client has left.
+        """
+        live, caller = self._frontend.live_sessions, self._caller
+        try:
+            with live.settled(self._record):
+                self._frontend.check_model(self._asked.model)
+                async with live.session(self._record, caller.client, caller.host) as session:
+                    await self._serve(session)
+            if self._farewell is not None:
+                raise Overloaded(self._farewell, _RECONNECT_SECONDS)
+        except (Unauthorized, Forbidden):
+            raise
+        except AuricleError as error:
+            await self._send(failed(self._asked, error))
+        finally:
+            self._over.set()
+            self._patience.close()
+
+    async def _serve(self, session: LiveSession) -> None:
+        options = self._options
+        channel = Channel(
+            *(self._frontend, session, options.sample_rate, "pcm_s16le"),
+            language=options.language,
+            context=options.context,
+            silence=options.silence_ms,
+            partials=options.partials,
+        )
+        with self._door.interrupting(self._patience.interrupt):
+            parts = (self._read(channel), channel.pump())
+            writing = asyncio.create_task(self._write(channel))
+            await first_failure_or(writing, [asyncio.create_task(part) for part in parts])
+
+    async def _read(self, channel: Channel) -> None:
+        idle = self._frontend.settings.idle_timeout_seconds
+        while not self._ended:
+            if self._door.ends(lambda: channel.resting):
+                await self._leave(channel)
+                return
+            try:
+                chunk = await self._patience.wait(
+                    idle, self._chunks.get(), "the next request of the sequence"
+                )
+            except Interrupted:
+                continue
+            self._asked = chunk.asked
+            if chunk.error is not None:
+                raise chunk.error
+            self._frontend.metrics.bytes("grpc", len(chunk.samples))
+            await channel.take(chunk.samples)
+            self._ended = chunk.asked.ends
+        await channel.end()
+
+    async def _leave(self, channel: Channel) -> None:
+        """End the sequence early, for draining."""
+        self._farewell = farewell(await channel.leave())
+
+    async def _write(self, channel: Channel) -> None:
+        """Send the session's text. What may be its last text waits until it is known to be."""
+        held: SegmentFinal | None = None
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if held is not None and held.text:
+                    await self._tell(held.text, is_final=True)
+                held = None
+                if isinstance(event, SegmentPartial):
+                    await self._partial(event)
+                elif self._ended:
+                    held = event
+                elif event.text:
+                    await self._tell(event.text, is_final=True)
+        text = "" if held is None else held.text
+        if self._farewell is None:
+            await self._tell(text, is_final=True, last=True)
+        elif text:
+            await self._tell(text, is_final=True)
+
+    async def _partial(self, event: SegmentPartial) -> None:
+        text = (event.committed + event.partial).strip()
+        if text and self._options.partials:
+            with self._frontend.tracer.span("send", self._record.trace):
+                await self._tell(text)
+
+    async def _tell(self, text: str, *, is_final: bool = False, last: bool = False) -> None:
+        warnings, self._warnings = self._warnings, ()
+        response = heard(self._asked, text, is_final=is_final, last=last, warnings=warnings)
+        await self._send(response)
+
+
+# The message of `ModelInfer`: parsed, checked and written to disk, in a worker thread.
+
+RAW_FIELD = 7  # raw_input_contents
+
+
+def received(data: bytes) -> Received:
+    """Take a ModelInferRequest. Samples get a WAV header, so that they can be decoded as a file.
+
+    Raises BadRequest, naming what is wrong, and StorageFull.
+    """
+    request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
+    asked = asked_by(request)
+    if asked.sequence is not None:
+        raise UnsupportedValue(
+            "sequence_id is for ModelStreamInfer; ModelInfer takes a whole recording", "sequence_id"
+        )
+    datatype, content = audio_of(request)
+    options = asked.options
+    if datatype == "BYTES":
+        file = stored(content)
+    else:
+        samples = pcm_of(datatype, content)
+        file = stored(wav_header("pcm_s16le", options.sample_rate, len(samples)), samples)
+    return Received(
+        file,
+        len(content),
+        partial(whole_text, asked),
+        asked.model,
+        options.language,
+        options.context,
+        options.silence_ms,
+        asked.warnings,
+    )
+
+
+# `ModelStreamInfer`: one stream, with any number of sequences one after the other or at once.
+
+_MOST_SEQUENCES = 1_000  # of one stream, those that have failed and not ended included
+_LONG_BYTES = 1 << 18  # of audio, from which on it is converted in a thread
+
+
+class ModelStreamInfer:
+    """Serves the streams of one frontend, on its event loop."""
+
+    def __init__(self, frontend: Frontend, access: Access) -> None:
+        self._frontend = frontend
+        self._access = access
+
+    async def serve(self, incoming: Incoming, context: Context) -> None:
+        """Serve one stream until done. Raises AuricleError if it fails or is refused."""
+        with self._frontend.live_sessions.settled(Record(NAME, incoming.address)):
+            client = self._access.client(incoming.metadata, "live")
+        caller = SequenceOwner(client, incoming.host, incoming.address)
+        try:
+            await _Stream(self._frontend, caller, context).run()
+        except ClientGone:
+            return  # each sequence has said so
+
+
+class _Stream:
+    """One stream: a reader, and a task for each sequence."""
+
+    def __init__(self, frontend: Frontend, caller: SequenceOwner, context: Context) -> None:
+        self._frontend = frontend
+        self._door = frontend.front_door
+        self._caller = caller
+        self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
+        # Those whose end was not asked for yet.
+        self._sequences: dict[int | str, Sequence] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Serve the stream until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        reading = asyncio.create_task(self._read())
+        failure = asyncio.create_task(outcome_of(self._failure))
+        try:
+            with self._door.interrupting(self._messages.interrupt):
+                await first_failure_or(reading, [failure])
+        finally:
+            self._failure.cancel()  # what fails from now on ends nothing
+            await cancelled(list(self._running))
+            await self._messages.release()
+
+    async def _read(self) -> None:
+        """Read until the client has sent all, and the last sequence has its text."""
+        settings = self._frontend.settings
+        seconds = settings.start_timeout_seconds
+        while True:
+            if self._door.leaving and not self._running:
+                raise about_to_go()
+            try:
+                data = await self._messages.receive(seconds, "the next request")
+            except Interrupted:
+                continue
+            except DeadlineExceeded:
+                if self._running:  # each has a deadline of its own
+                    continue
+                raise
+            if data is None:
+                break
+            await self._take(data)
+            seconds = settings.idle_timeout_seconds
+        for sequence in list(self._sequences.values()):
+            await sequence.end()
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def _take(self, data: bytes) -> None:
+        """Hand one request over to its sequence. What is wrong with it is told as its answer."""
+        request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
+        asked = unasked(request)
+        sequence = None if asked.sequence is None else self._sequences.get(asked.sequence)
+        try:
+            asked = asked_by(request)
+            sequence = self._sequence(asked, sequence)
+            await sequence.put(SequenceChunk(asked, await _samples(request, asked)))
+        except AuricleError as error:
+            if sequence is not None:
+                await sequence.put(SequenceChunk(asked, error=error))
+            else:
+                log_refused(self._caller.address, error)
+                await self._messages.send(failed(asked, error))
+
+    def _sequence(self, asked: KserveRequest, running: Sequence | None) -> Sequence:
+        """Return the sequence of a request, which may start or end it. Raises BadRequest."""
+        key = asked.sequence
+        if key is None:
+            raise UnsupportedValue(
+                "sequence_id is missing: audio comes in sequences, whose first request has "
+                "sequence_start",
+                "sequence_id",
+            )
+        if asked.starts:
+            if running is not None and not running.over:
+                raise ProtocolError(f"the sequence {quoted(key)} has begun already")
+            running = self._sequences[key] = self._begun(asked)
+        elif running is None:
+            raise ProtocolError(
+                f"the sequence {quoted(key)} has not begun: its first request has sequence_start"
+            )
+        if asked.ends:
+            del self._sequences[key]
+        return running
+
+    def _begun(self, asked: KserveRequest) -> Sequence:
+        if len(self._sequences) >= _MOST_SEQUENCES:
+            raise Overloaded(
+                f"a stream has at most {_MOST_SEQUENCES} sequences that have not ended"
+            )
+        sequence = Sequence(self._frontend, self._caller, asked, self._messages.send)
+        task = asyncio.create_task(sequence.run())
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return sequence
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+
+async def _samples(request: Any, asked: KserveRequest) -> bytes:
+    """Return the audio of a request; one that ends its sequence may have none."""
+    if asked.ends and not request.inputs:
+        return b""
+    datatype, content = audio_of(request)
+    if len(content) < _LONG_BYTES:
+        return pcm_of(datatype, content)
+    return await in_thread(pcm_of, datatype, content)
+
+
+SERVICE = f"{PACKAGE}.GRPCInferenceService"
+_MESSAGE_SECONDS = 10.0
+
+
+def kserve_methods(
+    frontend: Frontend,
+    access: Access,
+    recordings: RecordingCalls,
+    processors: Callable[[], Awaitable[int]],
+) -> Methods:
+    """Return the methods of the service, for the frontend's event loop."""
+    about = _About(frontend, access, processors)
+    streams = ModelStreamInfer(frontend, access)
+
+    async def infer(incoming: Incoming, context: Context) -> bytes:
+        return await recordings.serve(incoming, context, "kserve", received)
+
+    return {
+        SERVICE: {
+            "ServerLive": Method(about.live),
+            "ServerReady": Method(about.ready),
+            "ModelReady": Method(about.model_ready),
+            "ServerMetadata": Method(about.server),
+            "ModelMetadata": Method(about.model),
+            "ModelInfer": Method(infer),
+            "ModelStreamInfer": Method(streams.serve, streams=True),
+        }
+    }
+
+
+class _About:
+    """Says what the server is. Whether it serves needs no key, as with gRPC's health checking."""
+
+    def __init__(
+        self, frontend: Frontend, access: Access, processors: Callable[[], Awaitable[int]]
+    ) -> None:
+        self._frontend = frontend
+        self._access = access
+        self._processors = processors
+
+    async def live(self, _incoming: Incoming, context: Context) -> bytes:
+        await _asked(context, "ServerLiveRequest")
+        return _answer("ServerLiveResponse", live=True)
+
+    async def ready(self, _incoming: Incoming, context: Context) -> bytes:
+        await _asked(context, "ServerReadyRequest")
+        return _answer("ServerReadyResponse", ready=bool(await self._processors()))
+
+    async def model_ready(self, incoming: Incoming, context: Context) -> bytes:
+        self._access.client(incoming.metadata)
+        asked = await _asked(context, "ModelReadyRequest")
+        known = asked.name in self._frontend.models and asked.version in ("", VERSION)
+        return _answer("ModelReadyResponse", ready=known and bool(await self._processors()))
+
+    async def server(self, incoming: Incoming, context: Context) -> bytes:
+        self._access.client(incoming.metadata)
+        await _asked(context, "ServerMetadataRequest")
+        return _answer(
+            "ServerMetadataResponse", name="auricle", version=__version__, extensions=["sequence"]
+        )
+
+    async def model(self, incoming: Incoming, context: Context) -> bytes:
+        self._access.client(incoming.metadata)
+        asked = await _asked(context, "ModelMetadataRequest")
+        self._frontend.check_model(asked.name)
+        if asked.version not in ("", VERSION):
+            raise UnsupportedValue(
+                f"version {quoted(asked.version)} does not exist; there is '{VERSION}'", "version"
+            )
+        outputs = [{"name": n, "datatype": kind, "shape": [1]} for n, kind in OUTPUTS.items()]
+        return _answer(
+            "ModelMetadataResponse",
+            name=asked.name,
+            versions=[VERSION],
+            platform="auricle",
+            inputs=[{"name": AUDIO, "datatype": "FP32", "shape": [-1]}],
+            outputs=outputs,
+        )
+
+
+async def _asked(context: Context, kind: str) -> Any:
+    data = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+    return parsed(f"{PACKAGE}.{kind}", data)
+
+
+def _answer(kind: str, **fields: Any) -> bytes:
+    data: bytes = message(f"{PACKAGE}.{kind}")(**fields).SerializeToString()
+    return data

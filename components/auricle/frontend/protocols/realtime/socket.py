@@ -1,0 +1,119 @@
+"""`WS /v1/realtime`: realtime sessions over the frontend's own WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from auricle.core.aio import Interrupted, cancelled
+from auricle.core.errors import AuricleError, ProtocolError
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.protocols.realtime import events
+from auricle.frontend.protocols.realtime.events import ServerEvent
+from auricle.frontend.protocols.realtime.session import RealtimeSession
+from auricle.frontend.transport.access.keys import ANYONE
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.websockets import ClientSocket
+
+SUBPROTOCOLS = ("realtime",)
+
+
+class RealtimeProtocol:
+    """Serves the sessions of `/v1/realtime`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """Serve one session until draining ends it. Raises ClientGone when the client leaves, and
+        AuricleError if the session fails."""
+        self._frontend.check_model(socket.query.get("model"))
+
+        async def emit(event: ServerEvent) -> None:
+            await socket.send(events.encode(event))
+
+        session = RealtimeSession(
+            self._frontend,
+            socket.client.tenant,
+            socket.session,
+            emit,
+            socket.heard,
+            socket.trace,
+        )
+        await session.announce()
+        await session.run(self._incoming(socket, session))
+
+    async def _incoming(self, socket: ClientSocket, session: RealtimeSession) -> AsyncIterator[str]:
+        """Yield the client's messages, until draining ends the session.
+
+        The protocol has no event for that, so the reason of the close frame says how much audio
+        was transcribed.
+        """
+        door = self._frontend.front_door
+        while not door.ends(lambda: session.resting):
+            try:
+                text, _ = await socket.receive(
+                    self._frontend.settings.realtime_idle_seconds, "the next event of the client"
+                )
+            except Interrupted:
+                continue
+            if text is None:
+                raise ProtocolError("binary frames are not part of this protocol; send JSON events")
+            self._frontend.metrics.bytes("websocket", len(text))
+            yield text
+        socket.goes_at(session.resume_at)
+
+    @staticmethod
+    def error(error: AuricleError) -> str:
+        """Return the last event of a session that failed."""
+        return events.encode(events.error_event(error))
+
+
+# Realtime sessions behind Dynamo's own frontend, over Dynamo's request plane.
+
+_DYNAMO = "dynamo"  # all of its clients count as one
+_WAITING_EVENTS = 64
+
+
+class RealtimeWorker:
+    """Serves at most `max_sessions`, with those of this frontend's sockets, on its event loop.
+
+    Dynamo's frontend has no API keys, so all sessions belong to the tenant `default`.
+    """
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+        self._client = ClientAccount(ANYONE)
+
+    async def serve(
+        self, incoming: AsyncIterator[dict[str, Any]]
+    ) -> AsyncGenerator[ServerEvent, None]:
+        """Yield the server events of one session. Closing the iterator ends the session."""
+        waiting: asyncio.Queue[ServerEvent] = asyncio.Queue(_WAITING_EVENTS)
+        session = asyncio.create_task(self._run(incoming, waiting))
+        following: asyncio.Task[ServerEvent] | None = None
+        try:
+            while not session.done() or not waiting.empty():
+                following = following or asyncio.create_task(waiting.get())
+                await asyncio.wait({session, following}, return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    event, following = following.result(), None
+                    yield event
+        finally:
+            await cancelled([task for task in (session, following) if task is not None])
+
+    async def _run(
+        self, incoming: AsyncIterator[dict[str, Any]], waiting: asyncio.Queue[ServerEvent]
+    ) -> None:
+        """Run one session. Its failure is sent as its last event."""
+        live = self._frontend.live_sessions
+        try:
+            async with live.session(Record(_DYNAMO, _DYNAMO), self._client, _DYNAMO) as session:
+                await RealtimeSession(
+                    *(self._frontend, session.client.tenant, session.session, waiting.put),
+                    *(session.heard, session.trace),
+                ).run(incoming)
+        except AuricleError as error:
+            await waiting.put(events.error_event(error))

@@ -1,0 +1,312 @@
+"""`WS /v1/realtime/translations`: OpenAI's realtime translations, as text without audio."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from auricle.annotation.translation.targets import NO_TRANSLATOR, SAME, check_targets
+from auricle.annotation.translation.text import between
+from auricle.checkpoints.languages import language_code, language_name
+from auricle.core.aio import Interrupted
+from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
+from auricle.core.limits import EVENT_ID, LANGUAGE, MODEL, check, query_fields
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.protocols.realtime import events
+from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
+from auricle.frontend.session.channel import Channel, follow
+from auricle.frontend.transport.request_errors import check_text, json_fault
+from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
+from auricle.protocol.annotation import SegmentTranslation
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+
+# The client's side of OpenAI's realtime translations: its events and settings. No I/O.
+
+RATE, ENCODING = 24_000, "pcm_s16le"
+_LANGUAGE = "session.audio.output.language"
+
+
+class TranslationNoiseReduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """It has no effect: the model hears the audio as it comes."""
+
+    type: Literal["near_field", "far_field"]
+    strength: float | None = None
+
+
+class SourceTranscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The text is told as well as its translation."""
+
+    model: str
+
+
+class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is not given stays as it is; None turns it off."""
+
+    noise_reduction: TranslationNoiseReduction | UnsetType | None = UNSET
+    transcription: SourceTranscription | UnsetType | None = UNSET
+
+
+class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`language` is the target: an ISO 639-1 code, or a name."""
+
+    language: str | None = None
+
+
+class TranslationAudio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """There is no output audio: text only."""
+
+    input: Input | None = None
+    output: Output | None = None
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `session.update` may change."""
+
+    audio: TranslationAudio | None = None
+    type: Literal["translation"] = "translation"
+
+
+class Update(msgspec.Struct, frozen=True, tag="session.update"):
+    """Change the session."""
+
+    session: Changes
+    event_id: str | None = None
+
+
+class AppendTranslationAudio(msgspec.Struct, frozen=True, tag="session.input_audio_buffer.append"):
+    """Audio: base64 in JSON, decoded here; 24 kHz mono PCM, 16 bits, little-endian."""
+
+    audio: bytes
+    event_id: str | None = None
+
+
+class Close(msgspec.Struct, frozen=True, tag="session.close"):
+    """The audio has ended; the rest is told, then `session.closed`."""
+
+    event_id: str | None = None
+
+
+ClientEvent = Update | AppendTranslationAudio | Close
+_decode = msgspec.json.Decoder(ClientEvent).decode
+_TYPES = ", ".join(
+    str(kind.__struct_config__.tag) for kind in (Update, AppendTranslationAudio, Close)
+)
+
+
+def parse(text: str) -> ClientEvent:
+    """Parse an event. Raises ProtocolError, naming what is wrong."""
+    try:
+        event: ClientEvent = _decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(
+            f"not an event that is supported ({_TYPES}): {json_fault(error)}"
+        ) from None
+    check_text("event_id", event.event_id, EVENT_ID, ProtocolError)
+    return event
+
+
+class TranslationConfig(msgspec.Struct, frozen=True):
+    """What is in effect. With `transcription`, a model's name, the text is told as well."""
+
+    language: str = "en"
+    transcription: str | None = None
+    noise_reduction: TranslationNoiseReduction | None = None
+
+    def updated(self, changes: Changes) -> TranslationConfig:
+        """Return it with the changes. Raises UnsupportedValue, naming the field."""
+        given = changes.audio or TranslationAudio()
+        source, wanted = given.input or Input(), (given.output or Output()).language
+        noise, transcription = self.noise_reduction, self.transcription
+        if not isinstance(source.noise_reduction, UnsetType):
+            noise = source.noise_reduction
+        if not isinstance(asked := source.transcription, UnsetType):
+            transcription = None if asked is None else asked.model
+            check("session.audio.input.transcription.model", transcription, MODEL)
+        return TranslationConfig(
+            self.language if wanted is None else _code(wanted), transcription, noise
+        )
+
+    def described(self, session: str, model: str) -> dict[str, Any]:
+        """Return it as the protocol has it."""
+        transcription = None if self.transcription is None else {"model": self.transcription}
+        return {
+            "id": session,
+            "type": "translation",
+            "model": model,
+            "audio": {
+                "input": {
+                    "transcription": transcription,
+                    "noise_reduction": msgspec.to_builtins(self.noise_reduction),
+                },
+                "output": {"language": self.language},
+            },
+        }
+
+
+def _code(language: str) -> str:
+    check(_LANGUAGE, language, LANGUAGE)
+    code = language_code(language_name(language)) or language.strip().lower()
+    check_targets((code,), _LANGUAGE)
+    return code
+
+
+# The texts of a session's segments as one text that grows. No I/O.
+
+
+class RunningText:
+    """Tells each segment after the one before, whatever is known first. Nothing is told twice."""
+
+    def __init__(self) -> None:
+        self._segment = 0  # the one that is being told
+        self._told = ""  # of it
+        self._last = ""  # the end of everything told
+        self._known: dict[int, tuple[str, bool]] = {}
+
+    def grown(self, segment: int, text: str, *, ended: bool) -> str:
+        """Return what is to be told now that a segment has this text; more may come unless it has
+        `ended`. Text only grows."""
+        if segment < self._segment:
+            return ""
+        self._known[segment] = (text, ended)
+        found = ""
+        while (now := self._known.get(self._segment)) is not None:
+            text, over = now
+            found += self._further(text)
+            if not over:
+                break
+            del self._known[self._segment]
+            self._segment, self._told = self._segment + 1, ""
+        return found
+
+    def _further(self, text: str) -> str:
+        new = text[len(self._told) :]
+        if not new:
+            return ""
+        if not self._told:
+            new = between(self._last, new) + new
+        self._told, self._last = text, new[-1]
+        return new
+
+
+def translations_protocol(frontend: Frontend) -> SocketProtocol:
+    """Return the protocol of `/v1/realtime/translations`, for the frontend's event loop."""
+
+    def check(query: str) -> None:
+        """Raise BadRequest, before the handshake, if there is no such model or no translator."""
+        frontend.check_model(query_fields(query).get("model"))
+        if frontend.directions.targets is None:
+            raise UnsupportedValue(NO_TRANSLATOR, "model")
+
+    async def serve(socket: ClientSocket) -> None:
+        await _Session(frontend, socket).run()
+
+    return SocketProtocol(
+        *("translations", serve, RealtimeProtocol.error, SUBPROTOCOLS), check=check
+    )
+
+
+class _Session:
+    """One connection. The target language is fixed once audio has come."""
+
+    def __init__(self, frontend: Frontend, socket: ClientSocket) -> None:
+        self._frontend = frontend
+        self._socket = socket
+        self._config = TranslationConfig()
+        self._channel: Channel | None = None
+        self._input, self._output = RunningText(), RunningText()
+        self._finals: dict[int, SegmentFinal] = {}  # whose translation is still to come
+
+    async def run(self) -> None:
+        """Run until the client closes the session, or draining ends it.
+
+        An event that is wrong is answered with an error event. Raises AuricleError if the session
+        fails, ClientGone if the client leaves.
+        """
+        await self._emit("session.created", session=self._described())
+        first = await self._next()
+        if isinstance(first, AppendTranslationAudio):
+            self._channel = channel = Channel(
+                *(self._frontend, self._socket, RATE, ENCODING),
+                translate=self._config.language,
+                translated=self._translated,
+            )
+            await follow([channel], self._read(channel, first), self._told)
+        await self._emit("session.closed")
+
+    async def _read(self, channel: Channel, event: ClientEvent | None) -> None:
+        while isinstance(event, AppendTranslationAudio):
+            await channel.take(event.audio)
+            event = await self._next()
+
+    async def _next(self) -> AppendTranslationAudio | Close | None:
+        """Return the client's next audio or end; None if draining ends the session before."""
+        while not self._frontend.front_door.ends(self._resting):
+            try:
+                text, _ = await self._socket.receive(
+                    self._frontend.settings.realtime_idle_seconds, "the next event of the client"
+                )
+            except Interrupted:
+                continue
+            if text is None:
+                raise ProtocolError("binary frames are not part of this protocol; send JSON events")
+            self._frontend.metrics.bytes("websocket", len(text))
+            named: str | None = None
+            try:
+                event = parse(text)
+                named = event.event_id
+                if not isinstance(event, Update):
+                    return event
+                await self._update(event)
+            except BadRequest as error:
+                await self._socket.send(events.encode(events.error_event(error, named)))
+        self._socket.goes_at(0 if self._channel is None else self._channel.heard_samples)
+        return None
+
+    def _resting(self) -> bool:
+        return self._channel is None or self._channel.resting
+
+    async def _update(self, event: Update) -> None:
+        config = self._config.updated(event.session)
+        if self._channel is not None and config.language != self._config.language:
+            raise UnsupportedValue(
+                "the language cannot change once audio has come; open another session",
+                "session.audio.output.language",
+            )
+        self._frontend.check_translator((config.language,), "session.audio.output.language")
+        self._config = config
+        await self._emit("session.updated", session=self._described())
+
+    async def _told(self, _number: int, event: SegmentPartial | SegmentFinal) -> None:
+        """Tell the text, if the client wants it."""
+        ended = isinstance(event, SegmentFinal)
+        text = event.text if isinstance(event, SegmentFinal) else event.committed
+        new = self._input.grown(event.segment, text, ended=ended)
+        if new and self._config.transcription is not None:
+            await self._emit("session.input_transcript.delta", delta=new)
+        if isinstance(event, SegmentFinal) and event.text:
+            self._finals[event.segment] = event
+        elif ended:  # nothing was said, so no translation follows
+            await self._tell(self._output.grown(event.segment, "", ended=True))
+
+    async def _translated(self, event: SegmentTranslation) -> None:
+        text = event.committed
+        final = self._finals.pop(event.segment, None) if event.final else None
+        if final is not None and event.missing == SAME:
+            text = final.text
+        elif final is not None and event.missing:
+            said = f"the text at {final.start_ms / 1000:.1f} s is not translated: {event.missing}"
+            error = {"type": "server_error", "code": event.missing, "message": said}
+            await self._emit("error", error=error | {"param": None, "event_id": None})
+        await self._tell(self._output.grown(event.segment, text, ended=event.final))
+
+    async def _tell(self, new: str) -> None:
+        if new:
+            await self._emit("session.output_transcript.delta", delta=new)
+
+    def _described(self) -> dict[str, object]:
+        return self._config.described(self._socket.session, self._frontend.model)
+
+    async def _emit(self, kind: str, **fields: object) -> None:
+        await self._socket.send(events.encode(events.server_event(kind, **fields)))

@@ -1,0 +1,25 @@
+"""NVIDIA Riva's speech recognition, over gRPC."""
+
+from auricle.frontend.capabilities import ProtocolCapabilities
+
+CAPABILITIES = (
+    ProtocolCapabilities(
+        way="StreamingRecognize",
+        page="riva.md",
+        partials="interim_results",
+        committed="stability",
+        turns="endpointing_config",
+        language="language_code",
+        keywords="speech_contexts",
+        words="enable_word_time_offsets",
+        confidence="confidence",
+    ),
+    ProtocolCapabilities(
+        way="Recognize",
+        page="riva.md",
+        language="language_code",
+        keywords="speech_contexts",
+        words="enable_word_time_offsets",
+        confidence="confidence",
+    ),
+)

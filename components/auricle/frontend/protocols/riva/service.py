@@ -1,0 +1,379 @@
+"""The methods of `nvidia.riva.asr.RivaSpeechRecognition`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.wav import Opening, is_wav, wav_header
+from auricle.core.aio import Interrupted, first_failure_or, within
+from auricle.core.errors import ProtocolError
+from auricle.core.limits import EVENT_ID, check
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.protocols.riva.options import (
+    RecognitionOptions,
+    audio_format,
+    parse_config,
+    refuse_names,
+)
+from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
+from auricle.frontend.recordings.transcriber import RecordingSegment
+from auricle.frontend.session.channel import Channel
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.grpc.calls import LiveCall, LiveCalls
+from auricle.frontend.transport.grpc.incoming import (
+    Context,
+    Incoming,
+    Method,
+    Methods,
+    only_message,
+)
+from auricle.frontend.transport.grpc.schema import message, parsed
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.stream import Word
+from auricle.transcript.confidence import of_text
+
+# The responses of Riva's recognition. No I/O. Times are in seconds of the session's audio.
+
+PACKAGE = "nvidia.riva.asr"
+_CHANNEL = 1
+# As Riva's own server has it; 1.0 is what clients take for the end of an utterance.
+_COMMITTED, _PARTIAL, _FINAL = 0.9, 0.1, 1.0
+
+
+@dataclass(frozen=True)
+class Results:
+    """Makes the responses of one call; `request` is the client's name for it, None without.
+
+    With `word_offsets` final text has words with times.
+    """
+
+    request: str | None
+    word_offsets: bool = False
+
+    def partial(self, event: SegmentPartial) -> bytes | None:
+        """Return the text of the open segment; None if there is none.
+
+        What is committed is a result of its own, before the one that may change.
+        """
+        parts = ((event.committed, _COMMITTED), (event.partial, _PARTIAL))
+        seconds = event.audio_ms / 1000
+        results = [_live(text, stability, seconds) for text, stability in parts if text]
+        return self._response("StreamingRecognizeResponse", results) if results else None
+
+    def final(self, event: SegmentFinal) -> bytes | None:
+        """Return a segment's final text; None if there is none."""
+        if not event.text:
+            return None
+        confidence = of_text(word.confidence for word in event.words)
+        result = _live("", _FINAL, event.end_ms / 1000, is_final=True)
+        result["alternatives"] = [self._alternative(event.text, event.words, confidence)]
+        return self._response("StreamingRecognizeResponse", [result])
+
+    def recording(self, segments: Sequence[RecordingSegment]) -> bytes:
+        """Return the texts of a recording's segments."""
+        results = [
+            {
+                "alternatives": [self._alternative(one.text, one.words.words, one.confidence)],
+                "channel_tag": _CHANNEL,
+                "audio_processed": one.end / SAMPLE_RATE,
+            }
+            for one in segments
+        ]
+        return self._response("RecognizeResponse", results)
+
+    def _alternative(
+        self, text: str, words: Sequence[Word], confidence: float | None
+    ) -> dict[str, Any]:
+        # What is not known stays at 0, as in any message of Protocol Buffers.
+        timed = [_word(word) for word in words] if self.word_offsets else []
+        return {"transcript": _ended(text), "confidence": confidence or 0.0, "words": timed}
+
+    def _response(self, kind: str, results: list[dict[str, Any]]) -> bytes:
+        response = message(f"{PACKAGE}.{kind}")(results=results)
+        if self.request is not None:
+            response.id.value = self.request
+        data: bytes = response.SerializeToString()
+        return data
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {
+        "start_time": word.start_ms,
+        "end_time": word.end_ms,
+        "word": word.text.strip(),
+        "confidence": word.confidence or 0.0,
+    }
+
+
+def _ended(text: str) -> str:
+    """Return final text as Riva's clients expect it: they join results without a space."""
+    return f"{text} "
+
+
+def _live(text: str, stability: float, seconds: float, *, is_final: bool = False) -> dict[str, Any]:
+    return {
+        "alternatives": [{"transcript": text}],
+        "is_final": is_final,
+        "stability": stability,
+        "channel_tag": _CHANNEL,
+        "audio_processed": seconds,
+    }
+
+
+# `StreamingRecognize`: one session, between the client's call and a processor.
+
+_AUDIO_FIELD = 2
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the first message asks for; `request` is the client's name for the call."""
+
+    options: RecognitionOptions
+    interim_results: bool
+    request: str | None
+
+
+class StreamingRecognize:
+    """Serves the sessions of one frontend, on its event loop."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+
+    async def run(self, call: LiveCall) -> None:
+        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        asked = _asked(await self._first(call))
+        self._frontend.check_model(asked.options.model)
+        self._frontend.check_words(asked.options.words == "aligned", "custom_configuration")
+        await call.warn(asked.options.warnings)
+        await _Session(self._frontend, call, asked).run()
+
+    async def _first(self, call: LiveCall) -> bytes:
+        seconds = self._frontend.settings.start_timeout_seconds
+        try:
+            message = await call.receive(seconds, "the first message")
+        except Interrupted:
+            raise about_to_go() from None
+        if message is None:
+            raise ProtocolError("the call ended before its streaming_config")
+        return message
+
+
+class _Session:
+    """The session of one call, run by three tasks: reader, pump and writer."""
+
+    def __init__(self, frontend: Frontend, call: LiveCall, asked: _Asked) -> None:
+        self._frontend = frontend
+        self._door = frontend.front_door
+        self._call = call
+        self._options = asked.options
+        self._results = Results(asked.request, asked.options.word_offsets)
+        self._interim_results = asked.interim_results
+        self._left_of_file: int | None = None  # bytes of audio that a WAV file still has
+
+    async def run(self) -> None:
+        """Run the session until done; see `StreamingRecognize.run`."""
+        if (begun := await self._begin()) is None:
+            return
+        channel, first = begun
+        writer = asyncio.create_task(self._write(channel))
+        others = [
+            asyncio.create_task(part) for part in (self._read(channel, first), channel.pump())
+        ]
+        await first_failure_or(writer, others)
+
+    # ── from the client ─────────────────────────────────────────────────────
+
+    async def _begin(self) -> tuple[Channel, bytes] | None:
+        """Return the channel and its first samples, once it is known what the audio is.
+
+        None if the call ends before any audio came.
+        """
+        opening = Opening()
+        while True:
+            if self._door.leaving:
+                self._call.goes_at(0)
+                return None
+            try:
+                message = await self._next()
+            except Interrupted:
+                continue
+            if message is None:
+                if opening.begun:
+                    raise ProtocolError("the audio ended within its WAV header")
+                return None
+            if (found := opening.push(message)) is not None:
+                header, samples = found
+                self._left_of_file = None if header is None else header.size
+                return self._channel(*audio_format(self._options, header)), self._within(samples)
+
+    def _channel(self, encoding: str, sample_rate: int) -> Channel:
+        options = self._options
+        return Channel(
+            self._frontend,
+            self._call,
+            sample_rate,
+            encoding,
+            language=options.language,
+            context=options.context,
+            silence=options.silence_ms,
+            partials=self._interim_results,
+            words=options.words,
+        )
+
+    async def _read(self, channel: Channel, first: bytes) -> None:
+        await channel.take(first)
+        while True:
+            if self._door.ends(lambda: channel.resting):
+                await self._leave(channel)
+                return
+            channel.expect()
+            try:
+                message = await self._next()
+            except Interrupted:
+                continue
+            if message is None:
+                await channel.end()
+                return
+            await channel.take(self._within(message))
+
+    async def _next(self) -> bytes | None:
+        """Return the next message's bytes of audio; None at the end of the call."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        message = await self._call.receive(idle, "the next audio")
+        if message is None:
+            return None
+        data = _audio(message)
+        self._frontend.metrics.bytes("grpc", len(data))
+        return data
+
+    def _within(self, data: bytes) -> bytes:
+        """Return the part of a stream's next bytes that is audio: what follows a file's is none."""
+        if self._left_of_file is not None:
+            data = data[: self._left_of_file]
+            self._left_of_file -= len(data)
+        return data
+
+    async def _leave(self, channel: Channel) -> None:
+        """End the session early, for draining."""
+        self._call.goes_at(await channel.leave())
+
+    # ── to the client ───────────────────────────────────────────────────────
+
+    async def _write(self, channel: Channel) -> None:
+        """Send the processor's text until the last. Raises the error the session fails with."""
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if isinstance(event, SegmentFinal):
+                    await self._tell(self._results.final(event))
+                elif self._interim_results:
+                    with self._frontend.tracer.span("send", self._call.trace):
+                        await self._tell(self._results.partial(event))
+
+    async def _tell(self, response: bytes | None) -> None:
+        if response is not None:
+            await self._call.send(response)
+
+
+def _asked(data: bytes) -> _Asked:
+    message = _parsed(data)
+    if message.WhichOneof("streaming_request") != "streaming_config":
+        raise ProtocolError("the first message must have streaming_config, not audio_content")
+    request = message.id.value if message.HasField("id") else None
+    check("id", request, EVENT_ID)
+    config = message.streaming_config
+    options = parse_config(config.config, streaming=True)
+    return _Asked(options, config.interim_results, request)
+
+
+def _audio(data: bytes) -> bytes:
+    message = _parsed(data)
+    if message.WhichOneof("streaming_request") == "streaming_config":
+        raise ProtocolError("streaming_config can be sent once only, in the first message")
+    audio: bytes = message.audio_content
+    return audio
+
+
+def _parsed(data: bytes) -> Any:
+    message = parsed(f"{PACKAGE}.StreamingRecognizeRequest", data, bulk=_AUDIO_FIELD)
+    refuse_names("runtime_config", message.runtime_config)
+    return message
+
+
+# The message of `Recognize`: parsed, checked and written to disk, in a worker thread.
+
+
+def received(data: bytes) -> Received:
+    """Take a RecognizeRequest. Samples get a WAV header, so that they can be decoded as a file.
+
+    Raises BadRequest, naming what is wrong, and StorageFull.
+    """
+    message = parsed(f"{PACKAGE}.RecognizeRequest", data, bulk=_AUDIO_FIELD)
+    request = message.id.value if message.HasField("id") else None
+    check("id", request, EVENT_ID)
+    options = parse_config(message.config, streaming=False)
+    audio: bytes = message.audio
+    header = b""
+    if options.encoding is not None and not is_wav(audio):
+        header = wav_header(*audio_format(options, None), len(audio))
+    return Received(
+        stored(header, audio),
+        len(audio),
+        Results(request, options.word_offsets).recording,
+        options.model,
+        options.language,
+        options.context,
+        options.silence_ms,
+        options.warnings,
+        grid_words=True,
+        words=options.word_offsets,
+    )
+
+
+SERVICE = f"{PACKAGE}.RivaSpeechRecognition"
+_MESSAGE_SECONDS = 10.0
+
+
+def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls) -> Methods:
+    """Return the methods of the service, for the frontend's event loop."""
+    slow_reader_seconds = frontend.settings.slow_reader_seconds
+    calls = LiveCalls(access, frontend.front_door, frontend.live_sessions, slow_reader_seconds)
+    streaming = StreamingRecognize(frontend)
+
+    async def stream(incoming: Incoming, context: Context) -> None:
+        await calls.serve(incoming, context, "riva", streaming.run)
+
+    async def recognize(incoming: Incoming, context: Context) -> bytes:
+        return await recordings.serve(incoming, context, "riva", received)
+
+    async def config(incoming: Incoming, context: Context) -> bytes:
+        access.client(incoming.metadata)
+        data = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+        wanted = parsed(f"{PACKAGE}.RivaSpeechRecognitionConfigRequest", data).model_name
+        frontend.check_model(wanted or None)
+        return _configs((wanted,) if wanted else frontend.models)
+
+    return {
+        SERVICE: {
+            "Recognize": Method(recognize),
+            "StreamingRecognize": Method(stream, streams=True),
+            "GetRivaSpeechRecognitionConfig": Method(config),
+        }
+    }
+
+
+def _configs(names: tuple[str, ...]) -> bytes:
+    """Return the configuration of the served model under each of its names."""
+    response = message(f"{PACKAGE}.RivaSpeechRecognitionConfigResponse")()
+    about = {"type": "online", "streaming": "True", "sample_rate": str(SAMPLE_RATE)}
+    for name in names:
+        response.model_config.add(model_name=name, parameters=about)
+    data: bytes = response.SerializeToString()
+    return data

@@ -1,0 +1,269 @@
+"""Resume tokens: a session's state in its client's hands, for any frontend of the deployment.
+
+A token is base64url without padding: a version byte, 8 bytes each that stand for the client and
+for the options, which say why it is refused where it does not belong, and the state sealed by
+`runtime.Tokens`, bound to those in full.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.core.limits import CONTEXT, RESUME_TOKEN
+from auricle.dynamo import Tokens
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.audio.resume_state import ListeningPoint, client_sample
+from auricle.frontend.link.session_line import ToldTranslations
+from auricle.frontend.protocols.stream.messages import Start
+from auricle.frontend.protocols.stream.refusals import (
+    ResumeExpired,
+    ResumeForged,
+    ResumeMalformed,
+    ResumeOtherClient,
+    ResumeOtherOptions,
+    ResumePosition,
+)
+from auricle.frontend.transport.access.keys import ApiKey
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
+from auricle.protocol.sessions import ResumePoint, SegmentFinal, SegmentPartial
+from auricle.protocol.stream import Resume
+
+# What one client has been told, and from where its session can go on after that. No I/O, no clock.
+#
+# After any message, `state` is what another frontend needs to tell the client the rest: nothing of
+# what it was told, and everything else. What was found but not told is found again.
+
+# Listening points are so far apart: more of them would cost memory, fewer make clients send more
+# audio again. With more than so many (the segment is that long), every second one is left out.
+_APART = SAMPLE_RATE
+_MOST_POINTS = 512
+# A client hears at least once in so much audio from where it must keep it.
+_LONGEST_UNTOLD = 10 * SAMPLE_RATE
+
+
+class SentState(msgspec.Struct, frozen=True, array_like=True):
+    """A session after a message to its client.
+
+    `point` is the processor's, after the last text told; `told_ms` is that text's `audio_ms`, if
+    the segment is still open, else -1. `marks` starts and stops of speech were told, of which
+    `marks_before` came before `listening`. `heard` are the 16 kHz samples that the client had
+    sent, and that were charged, as `ListeningPoint.heard` counts them.
+    """
+
+    point: ResumePoint = ResumePoint()
+    told_ms: int = -1
+    listening: ListeningPoint = ListeningPoint()
+    marks_before: int = 0
+    marks: int = 0
+    heard: int = 0
+
+
+NOTHING = SentState()
+
+
+class Ledger:
+    """Keeps what one client was told, in the order in which it was told. Not thread-safe."""
+
+    def __init__(self, begun: SentState = NOTHING, translate: Sequence[str] = ()) -> None:
+        """The session goes on after `begun`, and is translated into the languages `translate`."""
+        self._translations = ToldTranslations(translate, begun.point.translations)
+        self._point = begun.point
+        self._told_ms = begun.told_ms
+        self._heard = begun.heard
+        self._marks = begun.marks
+        self._found = begun.marks_before  # starts and stops found, told or not
+        # Where listening can go on, ascending, and how many marks were found before.
+        self._points = [(begun.listening, begun.marks_before)]
+        self._pointed_at = begun.listening.heard
+        self._stated_at = begun.heard
+
+    def listened(
+        self, heard: int, point: Callable[[], ListeningPoint | None], *, ended: bool = False
+    ) -> int:
+        """The client has sent `heard` samples; listening can go on at `point()`, if it gives one.
+
+        `ended`: nothing is passed on after this point, so it is kept however near the last one.
+        Returns how many of the samples are new: they were not sent on a connection before.
+        """
+        new = max(0, heard - self._heard)
+        self._heard += new
+        if (ended or heard - self._pointed_at >= _APART) and (found := point()) is not None:
+            self._pointed_at = heard
+            self._points.append((found, self._found))
+            self._forget()
+            if len(self._points) > _MOST_POINTS:
+                del self._points[1::2]
+        return new
+
+    def found_mark(self) -> bool:
+        """Speech has started or stopped; return whether the client is to be told."""
+        self._found += 1
+        return self._found > self._marks
+
+    def told_mark(self) -> None:
+        """The client is told the next start or stop of speech."""
+        self._marks += 1
+
+    def new(self, event: SegmentPartial | SegmentFinal) -> bool:
+        """Whether the client has not been told this, or more, already."""
+        if event.segment != self._point.segment:
+            return event.segment > self._point.segment
+        return isinstance(event, SegmentFinal) or event.audio_ms > self._told_ms
+
+    def told(self, event: SegmentPartial | SegmentFinal) -> None:
+        """The client is told this text."""
+        self._point = event.resume
+        self._told_ms = event.audio_ms if isinstance(event, SegmentPartial) else -1
+        if isinstance(event, SegmentFinal):
+            self._translations.final(event)
+        self._forget()
+
+    def told_speakers(self, event: SegmentSpeakers) -> None:
+        """The client is told who spoke, which who goes on with the session must know."""
+        self._point = replace(self._point, speakers=event.state)
+
+    def told_translation(self, event: SegmentTranslation) -> None:
+        """The client is told a part of a translation."""
+        self._translations.translation(event)
+
+    @property
+    def due(self) -> bool:
+        """Whether the client must be told from where to keep audio, though there is no news."""
+        return self._heard - self._stated_at >= _LONGEST_UNTOLD
+
+    def state(self) -> SentState:
+        """Return the session as it is after the message that is being made."""
+        listening, before = self._points[0]
+        self._stated_at = self._heard
+        # Processors use less than that of the text before.
+        context, translations = self._point.context[-CONTEXT:], self._translations.state()
+        return SentState(
+            replace(self._point, context=context, translations=translations),
+            *(self._told_ms, listening, before, self._marks, self._heard),
+        )
+
+    def _forget(self) -> None:
+        """Drop points before the last one from which everything that is not told is found again."""
+        usable = 0
+        while (
+            usable + 1 < len(self._points)
+            and self._points[usable + 1][0].passed <= self._point.segment_start
+        ):
+            usable += 1
+        del self._points[:usable]
+
+
+PURPOSE = "auricle resume tokens 1"
+_VERSION = b"\x01"
+_HINT_BYTES = 8
+_HEAD = 1 + 2 * _HINT_BYTES
+
+
+class ResumeState(msgspec.Struct, frozen=True, array_like=True):
+    """What a token holds: all of a session that a frontend cannot rebuild from `start` and audio.
+
+    `expires` is Unix time. `session` is the name that the client knows. `endpointing` and
+    `chunk_ms` are in effect since the session began, whatever other frontends' defaults are.
+    """
+
+    expires: float
+    session: str
+    chunk_ms: int
+    endpointing: EndpointingOptions | None
+    told: SentState
+
+
+class ResumeTokens:
+    """Makes and reads the tokens of one frontend; those of other frontends are read as well."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        seconds: float,
+        model: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """A token is good for `seconds`; 0 if there are to be none. `model` is the served one."""
+        self._tokens = tokens
+        self.seconds = seconds
+        self._model = model
+        self._clock = clock
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(ResumeState).decode
+
+    def binding(self, key: ApiKey, start: Start) -> tuple[bytes, bytes]:
+        """Return what stands for the client, and for the options of its session."""
+        client = hashlib.sha256(self._encode((key.name, key.sha256))).digest()
+        options = msgspec.structs.replace(start, resume=None)
+        return client, hashlib.sha256(self._encode((self._model, options))).digest()
+
+    def issue(
+        self,
+        binding: tuple[bytes, bytes],
+        rate: int,
+        session: str,
+        chunk_ms: int,
+        endpointing: EndpointingOptions | None,
+        told: SentState,
+    ) -> Resume:
+        """Return what goes with a message to a client that sends at `rate` Hz."""
+        expires = self._clock() + self.seconds
+        state = self._encode(ResumeState(expires, session, chunk_ms, endpointing, told))
+        head = _VERSION + b"".join(part[:_HINT_BYTES] for part in binding)
+        sealed = self._tokens.seal(state, _VERSION + b"".join(binding))
+        token = base64.urlsafe_b64encode(head + sealed).rstrip(b"=").decode()
+        return Resume(token, client_sample(told.listening.sample, rate))
+
+    def open(self, resume: Resume, binding: tuple[bytes, bytes], rate: int) -> ResumeState:
+        """Return the state of the session to go on with.
+
+        Raises an error of `refusals.py` unless the token was issued for the same `binding`, is
+        not too old, and the client sends the audio from where it must.
+        """
+        token = _bytes(resume.token)
+        sealed = self._tokens.open(token[_HEAD:], _VERSION + b"".join(binding))
+        if sealed is None:
+            client, options = token[1 : 1 + _HINT_BYTES], token[1 + _HINT_BYTES : _HEAD]
+            if client != binding[0][:_HINT_BYTES]:
+                raise ResumeOtherClient
+            if options != binding[1][:_HINT_BYTES]:
+                raise ResumeOtherOptions
+            raise ResumeForged
+        if token[1:_HEAD] != b"".join(part[:_HINT_BYTES] for part in binding):
+            raise ResumeForged
+        try:
+            state = self._decode(sealed)
+        except msgspec.DecodeError:  # of another version of auricle
+            raise ResumeMalformed from None
+        if self._clock() > state.expires:
+            raise ResumeExpired(self.seconds)
+        expected = client_sample(state.told.listening.sample, rate)
+        if resume.from_sample != expected:
+            raise ResumePosition(resume.from_sample, expected)
+        return state
+
+    def late(self, state: ResumeState) -> float:
+        """Return for how many seconds the client of a token was not heard."""
+        return max(0.0, self._clock() - (state.expires - self.seconds))
+
+
+def _bytes(token: str) -> bytes:
+    """Decode a token. Raises ResumeMalformed, also if another text stands for the same bytes."""
+    if len(token) > RESUME_TOKEN or not token.isascii():
+        raise ResumeMalformed
+    try:
+        found = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise ResumeMalformed from None
+    same = base64.urlsafe_b64encode(found).rstrip(b"=").decode() == token
+    if not same or len(found) < _HEAD or found[:1] != _VERSION:
+        raise ResumeMalformed
+    return found

@@ -1,0 +1,351 @@
+"""One session of `/v1/audio/stream`, between the client's socket and a processor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from functools import partial
+
+from msgspec.structs import replace
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import milliseconds
+from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.errors import AuricleError, ProtocolError, from_code
+from auricle.core.limits import CONTEXT
+from auricle.frontend.audio.chunks import (
+    AudioChunk,
+    FeaturePiece,
+    GateEvent,
+    Mark,
+    SpeechEnd,
+    SpeechOnset,
+    TurnPause,
+    TurnResumption,
+)
+from auricle.frontend.audio.holding import Holding
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.protocols.stream import messages as protocol
+from auricle.frontend.protocols.stream.refusals import ResumeTakenOver
+from auricle.frontend.protocols.stream.resume import ResumeTokens
+from auricle.frontend.protocols.stream.start import Beginning, begin, parse_end, parse_start
+from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.message_writer import Telling
+from auricle.frontend.transport.websockets import ClientSocket
+from auricle.protocol import stream
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
+from auricle.protocol.sessions import (
+    Failed,
+    SegmentFinal,
+    SegmentPartial,
+    SegmentWords,
+    SessionDone,
+    SessionReady,
+)
+from auricle.transcript.confidence import of_text
+
+# Turns what happens in a session into the messages of `/v1/audio/stream`. No I/O.
+
+
+def partial_reply(event: SegmentPartial) -> stream.Partial:
+    """Return the client's message for a partial."""
+    return stream.Partial(
+        event.segment, event.committed, event.partial, event.audio_ms, event.language
+    )
+
+
+def final_reply(event: SegmentFinal) -> stream.Final:
+    """Return the client's message for a final."""
+    return stream.Final(event.segment, event.text, event.start_ms, event.end_ms, event.language)
+
+
+def mark_reply(event: Mark) -> stream.SpeechMark:
+    """Return the client's message for what endpointing found."""
+    at_ms = milliseconds(event.at)
+    match event:
+        case SpeechOnset():
+            return stream.SpeechStarted(at_ms)
+        case SpeechEnd():
+            return stream.SpeechStopped(at_ms)
+        case TurnPause():
+            return stream.TurnPaused(at_ms, round(event.probability, 3))
+        case TurnResumption():
+            return stream.TurnResumed(at_ms)
+
+
+def words_reply(event: SegmentWords) -> stream.Words:
+    """Return the client's message for a segment's words."""
+    confidence = of_text(word.confidence for word in event.words)
+    return stream.Words(event.segment, event.words, event.source, event.missing or None, confidence)
+
+
+def speakers_reply(event: SegmentSpeakers) -> stream.Speakers:
+    """Return the client's message for a segment's speakers."""
+    return stream.Speakers(event.segment, event.parts, event.source, event.missing or None)
+
+
+def translation_reply(event: SegmentTranslation) -> stream.Translation:
+    """Return the client's message for a segment's translation."""
+    return stream.Translation(
+        *(event.segment, event.language, event.committed, event.partial, event.final),
+        event.missing or None,
+    )
+
+
+# A session has one connection to a frontend: the newest. No I/O.
+
+
+class Takeovers:
+    """The sessions that are served, by the names that their clients know.
+
+    A client that resumes may have left a connection that still looks alive here. And a token may
+    be sent on many connections at once, past admission by load. Call it on one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._served: dict[str, asyncio.Event] = {}
+
+    @contextmanager
+    def serving(self, session: str) -> Iterator[asyncio.Event]:
+        """Take the session over from an older connection.
+
+        The event is set when a newer one takes it over from this one.
+        """
+        if (older := self._served.get(session)) is not None:
+            older.set()
+        taken_over = self._served[session] = asyncio.Event()
+        try:
+            yield taken_over
+        finally:
+            if self._served.get(session) is taken_over:
+                del self._served[session]
+
+
+class StreamProtocol:
+    """Serves the sessions of `/v1/audio/stream`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend, tokens: ResumeTokens) -> None:
+        self._frontend = frontend
+        self._tokens = tokens
+        self._takeovers = Takeovers()
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        text = await self._first(socket)
+        beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
+        with self._takeovers.serving(beginning.name) as taken_over:
+            await _Session(self._frontend, socket, beginning).run(taken_over)
+
+    async def _first(self, socket: ClientSocket) -> str | None:
+        seconds = self._frontend.settings.start_timeout_seconds
+        try:
+            text, _ = await socket.receive(seconds, "the start message")
+        except Interrupted:
+            raise about_to_go() from None
+        return text
+
+    @staticmethod
+    def error(error: AuricleError) -> str:
+        """Return the last message of a session that failed."""
+        after, param = error.retry_after_seconds, error.param
+        return protocol.encode(stream.Error(error.code, error.for_client, after, param))
+
+
+class _Session:
+    """The session of one connection, run by three tasks: reader, pump and writer."""
+
+    def __init__(self, frontend: Frontend, socket: ClientSocket, beginning: Beginning) -> None:
+        self._frontend = frontend
+        self._settings = frontend.settings
+        self._socket = socket
+        self._begun = beginning
+        self._ingest, self._link = beginning.ingest, beginning.link
+        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
+        self._ledger = beginning.ledger
+        # Messages leave in the order in which the ledger knows of them.
+        self._telling = Telling(socket)
+        self._texts: list[str] = []
+        # Segments whose final this connection has told: what comes later of others is left out.
+        self._wordless: set[int] = set()
+        self._speakerless: set[int] = set()
+        self._turn = LoopTurn()
+        # Session sample at which the client resumes; set when draining ends this session.
+        self._resume_at: int | None = None
+
+    async def run(self, taken_over: asyncio.Event) -> None:
+        """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
+        writer = asyncio.create_task(self._write_events())
+        parts = (self._read(), self._link.pump(), self._holding.run(), _until(taken_over))
+        others = [asyncio.create_task(part) for part in parts]
+        with self._telling.may_leave():
+            await first_failure_or(writer, others)
+
+    async def _read(self) -> None:
+        """Read the client's messages up to `end`, and pass speech on to the link."""
+        idle = self._settings.idle_timeout_seconds
+        while True:
+            if self._frontend.front_door.ends(self._resting):
+                async with self._holding:
+                    await self._leave()
+                await self._ignored()
+            enough = self._ingest.expect(self._link.missing)
+            try:
+                text, data = await self._socket.receive(idle, "the next audio packet", enough)
+            except Interrupted:
+                continue
+            await self._turn.give_way()
+            if text is None:
+                self._frontend.metrics.bytes("websocket", len(data))
+                await self._take(data)
+            else:
+                parse_end(text)
+                await self._end()
+                break
+        # After `end` the client may only listen. Detect if it leaves or sends more.
+        await self._socket.gone()
+        raise ProtocolError("nothing may follow the end message")
+
+    async def _take(self, data: bytes) -> None:
+        """Process a frame slice by slice, however large it is; others run in between."""
+        async with self._holding:
+            self._ingest.take(data)
+            while self._ingest.ready:
+                await self._process()
+
+    async def _process(self) -> None:
+        await self._hand_over(await self._frontend.listened(self._ingest, self._socket.trace))
+        await self._heard()
+        await self._turn.give_way()
+
+    async def _pass_on(self) -> None:
+        while self._ingest.holds:
+            await self._process()
+
+    async def _end(self) -> None:
+        async with self._holding:
+            await self._hand_over(await self._ingest.end())
+            self._holding.close()
+            self._link.finish(self._ingest.total_samples)
+            await self._heard()
+
+    def _resting(self) -> bool:
+        """Whether the session is between two segments."""
+        return self._ingest.resting_at is not None and not self._holding.busy
+
+    async def _leave(self) -> None:
+        """End the session early, for draining."""
+        ingest = self._ingest
+        resume_at = ingest.resting_at
+        if resume_at is None:
+            # Only the client can end a segment of features, so `end` raises ProtocolError here.
+            await self._hand_over(await ingest.end())
+            resume_at = ingest.total_samples
+        self._resume_at = resume_at
+        self._holding.close()
+        self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
+        self._socket.goes_at(resume_at)
+        self._link.finish(ingest.total_samples)
+
+    async def _ignored(self) -> None:
+        """Discard what the client sends until it has read that the session is over."""
+        while True:
+            with suppress(Interrupted):
+                await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
+
+    async def _heard(self) -> None:
+        """Count the audio processed now; waits if the client exceeds its audio rate."""
+        ingest = self._ingest
+        new = self._ledger.listened(ingest.heard_samples, lambda: ingest.point)
+        if self._ledger.due and self._begun.offer is not None:
+            await self._send(stream.Checkpoint())
+        if new:
+            self._frontend.metrics.audio(received=new / SAMPLE_RATE)
+            await self._socket.heard(new / SAMPLE_RATE)
+
+    async def _hand_over(self, events: list[GateEvent]) -> None:
+        """Send speech to the processor, and its start and stop to the client."""
+        for event in events:
+            if isinstance(event, AudioChunk | FeaturePiece):
+                if (piece := self._begun.without_text(event)) is not None:
+                    await self._link.add(piece)
+            elif self._ledger.found_mark():
+                await self._send(mark_reply(event), self._ledger.told_mark)
+
+    async def _write_events(self) -> None:
+        """Send the processor's events to the client, until Done. Raises the error of Failed."""
+        async with aclosing(self._link.events()) as events:
+            async for event in events:
+                if isinstance(event, SessionReady):
+                    name, chunk_ms = self._begun.name, self._begun.chunk_ms
+                    await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
+                elif isinstance(event, SegmentPartial | SegmentFinal):
+                    await self._tell(event)
+                elif isinstance(event, SegmentWords) and event.segment in self._wordless:
+                    self._wordless.remove(event.segment)
+                    await self._send(words_reply(event))
+                elif isinstance(event, SegmentSpeakers) and event.segment in self._speakerless:
+                    self._speakerless.remove(event.segment)
+                    await self._send(
+                        speakers_reply(event),
+                        partial(self._ledger.told_speakers, event),
+                    )
+                elif isinstance(event, SegmentTranslation):
+                    await self._send(
+                        translation_reply(event),
+                        partial(self._ledger.told_translation, event),
+                    )
+                elif isinstance(event, SessionDone) and self._resume_at is not None:
+                    context = " ".join(self._texts)[-CONTEXT:]
+                    # Rounded up, so that no audio of the last segment is transcribed twice.
+                    resume_ms = -(-self._resume_at * 1000 // SAMPLE_RATE)
+                    await self._send_last(stream.GoingAway(resume_ms, context))
+                elif isinstance(event, SessionDone):
+                    await self._send_last(stream.Done(" ".join(self._texts), event.usage))
+                elif isinstance(event, Failed):
+                    raise from_code(event.code, event.message)
+
+    async def _tell(self, event: SegmentPartial | SegmentFinal) -> None:
+        """Send text, unless the client was told it on a connection before."""
+        if not self._ledger.new(event):
+            return
+        if isinstance(event, SegmentPartial):
+            with self._frontend.tracer.span("send", self._socket.trace):
+                await self._send(partial_reply(event), lambda: self._ledger.told(event))
+            return
+        if event.text:
+            self._texts.append(event.text)
+            self._wordless.add(event.segment)
+            self._speakerless.add(event.segment)
+        await self._send(final_reply(event), lambda: self._ledger.told(event))
+
+    async def _send(
+        self, reply: stream.Resumable, noted: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send a message, with the token of the session after it; `noted` tells the ledger."""
+
+        def made() -> list[str]:
+            noted()
+            return [self._resumable(reply)]
+
+        await self._telling.tell(made)
+
+    async def _send_last(self, reply: stream.Done | stream.GoingAway) -> None:
+
+        def made() -> list[str]:
+            if isinstance(reply, stream.Done):
+                return [protocol.encode(reply)]
+            return [self._resumable(reply)]
+
+        await self._telling.tell_last(made)
+
+    def _resumable(self, reply: stream.Resumable) -> str:
+        if self._begun.offer is not None:
+            reply = replace(reply, resume=self._begun.offer())
+        return protocol.encode(reply)
+
+
+async def _until(taken_over: asyncio.Event) -> None:
+    await taken_over.wait()
+    raise ResumeTakenOver

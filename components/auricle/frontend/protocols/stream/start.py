@@ -1,0 +1,238 @@
+"""How a session begins on this frontend: anew, or after what its client's token says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from auricle.annotation.translation.targets import check_targets, check_terms
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.config.settings import FrontendSettings
+from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
+from auricle.core.sanitize import quoted
+from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.audio.ingest import FeatureIngest, Ingest
+from auricle.frontend.audio.resume_state import left_out
+from auricle.frontend.audio.turn_detection import WAITS
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.processor_link import ProcessorLink
+from auricle.frontend.protocols.stream.messages import LOG_MEL, End, Start, StreamEndpointing
+from auricle.frontend.protocols.stream.refusals import ResumeMissing, ResumeOff
+from auricle.frontend.protocols.stream.resume import (
+    NOTHING,
+    Ledger,
+    ResumeState,
+    ResumeTokens,
+    SentState,
+)
+from auricle.frontend.transport.hints import forced, several
+from auricle.frontend.transport.options import read
+from auricle.frontend.transport.request_errors import json_fault
+from auricle.frontend.transport.websockets import ClientSocket
+from auricle.protocol.sessions import OpenSession
+from auricle.protocol.stream import Resume
+
+log = logging.getLogger(__name__)
+
+# Reads what the client of `/v1/audio/stream` sends. No I/O.
+
+_LATER = msgspec.json.Decoder(Start | End)
+_EXAMPLE = (
+    'the first message must be a JSON start such as {"type": "start", "sample_rate": 16000}: '
+)
+
+
+def parse_start(text: str | None) -> Start:
+    """Parse the first message. Raises ProtocolError, naming the wrong value and valid ones."""
+    if text is None:
+        raise ProtocolError("binary audio before the start message; send a JSON start first")
+    try:
+        start = read(Start, msgspec.json.decode(text, type=dict[str, Any]), ProtocolError)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(_EXAMPLE + json_fault(error)) from None
+    except BadRequest as error:
+        raise _wrong(error.param, _EXAMPLE * (error.param == "type") + str(error)) from None
+    if start.languages and start.language is not None:
+        raise _wrong("languages", "send either language or languages")
+    if start.encoding == LOG_MEL:
+        _check_features(start)
+    _check_eagerness(start.endpointing)
+    try:
+        check_targets(start.translate, "translate")
+        check_terms(start.terms, start.translate, "terms")
+    except UnsupportedValue as error:
+        raise _wrong(error.param, str(error)) from None
+    return start
+
+
+def _wrong(param: str | None, message: str) -> ProtocolError:
+    """Return the error of a field of `start`."""
+    error = ProtocolError(message)
+    error.param = param
+    return error
+
+
+def _check_features(start: Start) -> None:
+    if start.sample_rate != SAMPLE_RATE:
+        raise _wrong(
+            "sample_rate",
+            f"{LOG_MEL} is of {SAMPLE_RATE} Hz audio, sample_rate is {quoted(start.sample_rate)}",
+        )
+    if start.endpointing != StreamEndpointing():
+        raise _wrong(
+            "endpointing", f"endpointing has no effect with {LOG_MEL}: the client marks speech"
+        )
+
+
+def _check_eagerness(wanted: StreamEndpointing) -> None:
+    if wanted.eagerness is None:
+        return
+    if wanted.min_silence_ms is not None:
+        raise _wrong(
+            "endpointing.min_silence_ms",
+            "endpointing.min_silence_ms has no effect with endpointing.eagerness: give one of them",
+        )
+    if wanted.enabled is False:
+        raise _wrong(
+            "endpointing.eagerness", "endpointing.eagerness needs endpointing, which is not enabled"
+        )
+
+
+def endpointing_options(start: Start, settings: FrontendSettings) -> EndpointingOptions | None:
+    """Return the session's options, with the server's as defaults; None to decode all audio."""
+    wanted = start.endpointing
+    needed = None if wanted.eagerness is None else True
+    return EndpointingOptions.chosen(
+        settings,
+        enabled=needed if wanted.enabled is None else wanted.enabled,
+        threshold=wanted.threshold,
+        min_silence_ms=wanted.min_silence_ms,
+        pre_roll_ms=wanted.pre_roll_ms,
+        turns=None if wanted.eagerness is None else WAITS[wanted.eagerness],
+        recorded=not start.partials,
+    )
+
+
+def parse_end(text: str) -> None:
+    """Check a text message after the start. Raises ProtocolError unless it is `end`."""
+    try:
+        message = _LATER.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"expected binary audio or a JSON end: {json_fault(error)}") from None
+    if isinstance(message, Start):
+        raise ProtocolError("start was sent twice; open another connection for another session")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A session's parts. `name` is the one that the client knows.
+
+    Speech before session sample `text_from` has its text. `offer` returns what goes with a message
+    to the client; it is None if sessions cannot be resumed.
+    """
+
+    name: str
+    chunk_ms: int
+    text_from: int
+    ingest: Ingest | FeatureIngest
+    ledger: Ledger
+    link: ProcessorLink
+    offer: Callable[[], Resume] | None
+
+    def without_text(self, piece: AudioChunk | FeaturePiece) -> AudioChunk | FeaturePiece | None:
+        """Return the part of a piece that has no text yet, None if there is none."""
+        if piece.end <= self.text_from:  # also an empty piece, whose boundary is known
+            return None
+        if isinstance(piece, FeaturePiece) or piece.start >= self.text_from:
+            return piece
+        return AudioChunk(self.text_from, piece.pcm[self.text_from - piece.start :], piece.boundary)
+
+
+def begin(
+    frontend: Frontend, tokens: ResumeTokens, socket: ClientSocket, start: Start
+) -> Beginning:
+    """Begin the session that `start` asks for.
+
+    Raises an error of `refusals.py` if it cannot be resumed.
+    """
+    if start.resume is not None and not tokens.seconds:
+        raise ResumeOff
+    if start.resume is None and socket.resumes:
+        # It was let in as one that had been admitted before.
+        raise ResumeMissing
+    frontend.check_words(start.words)
+    frontend.check_speakers(start.diarize)
+    frontend.check_translator(start.translate)
+    frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
+    binding = tokens.binding(socket.client.key, start)
+    if start.resume is None:
+        state = _fresh(frontend, socket.session, start)
+        lead = frontend.lead()
+    else:
+        state = tokens.open(start.resume, binding, start.sample_rate)
+        log.info("session %s goes on as %s", state.session, socket.session)
+        frontend.metrics.resumed()
+        told = state.told
+        # It speaks as live as before: what it sends again, and what it could not send, is no lead.
+        again = (told.heard - told.listening.heard) / SAMPLE_RATE
+        lead = frontend.lead(again + tokens.late(state))
+    opened = OpenSession(
+        session=socket.session,  # a name that no processor can know from the connection before
+        tenant=socket.client.tenant,
+        language=forced(start.language, start.languages),
+        languages=several(start.languages),
+        context=start.context,
+        chunk_ms=state.chunk_ms,
+        partials=start.partials,
+        trace=socket.trace,
+        words=start.words,
+        diarize=start.diarize,
+        translate=start.translate,
+        terms=start.terms,
+        admission=socket.session,
+    )
+    ledger = Ledger(state.told, start.translate)
+
+    def offer() -> Resume:
+        told = ledger.state()
+        return tokens.issue(
+            *(binding, start.sample_rate, state.session, state.chunk_ms, state.endpointing, told)
+        )
+
+    return Beginning(
+        state.session,
+        state.chunk_ms,
+        state.told.point.segment_start,
+        _ingest(frontend, start, state.endpointing, state.told),
+        ledger,
+        frontend.link(opened, state.told.point, session=state.session, lead=lead),
+        offer if tokens.seconds else None,
+    )
+
+
+def _fresh(frontend: Frontend, session: str, start: Start) -> ResumeState:
+    """Return the state of the session, which has just begun."""
+    options = None
+    if start.encoding != LOG_MEL:
+        options = endpointing_options(start, frontend.settings)
+    chunk_ms = frontend.chunk_ms(start.chunk_ms)
+    return ResumeState(0.0, session, chunk_ms, options, NOTHING)
+
+
+def _ingest(
+    frontend: Frontend, start: Start, options: EndpointingOptions | None, told: SentState
+) -> Ingest | FeatureIngest:
+    point = told.listening
+    if start.encoding == LOG_MEL:
+        longest = frontend.settings.max_segment_seconds
+        return FeatureIngest(start.feature_dtype, longest, point)
+    skip = left_out(point.sample, start.sample_rate)
+    return Ingest(
+        *(start.sample_rate, start.encoding, frontend.detector, options),
+        *(point, skip, frontend.judge),
+    )

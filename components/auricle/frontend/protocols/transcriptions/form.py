@@ -1,0 +1,250 @@
+"""Parses and validates the form fields of a transcription request. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from auricle.core.errors import BadRequest, UnsupportedValue
+from auricle.core.limits import file_name
+from auricle.core.sanitize import escaped, quoted
+from auricle.frontend.audio.endpointing import ServerVadFields
+from auricle.frontend.recordings.uploads import CheckSize, on_disk, storing
+from auricle.frontend.transport.hints import Hints
+from auricle.frontend.transport.options import LENIENT_SWITCHES, Model, read
+
+ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt", "vtt"]
+# Clients send a list as a field that comes again, with brackets; several have it without.
+LISTS = ("timestamp_granularities", "keywords", "languages", "include")
+_LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
+_WITH_LOGPROBS = ("json", "verbose_json")
+_UNNAMED = "voices are not known by name; speakers are A, B, … in the order in which they are heard"
+_REFUSED = {"known_speaker_names": _UNNAMED, "known_speaker_references": _UNNAMED}
+
+
+class ChunkingStrategy(ServerVadFields, frozen=True, kw_only=True):
+    """Endpointing. With `none`, an extension of OpenAI's API, all audio counts as speech."""
+
+    type: Literal["auto", "server_vad", "none"] = "auto"
+
+
+class TranscriptionForm(Hints, frozen=True, kw_only=True):
+    """All fields except `file`.
+
+    What changes the text is honoured or refused; `warnings` names what has no effect. `task` is
+    the word for what is asked for, and `chunk` that for a part of the answer, as vLLM names it.
+    """
+
+    task: ClassVar[str] = "transcribe"
+    chunk: ClassVar[str] = "transcription.chunk"
+    model: Model
+    include: Annotated[tuple[Literal["logprobs"], ...], Meta(max_length=1)] = ()
+    response_format: ResponseFormat = "json"
+    temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    stream: bool = False
+    timestamp_granularities: tuple[Literal["segment", "word"], ...] = ()
+    max_line_characters: Annotated[int, Meta(ge=10, le=500)] | None = None
+    chunking_strategy: ChunkingStrategy = ChunkingStrategy()
+    stream_include_usage: bool | None = None
+    stream_continuous_usage_stats: bool | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the answer has log probabilities, in a format that has room for them."""
+        room = not self.wants_chunks if self.stream else self.response_format in _WITH_LOGPROBS
+        return bool(self.include) and room
+
+    @property
+    def needs_logprobs(self) -> bool:
+        """Whether the answer has log probabilities or means of them, as its segments have."""
+        verbose = self.response_format == "verbose_json" and not self.stream
+        return self.wants_logprobs or verbose
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether the answer has the times of words, or is cut at words."""
+        if self.stream:
+            return False
+        timed = "word" in self.timestamp_granularities and self.response_format == "verbose_json"
+        return timed or self.line_characters is not None
+
+    @property
+    def wants_speakers(self) -> bool:
+        """Whether the answer says who speaks."""
+        return self.response_format == "diarized_json" and not (self.stream and self.wants_chunks)
+
+    @property
+    def line_characters(self) -> int | None:
+        """The longest line of a subtitle; None in other formats, and for one subtitle a segment."""
+        return self.max_line_characters if self.response_format in ("srt", "vtt") else None
+
+    @property
+    def words_asked_by(self) -> str:
+        """The field that asks for words."""
+        return "timestamp_granularities" if self.line_characters is None else "max_line_characters"
+
+    @property
+    def wants_chunks(self) -> bool:
+        """Whether a stream is one of vLLM's chunks: only its clients send this field."""
+        return self.stream_include_usage is not None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on what was asked for and has no effect."""
+        found = self.without_effect
+        if self.temperature:
+            found.append("temperature has no effect: decoding is greedy")
+        if self.include and not self.wants_logprobs:
+            found.append("include has no effect: this format has no room for log probabilities")
+        if "word" in self.timestamp_granularities and not self.wants_words:
+            found.append("timestamp_granularities has no effect: words come with verbose_json")
+        if self.response_format == "diarized_json" and not self.wants_speakers:
+            found.append("response_format has no effect: a stream of chunks has no speakers")
+        if self.max_line_characters is not None and not self.wants_words:
+            found.append("max_line_characters has no effect: lines are those of srt and vtt")
+        if self.stream_continuous_usage_stats:
+            found.append("stream_continuous_usage_stats has no effect")
+        if self.max_completion_tokens is not None:
+            found.append("max_completion_tokens has no effect: the server bounds every part")
+        return found
+
+
+F = TypeVar("F", bound=TranscriptionForm)
+
+
+def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
+    """Parse the fields. Raises UnsupportedValue as `parse_as`."""
+    return parse_as(fields, TranscriptionForm)
+
+
+def parse_as(fields: Iterable[tuple[str, str]], kind: type[F]) -> F:
+    """Parse the fields of a kind of request.
+
+    Raises UnsupportedValue, naming the field and what would be valid.
+    """
+    form = read(kind, _nested(fields), switches=LENIENT_SWITCHES)
+    _ = form.context, form.spoken  # checked here, before the recording is looked at
+    return form
+
+
+def _nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Turn `a[b]=c`, or a JSON object as `a`, into {"a": {"b": "c"}}, and `a[]` into a list."""
+    values: dict[str, Any] = {}
+    for name, value in fields:
+        if (plain := name.removesuffix("[]")) in _REFUSED:
+            raise UnsupportedValue(f"{plain} is not supported: {_REFUSED[plain]}", plain)
+        if name in _LISTS:
+            values.setdefault(_LISTS[name], []).append(value)
+            continue
+        outer, bracket, inner = name.partition("[")
+        if bracket and inner.endswith("]"):
+            inside = values.setdefault(outer, {})
+            if not isinstance(inside, dict) or inner[:-1] in inside:
+                raise _twice(outer)
+            inside[inner[:-1]] = value
+        elif name in values:
+            raise _twice(name)
+        else:
+            values[name] = value
+    if isinstance(strategy := values.get("chunking_strategy"), str):
+        values["chunking_strategy"] = _strategy(strategy)
+    return values
+
+
+def _twice(name: str) -> UnsupportedValue:
+    return UnsupportedValue(f"{escaped(name)} was sent twice", escaped(name))
+
+
+def _strategy(text: str) -> Any:
+    """Parse `auto`, `none`, or a JSON object; what is none stays as it is."""
+    if not text.lstrip().startswith("{"):
+        return {"type": text}
+    with suppress(msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(text)
+    return text
+
+
+# Reads a multipart request's body: fields into memory, the file to disk after the first MB.
+
+_MAX_FIELDS = 40
+_MAX_FIELD_BYTES = 64 * 1024
+_CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii")
+_FORM_FAULTS = {
+    "Part exceeded": f"a field has more than {_MAX_FIELD_BYTES} bytes",
+    "Too many files": "only one file can be sent, as 'file'",
+    "Too many fields": f"the form has more than {_MAX_FIELDS} fields",
+    "Missing boundary": "the form cannot be read: its Content-Type has no boundary",
+    "The Content-Disposition": "the form cannot be read: a field has no name",
+}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An uploaded file of `size` bytes; `path` is valid until the form is closed.
+
+    `name` is the client's file name, escaped for messages. `fields` are the form's other fields,
+    as (name, value).
+    """
+
+    path: Path
+    name: str
+    size: int
+    fields: tuple[tuple[str, str], ...]
+
+
+async def read_form(request: Request, check_size: CheckSize) -> FormData:
+    """Read a request's form; see `Uploads.taken`. Raises BadRequest if it is none."""
+    _check_type(request.headers.get("content-type", ""))
+    if (length := request.headers.get("content-length", "")).isdigit():
+        check_size(int(length))
+    try:
+        with storing():
+            return await request._get_form(
+                max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES
+            )
+    except HTTPException as error:  # how starlette reports a malformed body
+        raise BadRequest(_form_fault(str(error.detail))) from None
+
+
+def _check_type(content_type: str) -> None:
+    kind, options = parse_options_header(content_type)
+    if kind != b"multipart/form-data":
+        raise BadRequest(f"the body must be multipart/form-data, not {quoted(content_type)}")
+    charset = options.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in _CHARSETS:
+        # Python has others that fail in ways of their own, take long, or give half characters.
+        raise BadRequest(f"the form's charset must be utf-8, not {quoted(charset)}")
+
+
+def _form_fault(said: str) -> str:
+    """Return our words for what starlette says of a form."""
+    for theirs, ours in _FORM_FAULTS.items():
+        if said.startswith(theirs):
+            return ours
+    return "the form cannot be read: it is not valid multipart/form-data"
+
+
+async def take_upload(form: FormData) -> Upload:
+    """Return the form's file and fields.
+
+    Raises UnsupportedValue unless `file` is one file, and StorageFull if the disk is full.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise UnsupportedValue("file is missing; send the audio as a file called 'file'", "file")
+    others = [(name, value) for name, value in form.multi_items() if name != "file"]
+    fields = tuple((name, value) for name, value in others if isinstance(value, str))
+    if len(fields) < len(others) or len(form.getlist("file")) > 1:
+        raise UnsupportedValue("only one file can be sent, as 'file'", "file")
+    return Upload(await on_disk(file), file_name(file.filename), file.size or 0, fields)

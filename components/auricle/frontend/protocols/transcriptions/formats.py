@@ -1,0 +1,176 @@
+"""Renders a transcript in each response format. No I/O."""
+
+from __future__ import annotations
+
+import string
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.frontend.link.words import joined
+from auricle.frontend.recordings.transcriber import RecordingSegment, Saying, by_speaker
+from auricle.protocol.sessions import ScoredToken
+from auricle.protocol.stream import Word
+from auricle.transcript import subtitles
+from auricle.transcript.subtitles import Cue
+
+# Cuts a segment's text into subtitles that can be read, at its words. No I/O.
+
+
+def lines(whole: Cue, words: Sequence[Word], most: int) -> Iterator[Cue]:
+    """Yield subtitles of one line of at most `most` characters; a longer word is a line.
+
+    Where the times of words are not known the segment stays `whole`, on several lines: when each
+    of them was said, nobody knows.
+    """
+    if not words:
+        yield Cue(whole.start_ms, whole.end_ms, "\n".join(textwrap.wrap(whole.text, most)))
+        return
+    line: list[Word] = []
+    for word in words:
+        if line and len("".join(one.text for one in [*line, word]).rstrip()) > most:
+            yield _cue(line)
+            line = []
+        line.append(word)
+    yield _cue(line)
+
+
+def _cue(line: Sequence[Word]) -> Cue:
+    return Cue(line[0].start_ms, line[-1].end_ms, "".join(word.text for word in line).strip())
+
+
+_LETTERS = string.ascii_uppercase  # more than a session has speakers: see MOST_SPEAKERS
+
+
+@dataclass(frozen=True)
+class TimedTranscript:
+    """The segments with text, in order; `seconds` is the duration of the whole recording."""
+
+    segments: Sequence[RecordingSegment]
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """The whole text: the segments, joined by spaces."""
+        return " ".join(segment.text for segment in self.segments)
+
+    @property
+    def tokens(self) -> tuple[ScoredToken, ...]:
+        """The tokens of the whole text; empty unless they were asked for."""
+        return joined((segment.text, segment.tokens) for segment in self.segments)
+
+    @property
+    def language(self) -> str:
+        """The most frequent language of the segments, in lower case; empty without segments."""
+        counts = Counter(segment.language for segment in self.segments)
+        return counts.most_common(1)[0][0].lower() if counts else ""
+
+
+def usage(seconds: float) -> dict[str, object]:
+    """Return OpenAI's usage object for billing by duration."""
+    return {"type": "duration", "seconds": round(seconds, 3)}
+
+
+def as_json(transcript: TimedTranscript) -> dict[str, object]:
+    """Return the body for `json`."""
+    return {"text": transcript.text, "usage": usage(transcript.seconds)}
+
+
+def as_verbose_json(
+    transcript: TimedTranscript, task: str = "transcribe", *, words: bool = False
+) -> dict[str, object]:
+    """Return the body for `verbose_json`, without what only OpenAI's decoder for Whisper knows.
+
+    With `words` it has them too, as far as they are known.
+    """
+    timed = {"words": _words(transcript)} if words else {}
+    return {
+        "task": task,
+        "language": transcript.language,
+        "duration": round(transcript.seconds, 3),
+        "text": transcript.text,
+        "segments": [
+            {
+                "id": number,
+                "seek": 0,
+                "start": segment.start / SAMPLE_RATE,
+                "end": segment.end / SAMPLE_RATE,
+                "text": segment.text,
+                "tokens": [],
+                "temperature": 0.0,
+                **_certainty(segment),
+            }
+            for number, segment in enumerate(transcript.segments)
+        ],
+        **timed,
+        "usage": usage(transcript.seconds),
+    }
+
+
+def _certainty(segment: RecordingSegment) -> dict[str, float]:
+    """Return the mean log probability of a segment's tokens, if they are known."""
+    if not segment.tokens:
+        return {}
+    return {"avg_logprob": fmean(token.logprob for token in segment.tokens)}
+
+
+def as_diarized_json(transcript: TimedTranscript) -> dict[str, object]:
+    """Return the body for `diarized_json`."""
+    sayings = (saying for segment in transcript.segments for saying in by_speaker(segment))
+    return {
+        "task": "transcribe",
+        "duration": round(transcript.seconds, 3),
+        "text": transcript.text,
+        "segments": [diarized_segment(number, one) for number, one in enumerate(sayings)],
+        "usage": usage(transcript.seconds),
+    }
+
+
+def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
+    """Return a segment of `diarized_json`, which is an event of a stream too; `number` from 0.
+
+    Speakers are A, B, … in the order in which they are heard, or `unknown`.
+    """
+    return {
+        "type": "transcript.text.segment",
+        "id": f"seg_{number + 1:03}",
+        "start": saying.start_ms / 1000,
+        "end": saying.end_ms / 1000,
+        "speaker": "unknown" if saying.speaker is None else _LETTERS[saying.speaker - 1],
+        "text": saying.text.strip(),
+    }
+
+
+def _words(transcript: TimedTranscript) -> list[dict[str, object]]:
+    return [
+        {
+            "word": word.word,
+            "start": word.start_ms / 1000,
+            "end": word.end_ms / 1000,
+            # An extension of OpenAI's API.
+            **({} if word.confidence is None else {"confidence": word.confidence}),
+        }
+        for segment in transcript.segments
+        for word in segment.words.words
+    ]
+
+
+def as_srt(transcript: TimedTranscript, line: int | None = None) -> str:
+    """Return SubRip subtitles, of segments or of lines of at most so many characters."""
+    return subtitles.as_srt(_cues(transcript, line))
+
+
+def as_vtt(transcript: TimedTranscript, line: int | None = None) -> str:
+    """Return WebVTT subtitles, of segments or of lines of at most so many characters."""
+    return subtitles.as_vtt(_cues(transcript, line))
+
+
+def _cues(transcript: TimedTranscript, line: int | None) -> Iterator[Cue]:
+    for segment in transcript.segments:
+        whole = Cue(
+            segment.start * 1000 // SAMPLE_RATE, segment.end * 1000 // SAMPLE_RATE, segment.text
+        )
+        yield from [whole] if line is None else lines(whole, segment.words.words, line)

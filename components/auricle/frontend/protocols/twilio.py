@@ -1,0 +1,264 @@
+"""Twilio's media streams, on `WS /v1/twilio`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import msgspec
+
+from auricle.core.aio import Interrupted
+from auricle.core.errors import ProtocolError, Unauthorized, UnsupportedValue
+from auricle.core.limits import CONTEXT, LANGUAGE, check
+from auricle.core.sanitize import quoted
+from auricle.frontend.capabilities import ProtocolCapabilities
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.late_websockets import LateProtocol, LateSocket
+from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.request_errors import json_fault
+
+CAPABILITIES = ProtocolCapabilities(
+    way="WS /v1/twilio",
+    page="telephones.md",
+    language="language",
+    keywords="context",
+    channels="tracks",
+)
+
+
+# The messages of Twilio's media streams. No I/O. Names and fields are Twilio's.
+
+SAMPLE_RATE = 8_000  # Hz
+ENCODING = "pcm_mulaw"
+_MU_LAW = "audio/x-mulaw"
+_TRACKS = ("inbound", "outbound")
+_LONGEST = 65_536  # characters of a message; 20 ms of audio have 214
+# A name on the transcript bus is part of a subject, where other characters have a meaning.
+_SID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+KEY_PARAMETER, LANGUAGE_PARAMETER, CONTEXT_PARAMETER = "api_key", "language", "context"
+
+
+class MediaFormat(msgspec.Struct, frozen=True, rename="camel"):
+    """What `media` holds."""
+
+    encoding: str
+    sample_rate: int
+    channels: int = 1
+
+
+class StartFields(msgspec.Struct, frozen=True, rename="camel"):
+    """What is known of a stream before its audio comes."""
+
+    stream_sid: str
+    call_sid: str
+    media_format: MediaFormat
+    tracks: tuple[str, ...] = ("inbound",)
+    custom_parameters: dict[str, str] = {}
+
+
+class MediaFields(msgspec.Struct, frozen=True):
+    """Audio of one track, base64 in the message."""
+
+    payload: bytes
+    track: str = "inbound"
+
+
+class Connected(msgspec.Struct, frozen=True, tag_field="event", tag="connected"):
+    """The first message."""
+
+
+class TwilioStart(msgspec.Struct, frozen=True, tag_field="event", tag="start"):
+    """The second message."""
+
+    start: StartFields
+
+
+class Media(msgspec.Struct, frozen=True, tag_field="event", tag="media"):
+    """Audio."""
+
+    media: MediaFields
+
+
+class Stop(msgspec.Struct, frozen=True, tag_field="event", tag="stop"):
+    """The stream or the call has ended."""
+
+
+Message = Connected | TwilioStart | Media | Stop
+_KNOWN = ("connected", "start", "media", "stop")
+_JSON: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    event: str
+
+
+def parse_message(text: str) -> Message | None:
+    """Parse a message; None for one that says nothing about audio, such as `dtmf` and `mark`.
+
+    Raises ProtocolError.
+    """
+    if len(text) > _LONGEST:
+        raise ProtocolError(f"a message has at most {_LONGEST} characters, not {len(text)}")
+    try:
+        return _JSON.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        if isinstance(error, msgspec.ValidationError) and _is_another(text):
+            return None
+        raise ProtocolError(
+            f"not a message of Twilio's media streams: {json_fault(error)}"
+        ) from None
+
+
+def _is_another(text: str) -> bool:
+    try:
+        return msgspec.json.decode(text, type=_Named).event not in _KNOWN
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class Call:
+    """A stream of a call: what was asked for, and with which key."""
+
+    call: str
+    stream: str
+    tracks: tuple[str, ...]
+    language: str | None = None
+    context: str = ""
+    secret: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def begun_by(cls, start: StartFields) -> Call:
+        """Return the call that `start` describes. Raises UnsupportedValue, naming the field."""
+        for name, sid in (("callSid", start.call_sid), ("streamSid", start.stream_sid)):
+            if not _SID.fullmatch(sid):
+                raise UnsupportedValue(
+                    f"{name} {quoted(sid)} cannot be used: it must be 1 to 64 letters, digits, "
+                    "- or _",
+                    name,
+                )
+        _check_format(start.media_format)
+        tracks = start.tracks
+        if not tracks or set(tracks) - set(_TRACKS) or len(set(tracks)) < len(tracks):
+            raise UnsupportedValue("tracks must be inbound, outbound or both", "tracks")
+        given = start.custom_parameters
+        language = given.get(LANGUAGE_PARAMETER) or None
+        context = given.get(CONTEXT_PARAMETER, "")
+        check(LANGUAGE_PARAMETER, language, LANGUAGE)
+        check(CONTEXT_PARAMETER, context, CONTEXT)
+        secret = given.get(KEY_PARAMETER)
+        return cls(start.call_sid, start.stream_sid, tracks, language, context, secret)
+
+
+def _check_format(given: MediaFormat) -> None:
+    if (given.encoding, given.sample_rate, given.channels) != (_MU_LAW, SAMPLE_RATE, 1):
+        raise UnsupportedValue(
+            f"mediaFormat must be {_MU_LAW} at {SAMPLE_RATE} Hz with 1 channel", "mediaFormat"
+        )
+
+
+# `WS /v1/twilio`: a stream of a telephone call, whose text goes to the transcript bus.
+#
+# Each track is a session of its own. A caller hangs up without waiting for text, so the end of the
+# connection is the end of the audio, and not of the session.
+
+NAME = "twilio"
+_MOST_BEFORE_START = 8  # messages, of a client that nobody knows yet
+
+
+def twilio_protocol(frontend: Frontend, access: Access) -> LateProtocol:
+    """Return the protocol of `/v1/twilio`, for the frontend's event loop."""
+    calls = TwilioCalls(frontend, access)
+    return LateProtocol(NAME, calls.serve, lambda: check_text_is_wanted(frontend))
+
+
+class TwilioCalls:
+    """Serves the streams of `/v1/twilio`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend, access: Access) -> None:
+        self._frontend = frontend
+        self._access = access
+
+    async def serve(self, socket: LateSocket) -> None:
+        """Serve one stream until its text is on the bus. Raises AuricleError if it fails."""
+        call = await self._begun(socket)
+        client = self._client(call, socket)
+        live = self._frontend.live_sessions
+        channels: dict[str, Channel] = {}
+        async with AsyncExitStack() as sessions:
+            for track in call.tracks:
+                session = await sessions.enter_async_context(
+                    live.session(Record(NAME), client, socket.host)
+                )
+                channels[track] = Channel(
+                    *(self._frontend, session, SAMPLE_RATE, ENCODING),
+                    language=call.language,
+                    context=call.context,
+                    call=call.call,
+                    part=f"{track}-{call.stream}",
+                )
+            await follow(list(channels.values()), self._read(socket, channels))
+
+    async def _begun(self, socket: LateSocket) -> Call:
+        """Return the call, once its `start` has come."""
+        seconds = self._frontend.settings.start_timeout_seconds
+        for _ in range(_MOST_BEFORE_START):
+            try:
+                message = parse_message(await socket.receive(seconds, "the start message"))
+            except Interrupted:
+                raise about_to_go() from None
+            if isinstance(message, TwilioStart):
+                return Call.begun_by(message.start)
+            if message is not None and not isinstance(message, Connected):
+                break
+        raise ProtocolError("the start message must come before others")
+
+    def _client(self, call: Call, socket: LateSocket) -> ClientAccount:
+        """Return the client whose key was sent: in the call's parameters, or in a header."""
+        if call.secret is not None:
+            return self._access.holder(call.secret, "live")
+        if self._access.needs_keys and "authorization" not in socket.headers:
+            raise Unauthorized(
+                f'no API key; send it as <Parameter name="{KEY_PARAMETER}"> of <Stream>'
+            )
+        return self._access.client(socket.headers, "live")
+
+    async def _read(self, socket: LateSocket, channels: Mapping[str, Channel]) -> None:
+        """Feed the channels until the call is over, or the server leaves and nobody speaks."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        door = self._frontend.front_door
+        while True:
+            if door.ends(lambda: _resting(channels)):
+                socket.goes()
+                return
+            try:
+                message = parse_message(await socket.receive(idle, "the next media message"))
+            except Interrupted:
+                continue
+            except ClientGone:
+                return
+            if isinstance(message, Media):
+                await self._take(channels, message)
+            elif isinstance(message, Stop):
+                return
+            elif isinstance(message, TwilioStart):
+                raise ProtocolError("a connection has one start message")
+
+    async def _take(self, channels: Mapping[str, Channel], message: Media) -> None:
+        payload, track = message.media.payload, message.media.track
+        channel = channels.get(track)
+        if channel is None:
+            raise ProtocolError(f"media of the track {quoted(track)}, which start did not name")
+        self._frontend.metrics.bytes("websocket", len(payload))
+        await channel.take(payload)
+
+
+def _resting(channels: Mapping[str, Channel]) -> bool:
+    return all(channel.resting for channel in channels.values())

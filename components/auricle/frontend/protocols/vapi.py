@@ -1,0 +1,191 @@
+"""Vapi's custom transcribers, on `WS /v1/vapi`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Literal
+
+import msgspec
+
+from auricle.core.aio import Interrupted
+from auricle.core.errors import AuricleError, ProtocolError, UnsupportedValue
+from auricle.core.limits import query_fields
+from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.capabilities import ProtocolCapabilities
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.channel import Channel, follow
+from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.live_sessions import LiveSession, Record
+from auricle.frontend.transport.options import (
+    Context,
+    Language,
+    Model,
+    Others,
+    SampleRate,
+    read,
+    read_query,
+)
+from auricle.frontend.transport.request_errors import json_fault
+from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+
+CAPABILITIES = ProtocolCapabilities(
+    way="WS /v1/vapi",
+    page="telephones.md",
+    partials="transcriptType",
+    language="language",
+    keywords="context",
+    channels="channels",
+)
+
+
+# The messages between Vapi and a custom transcriber. No I/O. Names and fields are Vapi's.
+
+# Who speaks on the first channel and on the second.
+SPEAKERS = ("customer", "assistant")
+_LONGEST = 8_192  # characters of the start message
+_NO_START = "not a start message of Vapi"
+
+
+class VapiStart(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="start"):
+    """The first message; audio follows, with the channels interleaved."""
+
+    sample_rate: SampleRate
+    encoding: Literal["linear16"] = "linear16"
+    container: Literal["raw"] = "raw"
+    channels: Literal[1, 2] = 2
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the transcriber's URL asks for."""
+
+    language: Language = ""
+    model: Model = ""
+    context: Context = ""
+
+
+def parse_start(text: str | None) -> VapiStart:
+    """Parse the first message. Raises ProtocolError, or UnsupportedValue naming the field."""
+    if text is None:
+        raise ProtocolError("the start message must come before audio")
+    if len(text) > _LONGEST:
+        raise ProtocolError(f"the start message has at most {_LONGEST} characters, not {len(text)}")
+    try:
+        return read(VapiStart, msgspec.json.decode(text, type=dict[str, Any]))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"{_NO_START}: {json_fault(error)}") from None
+    except UnsupportedValue as error:
+        if error.param != "type":
+            raise
+        raise ProtocolError(f"{_NO_START}: {error}") from None
+
+
+def parse_options(query: str) -> Options:
+    """Parse the query of the transcriber's URL. Raises BadRequest, naming the option."""
+    return read_query(Options, query_fields(query), Others())[0]
+
+
+def response(event: SegmentPartial | SegmentFinal, speaker: str) -> str:
+    """Return what a speaker has said; empty if that is nothing.
+
+    Each partial text replaces the one before, until a final one.
+    """
+    is_final = isinstance(event, SegmentFinal)
+    text = (
+        event.text if isinstance(event, SegmentFinal) else (event.committed + event.partial).strip()
+    )
+    if not text:
+        return ""
+    message = {
+        "type": "transcriber-response",
+        "transcription": text,
+        "channel": speaker,
+        "transcriptType": "final" if is_final else "partial",
+    }
+    return msgspec.json.encode(message).decode()
+
+
+def error_message(error: AuricleError) -> str:
+    """Return the last message of a session that failed."""
+    message: dict[str, object] = {"type": "error", "error": error.for_client, "code": error.code}
+    if error.retry_after_seconds:
+        message["retryAfterSeconds"] = error.retry_after_seconds
+    return msgspec.json.encode(message).decode()
+
+
+# `WS /v1/vapi`: one call of Vapi's, with a session for each channel of its audio.
+
+NAME = "vapi"
+
+
+def vapi_protocol(frontend: Frontend) -> SocketProtocol:
+    """Return the protocol of `/v1/vapi`, for the frontend's event loop."""
+    calls = VapiCalls(frontend)
+    return SocketProtocol(NAME, calls.serve, error_message, check=calls.check)
+
+
+class VapiCalls:
+    """Serves the calls of `/v1/vapi`, on the frontend's event loop."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
+
+    def check(self, query: str) -> None:
+        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
+        self._frontend.check_model(parse_options(query).model or None)
+
+    async def serve(self, socket: ClientSocket) -> None:
+        """Serve one call until it is over, which Vapi says by leaving: then ClientGone is raised.
+
+        Raises AuricleError if it fails.
+        """
+        options = parse_options(socket.query_string)
+        start = await self._begun(socket)
+        live = self._frontend.live_sessions
+        sessions: list[LiveSession] = [socket]
+        async with AsyncExitStack() as further:
+            for _ in range(1, start.channels):
+                another = live.session(Record(NAME), socket.client, socket.sharer)
+                sessions.append(await further.enter_async_context(another))
+            channels = [
+                Channel(
+                    *(self._frontend, session, start.sample_rate, "pcm_s16le"),
+                    language=options.language or None,
+                    context=options.context,
+                    call=socket.session,
+                    part=speaker,
+                )
+                for session, speaker in zip(sessions, SPEAKERS, strict=False)
+            ]
+
+            async def told(number: int, event: SegmentPartial | SegmentFinal) -> None:
+                if message := response(event, SPEAKERS[number]):
+                    await socket.send(message)
+
+            await follow(channels, self._read(socket, channels), told)
+
+    async def _begun(self, socket: ClientSocket) -> VapiStart:
+        seconds = self._frontend.settings.start_timeout_seconds
+        try:
+            text, _ = await socket.receive(seconds, "the start message")
+        except Interrupted:
+            raise about_to_go() from None
+        return parse_start(text)
+
+    async def _read(self, socket: ClientSocket, channels: Sequence[Channel]) -> None:
+        """Feed the channels until the server leaves and nobody speaks."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        interleaved = Interleaved(len(channels), sample_bytes=2)
+        door = self._frontend.front_door
+        while not door.ends(lambda: all(channel.resting for channel in channels)):
+            try:
+                text, data = await socket.receive(idle, "the next audio packet")
+            except Interrupted:
+                continue
+            if text is not None:
+                continue  # whatever Vapi says of the call, only its audio is for a transcriber
+            self._frontend.metrics.bytes("websocket", len(data))
+            for channel, samples in zip(channels, interleaved.split(data), strict=True):
+                await channel.take(samples)
+        socket.goes_at(channels[0].heard_samples)

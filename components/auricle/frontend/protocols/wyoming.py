@@ -1,0 +1,386 @@
+"""Wyoming, the protocol of Home Assistant, on a TCP port."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from auricle import __version__
+from auricle.checkpoints.languages import language_code
+from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
+from auricle.core.limits import LANGUAGE, check
+from auricle.frontend.capabilities import ProtocolCapabilities
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.channel import Channel
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.live_sessions import LiveSession, Record
+from auricle.frontend.transport.options import context_of
+from auricle.frontend.transport.request_errors import json_fault
+from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+
+CAPABILITIES = ProtocolCapabilities(
+    way="Wyoming",
+    page="wyoming.md",
+    committed="transcript-chunk",
+    language="language",
+    keywords="transcript_terms",
+)
+
+
+# The events of Wyoming, from bytes and to bytes. No I/O.
+#
+# An event is a line of JSON (its header), then so many bytes of JSON and of payload as that says.
+
+T = TypeVar("T")
+_HEADER_BYTES = 8_192
+_DATA_BYTES = 65_536
+
+
+class Transcribe(msgspec.Struct, frozen=True):
+    """What the next audio is to be transcribed with; unknown fields have no effect."""
+
+    name: str | None = None
+    language: str | None = None
+    transcript_names: tuple[str, ...] | None = None
+    transcript_terms: tuple[str, ...] | None = None
+
+
+class AudioFormat(msgspec.Struct, frozen=True):
+    """The format of audio: rate in Hz, width in bytes."""
+
+    rate: int
+    width: int
+    channels: int
+
+
+class Ping(msgspec.Struct, frozen=True):
+    """To be answered with the same text."""
+
+    text: str | None = None
+
+
+class _Header(msgspec.Struct, frozen=True):
+    type: str
+    data: dict[str, Any] | None = None
+    data_length: int | None = None
+    payload_length: int | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event as it was received."""
+
+    kind: str
+    data: dict[str, Any]
+    payload: bytes = b""
+
+    def read_as(self, wanted: type[T]) -> T:
+        """Return the event's data as `wanted`. Raises ProtocolError, naming the field."""
+        try:
+            return msgspec.convert(self.data, wanted)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"{self.kind}: {json_fault(error)}") from None
+
+
+class EventParser:
+    """Cuts what a client sends into events, each of which is bounded."""
+
+    def __init__(self, payload_bytes: int) -> None:
+        """`payload_bytes` is the most that a payload may have."""
+        self._payload_bytes = payload_bytes
+        self._bytes = bytearray()
+        self._header: _Header | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take what was received."""
+        self._bytes += data
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait to become events."""
+        return len(self._bytes)
+
+    def next(self) -> Event | None:
+        """Return the next event, None if more must be received for it.
+
+        Raises ProtocolError or TooLarge; what follows cannot be read then.
+        """
+        if self._header is None and (line := self._line()) is not None:
+            self._header = self._checked(line)
+        header = self._header
+        if header is None:
+            return None
+        data_length, payload_length = header.data_length or 0, header.payload_length or 0
+        if len(self._bytes) < data_length + payload_length:
+            return None
+        self._header = None
+        data = dict(header.data or {})
+        if data_length:
+            data |= _object(self._taken(data_length))
+        return Event(header.type, data, self._taken(payload_length))
+
+    def _line(self) -> bytes | None:
+        end = self._bytes.find(b"\n", 0, _HEADER_BYTES)
+        if end >= 0:
+            return self._taken(end + 1)
+        if len(self._bytes) >= _HEADER_BYTES:
+            raise TooLarge(f"an event's first line has at most {_HEADER_BYTES} bytes")
+        return None
+
+    def _checked(self, line: bytes) -> _Header:
+        header = _decoded(line, _Header)
+        for name, length, most in (
+            ("data_length", header.data_length, _DATA_BYTES),
+            ("payload_length", header.payload_length, self._payload_bytes),
+        ):
+            if length is not None and length < 0:
+                raise ProtocolError(f"{name} is negative")
+            if length is not None and length > most:
+                raise TooLarge(f"{name} is {length}, and may be at most {most}")
+        return header
+
+    def _taken(self, size: int) -> bytes:
+        taken = bytes(self._bytes[:size])
+        del self._bytes[:size]
+        return taken
+
+
+def _decoded(data: bytes, wanted: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=wanted)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else json_fault(error)
+        raise ProtocolError(f"not an event of Wyoming: {why}") from None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    return _decoded(data, dict[str, Any])
+
+
+def encode(kind: str, **data: Any) -> bytes:
+    """Return an event's bytes; fields that are None are left out."""
+    body = msgspec.json.encode({name: value for name, value in data.items() if value is not None})
+    header = {"type": kind, "data_length": len(body)}
+    return msgspec.json.encode(header) + b"\n" + body
+
+
+def error(failure: AuricleError) -> bytes:
+    """Return the event of a failure. `retry_after_seconds` is an extension of Wyoming's."""
+    after = failure.retry_after_seconds or None
+    return encode("error", text=failure.for_client, code=failure.code, retry_after_seconds=after)
+
+
+def info(model: str, languages: tuple[str, ...]) -> bytes:
+    """Return what is served here, as the answer to `describe`."""
+    made_by = {"name": "auricle", "url": ""}
+    codes = [code for code in map(language_code, languages) if code is not None]
+    served = {
+        "name": model,
+        "attribution": made_by,
+        "installed": True,
+        "description": "the served model",
+        "version": __version__,
+        "languages": codes,
+    }
+    program = {
+        "name": "auricle",
+        "attribution": made_by,
+        "installed": True,
+        "description": "streaming speech recognition",
+        "version": __version__,
+        "models": [served],
+        "supports_transcript_streaming": True,
+        "requires_external_vad": True,
+    }
+    return encode("info", asr=[program])
+
+
+# The text of one utterance as Wyoming tells it: chunks that are never taken back. No I/O.
+
+
+class WyomingTranscript:
+    """Turns the segments of one session into one transcript. All chunks joined give its text."""
+
+    def __init__(self) -> None:
+        self._finals: list[str] = []
+        self._language: str | None = None
+        self._told: str | None = None  # what the chunks so far say; None before the first
+
+    def heard(self, event: SegmentPartial | SegmentFinal) -> bytes:
+        """Return what to tell of an event: its text that will not change, if that is new."""
+        self._language = language_code(event.language) or self._language
+        if isinstance(event, SegmentFinal):
+            if event.text:
+                self._finals.append(event.text)
+            return self._grown(self._text)
+        return self._grown(" ".join([*self._finals, event.committed]) if event.committed else "")
+
+    def whole(self) -> bytes:
+        """Return what to tell at the end."""
+        begun = b"" if self._told is not None else self._begin()
+        whole = encode("transcript", text=self._text, language=self._language)
+        return begun + whole + encode("transcript-stop")
+
+    @property
+    def _text(self) -> str:
+        return " ".join(self._finals)
+
+    def _grown(self, text: str) -> bytes:
+        told = self._told or ""
+        if len(text) <= len(told):
+            return b""
+        begun = b"" if self._told is not None else self._begin()
+        self._told = text
+        return begun + encode("transcript-chunk", text=text[len(told) :])
+
+    def _begin(self) -> bytes:
+        self._told = ""
+        return encode("transcript-start", language=self._language)
+
+
+# One connection of Wyoming: what it asks, and one session for each stretch of audio.
+#
+# Home Assistant opens a connection for each spoken command, and reads once the audio has ended.
+
+NAME = "wyoming"
+_MOST_HELD = 1 << 16  # of what follows an utterance that has not got its text yet
+
+
+def wyoming_protocol(frontend: Frontend, access: Access, languages: tuple[str, ...]) -> TcpProtocol:
+    """Return Wyoming, for a port of the frontend; `languages` are the names of the model's."""
+    server_info = info(frontend.model, languages)
+
+    async def serve(connection: TcpConnection) -> None:
+        client = access.keyless(frontend.settings.keyless_tenant, "live")
+        await _Conversation(frontend, connection, client, server_info).run()
+
+    return TcpProtocol(NAME, serve, error)
+
+
+class _Conversation:
+    """All that is said on one connection."""
+
+    def __init__(
+        self, frontend: Frontend, connection: TcpConnection, client: ClientAccount, info: bytes
+    ) -> None:
+        self._frontend = frontend
+        self._connection = connection
+        self._client = client
+        self._info = info
+        self._parser = EventParser(frontend.settings.max_frame_bytes)
+        self._asked = Transcribe()
+        self._turn = LoopTurn()
+
+    async def run(self) -> None:
+        """Serve the connection until its client leaves. Raises AuricleError if it must end."""
+        while True:
+            event = await self._next(
+                self._frontend.settings.keep_alive_seconds, "the next event", leave_at_once=True
+            )
+            if event.kind in ("audio-start", "audio-chunk"):
+                await self._utterance(event)
+            elif event.kind == "audio-stop":
+                await self._connection.send(WyomingTranscript().whole())
+            else:
+                await self._answer(event)
+
+    async def _answer(self, event: Event) -> None:
+        """Do what an event other than audio asks for; those we do not know are to be dropped."""
+        if event.kind == "describe":
+            await self._connection.send(self._info)
+        elif event.kind == "ping":
+            await self._connection.send(encode("pong", text=event.read_as(Ping).text))
+        elif event.kind == "transcribe":
+            self._asked = event.read_as(Transcribe)
+
+    async def _next(self, seconds: float, what: str, *, leave_at_once: bool) -> Event:
+        """Return the next event. Raises Overloaded where the server leaves: its deadline is over,
+        or, with `leave_at_once`, nothing was being said."""
+        door = self._frontend.front_door
+        while (event := self._parser.next()) is None:
+            if door.ends(lambda: leave_at_once):
+                # Half a command must not be taken for a whole one, so there is no text either.
+                raise about_to_go()
+            try:
+                self._parser.feed(await self._connection.read(seconds, what))
+            except Interrupted:
+                continue
+        await self._turn.give_way()
+        return event
+
+    # ── one utterance ───────────────────────────────────────────────────────
+
+    async def _utterance(self, first: Event) -> None:
+        asked, self._asked = self._asked, Transcribe()
+        audio = first.read_as(AudioFormat)
+        _check_format(audio)
+        self._frontend.check_model(asked.name)
+        check("language", asked.language, LANGUAGE)
+        context = _context(asked)
+        host = host_of(self._connection.client)
+        live = self._frontend.live_sessions
+        async with live.session(Record(NAME), self._client, host) as session:
+            channel = self._channel(session, audio, asked.language, context)
+            writer = asyncio.create_task(self._write(channel))
+            reader = asyncio.create_task(self._read(channel, audio, first))
+            await first_failure_or(writer, [reader, asyncio.create_task(channel.pump())])
+
+    def _channel(
+        self, session: LiveSession, audio: AudioFormat, language: str | None, context: str
+    ) -> Channel:
+        return Channel(
+            *(self._frontend, session, audio.rate, "pcm_s16le"),
+            language=language or None,
+            context=context,
+        )
+
+    async def _read(self, channel: Channel, audio: AudioFormat, event: Event) -> None:
+        """Read up to the audio's end, then only whether the client stays."""
+        idle = self._frontend.settings.idle_timeout_seconds
+        while event.kind != "audio-stop":
+            if event.kind in ("audio-start", "audio-chunk"):
+                if event.read_as(AudioFormat) != audio:
+                    raise UnsupportedValue("the audio's format cannot change before audio-stop")
+                self._frontend.metrics.bytes("tcp", len(event.payload))
+                await channel.take(event.payload)
+            else:
+                await self._answer(event)
+            event = await self._next(idle, "the next audio-chunk", leave_at_once=False)
+        await channel.end()
+        while self._parser.held < _MOST_HELD:
+            self._parser.feed(await self._connection.read_on())
+        await asyncio.Event().wait()  # the writer ends the utterance
+
+    async def _write(self, channel: Channel) -> None:
+        transcript = WyomingTranscript()
+        async with aclosing(channel.texts()) as texts:
+            async for event in texts:
+                if told := transcript.heard(event):
+                    await self._connection.send(told)
+        try:
+            await self._connection.send(transcript.whole())
+        except ClientGone:
+            return  # it may leave once it has the text
+
+
+def _check_format(audio: AudioFormat) -> None:
+    for name, value in (("width", audio.width), ("channels", audio.channels)):
+        right = {"width": 2, "channels": 1}[name]
+        if value != right:
+            raise UnsupportedValue(f"{name} {value} cannot be used: it must be {right}", name)
+
+
+def _context(asked: Transcribe) -> str:
+    """Return the words that the client expects, as context for the model."""
+    words = (*(asked.transcript_names or ()), *(asked.transcript_terms or ()))
+    return context_of("transcript_names and transcript_terms", words)

@@ -1,0 +1,1 @@
+"""A live session: its audio, its turns, and its connection to the processor."""

@@ -1,0 +1,332 @@
+"""One session on a WebSocket, between the client and processors.
+
+What protocols have of their own is a `Dialect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.errors import AuricleError, DeadlineExceeded
+from auricle.frontend.audio.chunks import GateEvent, Interleaved
+from auricle.frontend.audio.turn_detection import Silence
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.adapter import AudioOptions, Reply, encode
+from auricle.frontend.session.channel import Channel
+from auricle.frontend.transport.message_writer import Telling
+from auricle.frontend.transport.websockets import ClientSocket
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+
+# One channel of a session: its audio to a processor, and what becomes of it to the client.
+
+
+class Talk(Protocol):
+    """What a client is told of one channel's speech, and when. Calls must not overlap.
+
+    Positions are session samples (16 kHz).
+    """
+
+    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events`; it has listened up to sample `until`.
+
+        Call this before the processor gets the pieces: their text may come at once.
+        """
+        ...
+
+    def finalized(self, at: int) -> list[Reply]:
+        """The client wants the text of all audio up to `at`, where its speech was ended."""
+        ...
+
+    def partial(self, event: SegmentPartial) -> list[Reply]:
+        """The open segment has text that may change."""
+        ...
+
+    def final(self, event: SegmentFinal) -> list[Reply]:
+        """A segment has its final text."""
+        ...
+
+
+# Sends the messages that a function makes; those of all channels leave in one order.
+Tell = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
+
+
+class SpokenChannel:
+    """The session of one channel. A reader feeds it; `pump` and `write` run beside it."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        socket: ClientSocket,
+        options: AudioOptions,
+        number: int,
+        talk: Talk,
+        tell: Tell,
+    ) -> None:
+        """`number` counts from 0, among the `options.channels` of the connection."""
+        self._tracer = frontend.tracer
+        self._trace = socket.trace
+        self._silence = options.silence
+        self._other_silence: Silence | None = None  # once nobody speaks on
+        self._talk = talk
+        self._tell = tell
+        self._audio = Channel(
+            frontend,
+            socket,
+            options.sample_rate,
+            options.encoding,
+            language=options.language,
+            languages=options.languages,
+            context=options.context,
+            silence=options.silence,
+            partials=options.partials,
+            words=options.words,
+            name=socket.sessions[number],
+            call=socket.session,
+            part=str(number) if options.channels > 1 else "",
+            found=self._found,
+        )
+
+    # ── audio ───────────────────────────────────────────────────────────────
+
+    def expect(self) -> int:
+        """Hold audio back until something can be decided; see `Ingest.expect`."""
+        return self._audio.expect()
+
+    async def take(self, data: bytes) -> None:
+        """Process whole samples slice by slice, however many; others run in between."""
+        if self._other_silence is not None and self._audio.resting:
+            self._silence, self._other_silence = self._other_silence, None
+            await self._audio.listen_anew(self._silence)
+        await self._audio.take(data)
+
+    def end_speech_after(self, silence: Silence) -> None:
+        """Let speech end after such a silence, from when nobody speaks on."""
+        self._other_silence = silence
+
+    async def finalize(self) -> None:
+        """End the speech so far, and listen anew to what follows."""
+        at = await self._audio.listen_anew(self._silence)
+        await self._tell(lambda: self._talk.finalized(at))
+
+    async def end(self) -> None:
+        """End the speech so far."""
+        await self._audio.end_speech()
+
+    def finish(self) -> None:
+        """The audio has ended, and so has its speech."""
+        self._audio.finish()
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples that were processed so far."""
+        return self._audio.heard_samples
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which another session can continue; None within speech."""
+        return self._audio.resting_at
+
+    async def _found(self, events: Sequence[GateEvent], until: int) -> None:
+        await self._tell(lambda: self._talk.heard(events, until))
+
+    # ── text ────────────────────────────────────────────────────────────────
+
+    async def pump(self) -> None:
+        """Send audio to the processor; see `ProcessorLink.pump`."""
+        await self._audio.pump()
+
+    async def write(self) -> None:
+        """Tell the client of the processor's text, until there is no more.
+
+        Raises the error that the session fails with.
+        """
+        async with aclosing(self._audio.texts()) as texts:
+            async for event in texts:
+                if isinstance(event, SegmentPartial):
+                    with self._tracer.span("send", self._trace):
+                        await self._tell(partial(self._talk.partial, event))
+                else:
+                    await self._tell(partial(self._talk.final, event))
+
+
+@dataclass(frozen=True)
+class ClientCommand:
+    """What a text message asks for: `replies` makes its answer.
+
+    `finalize`: all audio so far becomes final. `ends`: the audio has ended. `silence`: speech ends
+    after such a silence from now on.
+    """
+
+    replies: Callable[[], list[Reply]] = list
+    finalize: bool = False
+    ends: bool = False
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was heard in a session: `seconds` of audio, whose bytes have that SHA-256.
+
+    `left`: this server shuts down, and the client may go on elsewhere.
+    """
+
+    seconds: float
+    sha256: str
+    created: datetime
+    left: bool
+
+
+class Dialect(Protocol):
+    """How one protocol speaks. No I/O."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a client may send nothing."""
+        ...
+
+    def idle(self) -> AuricleError:
+        """Return the error of a client that sent nothing for longer."""
+        ...
+
+    def talk(self, channel: int) -> Talk:
+        """Return what tells the client of one channel; it is called for each, in order."""
+        ...
+
+    def first(self) -> list[Reply]:
+        """Return the messages that a session begins with."""
+        ...
+
+    def asked(self, text: str) -> ClientCommand:
+        """Return what a text message asks for. Raises ProtocolError if that ends the session."""
+        ...
+
+    def last(self, heard: Summary) -> list[Reply]:
+        """Return the last messages of a session."""
+        ...
+
+
+class ProtocolSession:
+    """The session of one connection: a reader, and a pump and a writer for each channel."""
+
+    def __init__(
+        self, frontend: Frontend, socket: ClientSocket, options: AudioOptions, dialect: Dialect
+    ) -> None:
+        self._frontend = frontend
+        self._door = frontend.front_door
+        self._socket = socket
+        self._dialect = dialect
+        self._telling = Telling(socket)
+        self._channels = [
+            SpokenChannel(frontend, socket, options, number, dialect.talk(number), self._tell)
+            for number in range(options.channels)
+        ]
+        sample_bytes = 2 if options.encoding == "pcm_s16le" else 1
+        self._interleaved = Interleaved(options.channels, sample_bytes)
+        self._digest = hashlib.sha256()
+        self._created = datetime.now(UTC)
+        self._gone = False  # the session ends early
+        self._turn = LoopTurn()
+
+    async def run(self) -> None:
+        """Serve the session until done. Raises AuricleError if it fails, ClientGone if the client
+        leaves."""
+        await self._tell(self._dialect.first)
+        whole = asyncio.create_task(self._write())
+        parts = (self._read(), *(channel.pump() for channel in self._channels))
+        with self._telling.may_leave():
+            await first_failure_or(whole, [asyncio.create_task(part) for part in parts])
+
+    # ── from the client ─────────────────────────────────────────────────────
+
+    async def _read(self) -> None:
+        while True:
+            if self._door.ends(self._resting):
+                await self._leave()
+                break
+            try:
+                text, data = await self._next()
+            except Interrupted:
+                continue
+            await self._turn.give_way()
+            if text is None:
+                await self._take(data)
+            elif await self._ended_by(text):
+                await self._end()
+                break
+        while True:  # clients may send KeepAlive until they have read that the session is over
+            await self._socket.gone()
+            await self._turn.give_way()
+
+    async def _next(self) -> tuple[str | None, bytes]:
+        enough = min(channel.expect() for channel in self._channels) * len(self._channels)
+        try:
+            return await self._socket.receive(self._dialect.idle_seconds, "a message", enough)
+        except DeadlineExceeded:
+            raise self._dialect.idle() from None
+
+    async def _take(self, data: bytes) -> None:
+        self._frontend.metrics.bytes("websocket", len(data))
+        self._digest.update(data)
+        # `Finalize` may come within a sample, which then goes on after it.
+        parts = self._interleaved.split(data)
+        for channel, part in zip(self._channels, parts, strict=True):
+            await channel.take(part)
+
+    async def _ended_by(self, text: str) -> bool:
+        """Do what a text message asks for; return whether it ends the audio."""
+        asked = self._dialect.asked(text)
+        if asked.finalize:
+            for channel in self._channels:
+                await channel.finalize()
+        if asked.silence is not None:
+            for channel in self._channels:
+                channel.end_speech_after(asked.silence)
+        await self._tell(asked.replies)
+        return asked.ends
+
+    async def _end(self) -> None:
+        for channel in self._channels:
+            await channel.end()
+            channel.finish()
+
+    def _resting(self) -> bool:
+        """Whether all channels are between two segments."""
+        return all(channel.resting_at is not None for channel in self._channels)
+
+    async def _leave(self) -> None:
+        """End the session early, for draining."""
+        self._gone = True
+        if self._resting():
+            self._socket.goes_at(min(channel.resting_at or 0 for channel in self._channels))
+            for channel in self._channels:
+                channel.finish()
+        else:
+            await self._end()
+            self._socket.goes_at(self._channels[0].heard_samples)
+
+    # ── to the client ───────────────────────────────────────────────────────
+
+    async def _write(self) -> None:
+        """Tell the client of all channels' text, then that there is no more."""
+        writers = [asyncio.create_task(channel.write()) for channel in self._channels]
+        await first_failure_or(asyncio.create_task(asyncio.wait(writers)), writers)
+        heard = Summary(
+            self._channels[0].heard_samples / SAMPLE_RATE,
+            self._digest.hexdigest(),
+            self._created,
+            self._gone,
+        )
+        await self._telling.tell_last(lambda: map(encode, self._dialect.last(heard)))
+
+    async def _tell(self, found: Callable[[], list[Reply]]) -> None:
+        """Send the messages that `found` makes of what was found."""
+        await self._telling.tell(lambda: map(encode, found()))

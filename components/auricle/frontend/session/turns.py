@@ -1,0 +1,372 @@
+"""What a client is told of turns, and when. No I/O, no clock.
+
+Endpointing finds silences before the text of the speech before them is known. What they mean for
+the turn is kept as a mark until that text was told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.segmentation import SHORTEST_SEGMENT
+from auricle.audio.voice_activity import VAD_FRAME
+from auricle.config.frontend import MIN_SILENCE_MS
+from auricle.frontend.audio.chunks import (
+    AudioChunk,
+    GateEvent,
+    SpeechEnd,
+    SpeechOnset,
+    TurnPause,
+    TurnResumption,
+)
+from auricle.frontend.audio.turn_detection import LOOK_MS, Silence, TurnWait
+from auricle.frontend.session.adapter import Reply
+from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.stream import Word
+
+# After which silences a turn ends: by their length alone, or by what a turn model says. No I/O.
+#
+# Without a turn model nothing here looks at what was said: how sure one may be that a turn is over
+# is a function of how long nobody has spoken. It has a protocol's default threshold after the
+# silence that ends speech in the other protocols (`Frontend.min_silence_ms`), and goes towards 1.
+
+
+@dataclass(frozen=True)
+class Pause:
+    """After which silences of one pause what holds of its turn; confidences are from 0 to 1.
+
+    After `eager_ms` the turn may be over (None if the client is not to be told), after `end_ms` it
+    is: because the silence lasted as long as any may, if it `timed_out`. After `speech_ms` speech
+    gets its final text: a turn ends with nothing less.
+    """
+
+    eager_ms: int | None
+    end_ms: int
+    speech_ms: int
+    timed_out: bool
+    eager_confidence: float
+    end_confidence: float
+
+
+@dataclass(frozen=True)
+class EndpointingPolicy:
+    """A turn ends once one may be as sure of it as `threshold`, but not after less than `least_ms`
+    of silence, and after `longest_ms` however sure one is.
+
+    One may be as sure as `usual`, the protocol's default, after `min_silence_ms`. With `eager` the
+    client is told once one may be so sure. `judged`: how sure one may be is what a turn model says.
+    """
+
+    threshold: float
+    longest_ms: int
+    usual: float
+    min_silence_ms: int
+    eager: float | None = None
+    least_ms: int = 0
+    judged: bool = False
+
+    @property
+    def turns(self) -> TurnWait | None:
+        """How long is waited by what the model says; None where it is not asked."""
+        if not self.judged or self.longest_ms <= LOOK_MS:  # the turn ends before it could answer
+            return None
+        return TurnWait(
+            self.threshold, self.longest_ms, self.least_ms, self.eager, self.min_silence_ms
+        )
+
+    @property
+    def silence(self) -> Silence:
+        """What speech gets its final text after."""
+        return self.turns or self.speech_ms
+
+    @property
+    def eager_ms(self) -> int | None:
+        """The silence after which a turn may be over."""
+        return None if self.eager is None else self._silence_ms(self.eager)
+
+    @property
+    def end_ms(self) -> int:
+        """The silence after which it is."""
+        sure_ms = self.longest_ms
+        if self.threshold < 1.0:
+            sure_ms = min(sure_ms, self._silence_ms(self.threshold))
+        return max(MIN_SILENCE_MS, self.least_ms, sure_ms)
+
+    @property
+    def speech_ms(self) -> int:
+        """The silence after which speech gets its final text."""
+        eager_ms = self.end_ms if self.eager_ms is None else self.eager_ms
+        return max(MIN_SILENCE_MS, min(self.min_silence_ms, self.end_ms, eager_ms))
+
+    def confidence(self, silence_ms: float) -> float:
+        """Return how sure one may be after such a silence."""
+        return round(silence_ms / (silence_ms + self._half_ms), 3)
+
+    def pause(self, probability: float) -> Pause:
+        """Return the silences of a pause. A model says with which probability the turn is over."""
+        end_ms, eager_ms = self.end_ms, self.eager_ms
+        if (wait := self.turns) is None:
+            sure = 0.0 if eager_ms is None else self.confidence(eager_ms)
+            timed_out = end_ms == self.longest_ms
+            return Pause(eager_ms, end_ms, self.speech_ms, timed_out, sure, self.confidence(end_ms))
+        sure, end_ms = round(probability, 3), wait.after(probability)
+        return Pause(
+            0 if wait.may_be_over(probability) else None,
+            end_ms,
+            wait.speech_after(probability),
+            end_ms == wait.longest_ms,
+            sure,
+            sure,
+        )
+
+    def _silence_ms(self, wanted: float) -> int:
+        """Return the silence after which one may be so sure; `wanted` is below 1."""
+        return max(MIN_SILENCE_MS, round(self._half_ms * wanted / (1 - wanted)))
+
+    @property
+    def _half_ms(self) -> float:
+        return self.min_silence_ms * (1 - self.usual) / self.usual
+
+
+# What became of a turn; `paused`: it may be over.
+TurnEvent = Literal["started", "updated", "paused", "resumed", "ended"]
+# Why it ended: one was sure enough, the silence was as long as any may be, or the client said so.
+Cause = Literal["sure", "silence", "client"]
+# How much later than its first sample speech is found.
+_ONSET = 4 * VAD_FRAME
+
+
+@dataclass(frozen=True)
+class TurnSegment:
+    """The text of one segment, which was heard in these seconds.
+
+    Unless it is final, only its first `settled` characters will not change. `words` are those of
+    the text with the white space around it, empty where they are not known; `aligned`: their times
+    are the aligner's.
+    """
+
+    text: str
+    begin: float
+    end: float
+    language: str
+    settled: int = 0
+    is_final: bool = True
+    words: tuple[Word, ...] = ()
+    aligned: bool = False
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is known of a turn: its number from 0, what was said in it, and in which seconds."""
+
+    index: int
+    spoken: tuple[TurnSegment, ...]
+    begin: float
+    end: float
+
+    @property
+    def text(self) -> str:
+        """The text of all its segments."""
+        return " ".join(one.text for one in self.spoken)
+
+
+class TurnReplies(Protocol):
+    """Makes the messages of a session, in the order in which they are sent."""
+
+    def turn(
+        self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
+    ) -> list[Reply]:
+        """Return the messages on a turn; `confidence` is that it is over."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What follows the text of all speech before it.
+
+    `speech`: nothing; the speech of session samples [begin, end) has its text. `paused`: the turn
+    may be over. `ended`: it is, because of `cause`. `confidence` is that it is over.
+    """
+
+    kind: Literal["speech", "paused", "ended"]
+    begin: int = 0
+    end: int = 0
+    confidence: float = 0.0
+    cause: Cause = "client"
+
+
+class Turns:
+    """Turns the speech and text of one session into messages. Calls must not overlap.
+
+    A turn starts with its first words and has those of all segments up to its end.
+    """
+
+    def __init__(self, policy: EndpointingPolicy, replies: TurnReplies) -> None:
+        self.policy = policy  # may change at any time
+        self._replies = replies
+        self._marks: deque[_Mark] = deque()
+        self._index = 0
+        self._finals: list[TurnSegment] = []  # of the turn
+        self._begin: float | None = None  # seconds, of the turn's text
+        self._end = 0.0
+        self._started = False  # the client was told of the turn
+        self._eager = False  # and that it may be over
+        self._speech: int | None = None  # where speech began that has not ended
+        self._text_until = 0  # up to there all speech has its text
+        self._quiet_since: int | None = None  # where speech ended, until the turn has
+        self._eager_found = False  # in that silence
+        self._probability = 0.0  # that it ends the turn, if there is a turn model
+
+    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events`; it has listened up to sample `until`."""
+        told: list[Reply] = []
+        for event in events:
+            if isinstance(event, TurnPause | SpeechEnd) and event.probability is not None:
+                self._probability = event.probability
+            if isinstance(event, SpeechOnset | TurnResumption):
+                self._silent_until(event.at)
+                told += self._due() + self._resumed()
+                self._probability = 0.0
+            elif isinstance(event, SpeechEnd):
+                self._quiet_since, self._eager_found = event.at, False
+                silence = _samples(self.policy.pause(self._probability).speech_ms)
+                if silence <= until - event.at:
+                    self._silent_until(event.at + silence)
+            elif isinstance(event, AudioChunk):
+                self._passed(event)
+        self._silent_until(until - _ONSET)
+        return told + self._due()
+
+    def finalized(self, _at: int) -> list[Reply]:
+        """The client says that the turn is over."""
+        self._over("client", 0.0)
+        return self._due()
+
+    def partial(self, event: SegmentPartial) -> list[Reply]:
+        """The open segment has text that may change."""
+        start = event.resume.segment_start / SAMPLE_RATE
+        spoken = _open(event, start)
+        said = [*self._finals, *([spoken] if spoken.text else [])]
+        return self._begun(said, start, spoken.end) or self._updated(said)
+
+    def final(self, event: SegmentFinal) -> list[Reply]:
+        """A segment has its final text."""
+        self._text_until = event.resume.segment_start
+        start, end = event.start_ms / 1000, event.end_ms / 1000
+        if event.text:
+            aligned = event.word_source == "aligned"
+            self._finals.append(
+                TurnSegment(
+                    *(event.text, start, end, event.language), words=event.words, aligned=aligned
+                )
+            )
+        told = self._begun(self._finals, start, end) + self._due()
+        return told or self._updated(self._finals)  # a change says all that an update says
+
+    def closed(self) -> list[Reply]:
+        """There is no more audio, and all text was told: whatever is open ends."""
+        self._over("client", 0.0)
+        return self._due()
+
+    # ── silences ────────────────────────────────────────────────────────────
+
+    def _passed(self, piece: AudioChunk) -> None:
+        if self._speech is None:
+            self._speech = piece.start
+        if piece.boundary == "endpoint":
+            self._marks.append(_Mark("speech", self._speech, piece.end))
+            self._speech = None
+
+    def _silent_until(self, at: int) -> None:
+        """Nobody speaks between the last end of speech and `at`."""
+        if self._quiet_since is None:
+            return
+        silence_ms = (at - self._quiet_since) * 1000 / SAMPLE_RATE
+        pause = self.policy.pause(self._probability)
+        eager_ms = pause.eager_ms
+        if eager_ms is not None and silence_ms >= eager_ms and not self._eager_found:
+            self._eager_found = True
+            self._marks.append(_Mark("paused", confidence=pause.eager_confidence))
+        if silence_ms >= pause.end_ms:
+            self._over("silence" if pause.timed_out else "sure", pause.end_confidence)
+
+    def _over(self, cause: Cause, confidence: float) -> None:
+        self._marks.append(_Mark("ended", confidence=confidence, cause=cause))
+        self._quiet_since = None
+
+    def _resumed(self) -> list[Reply]:
+        """Speech begins: a turn that may have been over goes on."""
+        going_on, self._quiet_since = self._quiet_since is not None, None
+        if not going_on:
+            return []
+        if self._marks and self._marks[-1].kind == "paused":  # nobody was told yet
+            self._marks.pop()
+            return []
+        if not self._eager:
+            return []
+        self._eager = False
+        return self._replies.turn("resumed", self._turn(self._finals))
+
+    # ── text ────────────────────────────────────────────────────────────────
+
+    def _begun(self, said: Sequence[TurnSegment], start: float, end: float) -> list[Reply]:
+        """This was said in the turn so far; tell the client if it is the first of it."""
+        if not said:
+            return []
+        self._begin = start if self._begin is None else self._begin
+        self._end = end
+        if self._started:
+            return []
+        self._started = True
+        return self._replies.turn("started", self._turn(said))
+
+    def _updated(self, said: Sequence[TurnSegment]) -> list[Reply]:
+        return self._replies.turn("updated", self._turn(said)) if said else []
+
+    def _due(self) -> list[Reply]:
+        """Tell what the marks mean whose text was told."""
+        told: list[Reply] = []
+        while self._marks:
+            mark = self._marks[0]
+            # No final comes of less: a processor makes no segment of it.
+            if mark.end - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
+                break
+            self._marks.popleft()
+            if mark.kind == "paused" and self._started and self._finals:
+                self._eager = True
+                turn = self._turn(self._finals)
+                told += self._replies.turn("paused", turn, mark.confidence)
+            elif mark.kind == "ended":
+                told += self._ended(mark)
+        return told
+
+    def _ended(self, mark: _Mark) -> list[Reply]:
+        if not self._started:
+            return []
+        turn = self._turn(self._finals)
+        self._index += 1
+        self._finals, self._begin = [], None
+        self._started = self._eager = False
+        return self._replies.turn("ended", turn, mark.confidence, mark.cause)
+
+    def _turn(self, said: Sequence[TurnSegment]) -> Turn:
+        return Turn(self._index, tuple(said), self._begin or 0.0, self._end)
+
+
+def _open(event: SegmentPartial, start: float) -> TurnSegment:
+    """Return what is known of the open segment, which began at `start` seconds."""
+    text = (event.committed + event.partial).strip()
+    settled = min(len(text), len(event.committed.lstrip()))
+    return TurnSegment(
+        *(text, start, event.audio_ms / 1000, event.language, settled),
+        is_final=False,
+        words=event.words,
+    )
+
+
+def _samples(milliseconds: int) -> int:
+    return milliseconds * SAMPLE_RATE // 1000

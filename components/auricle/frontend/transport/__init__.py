@@ -1,0 +1,1 @@
+"""HTTP, WebSocket, gRPC and TCP: connections, access, limits."""

@@ -1,0 +1,212 @@
+"""Limits of one client: concurrent sessions, audio rate, request size."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from auricle.core.errors import AuricleError, RateLimited, TooLarge, Unauthorized
+from auricle.frontend.transport.access.keys import ANYONE, ApiKey, Scope, utc_now
+from auricle.frontend.transport.slots import Rates, Shares, TokenBucket
+
+_SESSION_RETRY_SECONDS = 5.0
+_LONGEST_SLEEP_SECONDS = 1.0
+
+
+@dataclass
+class ClientAccount:
+    """One key's use of this frontend. Its methods must be called on one event loop.
+
+    A caller opens a `session` and calls `charge` or `spend` for the audio processed in it.
+    """
+
+    key: ApiKey
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = utc_now
+    _sessions: int = 0
+    _stays: set[_Stay] = field(init=False, default_factory=set)
+    _withdrawn: bool = field(init=False, default=False)
+    _budget: TokenBucket | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._take_rate()
+
+    @property
+    def tenant(self) -> str:
+        """The tenant's name."""
+        return self.key.name
+
+    def counts_as(self, host: str) -> str:
+        """Return who shares what the server has: the tenant, or without keys the host."""
+        return host if self.key is ANYONE else self.tenant
+
+    @asynccontextmanager
+    async def session(self, scope: Scope | None = None) -> AsyncGenerator[None, None]:
+        """Count a live session or a recording while the block runs.
+
+        Raises RateLimited if the client has too many, or has exceeded its audio rate. The block
+        is cancelled, and Unauthorized or Forbidden raised, once the key may no longer be used.
+        """
+        if (refusal := self._refusal(scope)) is not None:
+            raise refusal
+        limit = self.key.max_sessions
+        if limit is not None and self._sessions >= limit:
+            raise RateLimited(
+                f"this API key has {limit} sessions open, which is its limit; end one first",
+                _SESSION_RETRY_SECONDS,
+            )
+        if self._budget is not None and (wait := self._budget.wait()) > 0:
+            used = f"this API key has used its {self._budget.rate:g} minutes of audio per minute"
+            raise RateLimited(used, wait)
+        self._sessions += 1
+        try:
+            async with _Stay(scope).among(self._stays):
+                yield
+        finally:
+            self._sessions -= 1
+
+    def review(self, key: ApiKey | None) -> int:
+        """Take over the key's entry as it is now, None if it was withdrawn.
+
+        Returns how many sessions end because of that, or because the key has expired.
+        """
+        self._withdrawn = key is None
+        if key is not None and key != self.key:
+            self.key = key
+            self._take_rate()
+        ended = 0
+        for stay in self._stays:
+            if (refusal := self._refusal(stay.scope)) is not None:
+                ended += stay.end(refusal)
+        return ended
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is lost if this object is: nobody uses it, and its key is withdrawn."""
+        return self._withdrawn and not self._sessions
+
+    def _refusal(self, scope: Scope | None) -> AuricleError | None:
+        if self._withdrawn:
+            return Unauthorized("this API key was withdrawn")
+        return self.key.refusal(scope, self.now())
+
+    def _take_rate(self) -> None:
+        """Hold a minute's allowance of audio, in seconds. Overdrawn, it slows sessions down."""
+        rate = self.key.audio_minutes_per_minute
+        if rate is None:
+            self._budget = None
+        elif self._budget is None:
+            self._budget = TokenBucket(rate, 60.0 * rate, self.clock)
+        else:
+            self._budget.change(rate, 60.0 * rate)
+
+    async def charge(self, seconds: float) -> None:
+        """Count `seconds` of live audio; waits until the client's audio rate allows more."""
+        wait = self.spend(seconds)
+        while wait > 0:
+            # The rate may change meanwhile.
+            await asyncio.sleep(min(wait, _LONGEST_SLEEP_SECONDS))
+            wait = self.spend(0.0)
+
+    def spend(self, seconds: float) -> float:
+        """Count `seconds` of audio; return the seconds until the audio rate allows more."""
+        if self._budget is None:
+            return 0.0
+        wait = self._budget.wait(seconds)
+        self._budget.take(seconds)
+        return wait
+
+    def check_size(self, size: int, limit: int) -> None:
+        """Raise TooLarge for a request beyond the server's `limit` or the client's own."""
+        own = self.key.max_request_bytes
+        allowed = limit if own is None else min(limit, own)
+        if size > allowed:
+            raise TooLarge(
+                f"the request is larger than the {allowed} bytes it may have; "
+                "compress the audio (FLAC, Opus) or send it in parts"
+            )
+
+
+class _Stay:
+    """One session, from the time it is counted; it can be ended from outside."""
+
+    def __init__(self, scope: Scope | None) -> None:
+        self.scope = scope
+        self._limit = asyncio.timeout(None)
+        self._reason: AuricleError | None = None
+
+    @asynccontextmanager
+    async def among(self, stays: set[_Stay]) -> AsyncGenerator[None, None]:
+        """Be one of `stays` while the block runs. Raises what `end` was called with."""
+        try:
+            async with self._limit:
+                stays.add(self)
+                try:
+                    yield
+                finally:
+                    stays.discard(self)
+        except TimeoutError:
+            if self._limit.expired() and self._reason is not None:
+                raise self._reason from None
+            raise
+
+    def end(self, reason: AuricleError) -> bool:
+        """Cancel the block, unless that was done before; return whether it was done now."""
+        if self._reason is not None:
+            return False
+        self._reason = reason
+        self._limit.reschedule(asyncio.get_running_loop().time())
+        return True
+
+
+class Clients:
+    """The clients seen so far, at most one per key."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, str], ClientAccount] = {}
+
+    def of(self, key: ApiKey) -> ClientAccount:
+        """Return the client that `key` belongs to."""
+        name = (key.name, key.sha256)
+        if name not in self._clients:
+            self._clients[name] = ClientAccount(key)
+        return self._clients[name]
+
+    def review(self, current: Callable[[ApiKey], ApiKey | None]) -> int:
+        """Review all clients, each with its key's present entry: see `ClientAccount.review`."""
+        ended = 0
+        for name, client in list(self._clients.items()):
+            ended += client.review(current(client.key))
+            if client.idle:
+                del self._clients[name]
+        return ended
+
+
+# What the clients of one API key may open, together. Without keys there is no such limit.
+
+
+class KeyLimits:
+    """Limits of sessions and recordings of a tenant; 0 is none. Call it on one event loop."""
+
+    def __init__(
+        self,
+        connections: int = 0,
+        per_second: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connections = Shares(connections, "sessions and recordings")
+        self._rates = Rates(per_second, "sessions and recordings", clock)
+
+    @contextmanager
+    def one(self, client: ClientAccount) -> Iterator[None]:
+        """Count a session or recording while the block runs. Raises RateLimited."""
+        if client.key is ANYONE:
+            yield
+            return
+        self._rates.spend(client.tenant)
+        with self._connections.one(client.tenant):
+            yield

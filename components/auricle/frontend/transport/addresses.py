@@ -1,0 +1,106 @@
+"""Who is one client: the address a request comes from, and its neighbours in IPv6."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Sequence
+from ipaddress import IPv4Network, IPv6Network
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from auricle.core.errors import Forbidden
+from auricle.frontend.transport.request_errors import error_response
+from auricle.frontend.transport.session_log import log_refused
+
+UNKNOWN = "unknown"
+_IPV6_PREFIX = 64  # what one customer is given, who may use any address of it
+Network = IPv4Network | IPv6Network
+
+
+def address_of(client: tuple[str, int] | None) -> str:
+    """Return the peer's address as `host:port`; `unknown` if there is none (a Unix socket)."""
+    return f"{client[0]}:{client[1]}" if client else UNKNOWN
+
+
+def host_of(client: tuple[str, int] | None) -> str:
+    """Return what counts as one client: an IPv4 address or the /64 network of an IPv6 one.
+
+    `unknown` is everything that is neither, such as a header that a proxy let pass.
+    """
+    if client is None:
+        return UNKNOWN
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return UNKNOWN
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((int(address), _IPV6_PREFIX), strict=False))
+
+
+def within(client: tuple[str, int] | None, networks: Sequence[Network]) -> bool:
+    """Return whether the peer's address is in one of `networks`."""
+    if client is None:
+        return False
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return False
+    return any(address in network for network in networks)
+
+
+# ASGI middleware: which web pages may open WebSockets.
+#
+# Browsers ask no server before they open one, so for WebSockets CORS is checked here.
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class SocketOrigins:
+    """Refuses WebSocket handshakes of pages whose origin may not call, with 403.
+
+    Those of this server's own host may, and those that `allowed` lists; `*` allows all. Programs
+    other than browsers send no origin and are not concerned.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
+        self._app = app
+        self._allowed = allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or WebSocket, or refuse it."""
+        if scope["type"] == "websocket" and not self._may_call(scope):
+            error = Forbidden(
+                "pages of this origin may not call; the server's operator lists those that may "
+                "in Frontend.cors_origins"
+            )
+            log_refused(address_of(scope.get("client")), error)
+            await WebSocket(scope, receive, send).send_denial_response(error_response(error))
+            return
+        await self._app(scope, receive, send)
+
+    def _may_call(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is None or origin in self._allowed or "*" in self._allowed:
+            return True
+        return _is_of(origin, headers.get("host", ""))
+
+
+def _is_of(origin: str, host: str) -> bool:
+    """Whether an origin is of the host that a request names in its header.
+
+    A proxy may have ended TLS, so the port that goes without saying is that of the origin.
+    """
+    try:
+        page, server = urlsplit(origin), urlsplit(f"//{host}")
+        usual = _PORTS.get(page.scheme)
+        ports = (page.port or usual, server.port or usual)
+    except ValueError:  # not an address
+        return False
+    return bool(page.hostname) and page.hostname == server.hostname and ports[0] == ports[1]

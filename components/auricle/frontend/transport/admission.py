@@ -1,0 +1,196 @@
+"""Admission of clients, first by this frontend's own limit, then by a processor; and draining."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from hashlib import blake2b
+
+from auricle.audio.pcm import milliseconds
+from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
+from auricle.frontend.link.processor_link import ProcessorEndpoints
+from auricle.frontend.transport.slots import Seat, Seats
+from auricle.protocol.sessions import (
+    ADMISSION_SECONDS,
+    AdmitSession,
+    Admitted,
+    WithdrawAdmission,
+    Withdrawn,
+)
+
+_ANSWER_SECONDS = 2.0
+_RECONNECT_SECONDS = 1.0
+_ASKED = 3  # processors asked before a client is refused: they share the same workers
+
+
+def about_to_go() -> Overloaded:
+    """Return the error for a client that arrives while this frontend is draining."""
+    return Overloaded("this server is shutting down; connect again", _RECONNECT_SECONDS)
+
+
+def farewell(samples: int) -> str:
+    """Return what the client of a session is told that draining ends: its audio up to session
+    sample `samples` (16 kHz) has its text."""
+    return f"this server is shutting down; audio up to {milliseconds(samples)} ms was transcribed"
+
+
+def _opaque(client: str) -> str:
+    """Return what processors are told of a client: enough to count it, not who it is."""
+    return blake2b(client.encode(), digest_size=8).hexdigest()
+
+
+class FrontDoor:
+    """Admits sessions up to this frontend's limit, asks processors about new ones, and drains.
+
+    All methods must be called on one event loop.
+    """
+
+    def __init__(
+        self,
+        processors: ProcessorEndpoints,
+        max_sessions: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._processors = processors
+        self._clock = clock
+        self._last_call = math.inf
+        self._last_recordings = math.inf
+        self._interrupts: set[Callable[[], None]] = set()
+        self._recordings = 0
+        self._seats = Seats(max_sessions)
+
+    def leave(self, seconds: float, recording_seconds: float | None = None) -> int:
+        """Stop admission, and return how many sessions and recordings are still open.
+
+        Segments that are still open after `seconds` are cut, and recordings still in work after
+        `recording_seconds` (as many by default) are refused; later calls do not postpone that.
+        The caller polls this until it returns 0.
+        """
+        now = self._clock()
+        self._last_call = min(self._last_call, now + seconds)
+        wait = seconds if recording_seconds is None else recording_seconds
+        self._last_recordings = min(self._last_recordings, now + wait)
+        for interrupt in tuple(self._interrupts):
+            interrupt()
+        return self.open + self._recordings
+
+    @property
+    def open(self) -> int:
+        """The number of live sessions."""
+        return self._seats.taken
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this frontend is draining; see `ends`."""
+        return self._last_call < math.inf
+
+    def ends(self, resting: Callable[[], bool]) -> bool:
+        """Whether draining ends a session now; `resting` says whether it is between two segments.
+
+        A session ends between two segments, or at the drain's deadline even within one.
+        """
+        return self.leaving and (self._clock() >= self._last_call or resting())
+
+    @contextmanager
+    def counted(self, client: str) -> Iterator[Seat]:
+        """Count a live session of `client` while the block runs; yields its seat.
+
+        The seat can be taken away, for the sake of another client, until it is confirmed.
+        Raises Overloaded if full or draining.
+        """
+        if self.leaving:
+            raise about_to_go()
+        seat = self._seats.take(client)
+        if seat is None:
+            raise Overloaded(f"all {self._seats.limit} sessions are in use")
+        try:
+            yield seat
+        finally:
+            seat.leave()
+
+    @contextmanager
+    def recording(self) -> Iterator[asyncio.Future[None]]:
+        """Count a recording while the block runs; draining waits for it.
+
+        Yields a future that fails with Overloaded once recordings cannot be waited for any more.
+        Raises Overloaded if this frontend is draining.
+        """
+        if self.leaving:
+            raise about_to_go()
+        over = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if self._clock() >= self._last_recordings and not over.done():
+                again = "this server is shutting down; send the recording again"
+                over.set_exception(Overloaded(again, _RECONNECT_SECONDS))
+                over.exception()  # retrieved, so that asyncio does not log it
+
+        self._recordings += 1
+        try:
+            with self.interrupting(look):
+                yield over
+        finally:
+            self._recordings -= 1
+
+    @contextmanager
+    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Call `interrupt` at each poll of a drain while the block runs.
+
+        A session then checks whether it must end, even if its client sends nothing.
+        """
+        self._interrupts.add(interrupt)
+        try:
+            yield
+        finally:
+            self._interrupts.discard(interrupt)
+
+    @asynccontextmanager
+    async def admitted(
+        self, tenant: str, name: str, seat: Seat, *, resumes: bool = False, priority: int = 0
+    ) -> AsyncIterator[None]:
+        """Ask processors to admit the live session `name`, which lasts as long as the block.
+
+        One that `resumes` was admitted before; the load does not keep it out. Others come in
+        the order of their `priority`, highest first.
+
+        Raises Overloaded if a processor refused and none admitted the session. If none answers
+        within its deadline, the session is admitted, and waits for a processor. The seat and what
+        was admitted are given back as soon as the block ends: clients that come and go at once
+        keep nobody out.
+        """
+        instance = await self._admitting(
+            AdmitSession(tenant, name, _opaque(seat.client), resumes, priority)
+        )
+        expected_until = self._clock() + ADMISSION_SECONDS
+        try:
+            yield
+        finally:
+            seat.leave()  # free before a processor has taken the admission back
+            if instance is not None and self._clock() < expected_until:
+                await self._withdraw(WithdrawAdmission(tenant, name), instance)
+
+    async def _admitting(self, request: AdmitSession) -> int | None:
+        """Return the processor that admitted the session, if any answered."""
+        refused: Overloaded | None = None
+        found = await self._processors.admit.instances()
+        instances = self._processors.loads.staying(found)
+        for instance in random.sample(instances, min(_ASKED, len(instances))):
+            try:
+                await self._processors.admit.call(request, Admitted, instance, _ANSWER_SECONDS)
+            except Overloaded as error:
+                refused = error
+            except (WorkerUnavailable, DeadlineExceeded):
+                continue
+            else:
+                return instance
+        if refused is not None:
+            raise refused
+        return None
+
+    async def _withdraw(self, request: WithdrawAdmission, instance: int) -> None:
+        with suppress(AuricleError):  # otherwise the processor forgets it by itself
+            await self._processors.withdraw.call(request, Withdrawn, instance, _ANSWER_SECONDS)

@@ -1,0 +1,231 @@
+"""The HTTP application: its routes and their handlers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from auricle import __version__
+from auricle.core.errors import UNFORESEEN, AuricleError, UnknownModel
+from auricle.core.limits import MODEL, check
+from auricle.core.sanitize import escaped
+from auricle.frontend.capabilities import Abilities
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.addresses import SocketOrigins, address_of
+from auricle.frontend.transport.grpc.incoming import Methods
+from auricle.frontend.transport.request_errors import error_response
+from auricle.frontend.transport.session_log import log_refused
+from auricle.process.metrics import Registry
+from auricle.protocol.diagnosis import Diagnosis
+
+WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Services:
+    """The handlers of the routes, and what is said of the models.
+
+    `processors` returns how many processors can be called now.
+    `diagnose` makes a diagnosis, or raises RateLimited. `sockets` are those of other services'
+    protocols, by path; `rpc_methods` are the gRPC server's, which has a port of its own.
+    """
+
+    models: tuple[str, ...]
+    abilities: Abilities
+    access: Access
+    stream: WebSocketSessions
+    realtime: WebSocketSessions
+    listen: WebSocketSessions
+    listen_turns: WebSocketSessions
+    transcriptions: ASGIApp
+    transcription_openapi: dict[str, Any]
+    translations: ASGIApp
+    translation_openapi: dict[str, Any]
+    listen_recordings: ASGIApp
+    listen_openapi: dict[str, Any]
+    registry: Registry
+    processors: Callable[[], Awaitable[int]]
+    rpc_methods: Methods
+    diagnose: Callable[[], Awaitable[Diagnosis]]
+    metrics_need_key: bool = False
+    sockets: Mapping[str, WebSocketSessions] = field(default_factory=dict)
+
+
+def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAPI:
+    """Return the application with all routes.
+
+    Handlers that need an API key check it themselves; health needs none, and metrics only with
+    `metrics_need_key`.
+    `cors_origins` are the web origins whose pages may call.
+    """
+    app = FastAPI(title="auricle", version=__version__, docs_url="/docs", redoc_url=None)
+    if cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=cors_origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(SocketOrigins, allowed=cors_origins)
+    app.add_exception_handler(HTTPException, _http_error)
+
+    async def our_error(request: Request, error: Exception) -> Response:
+        if not isinstance(error, AuricleError):
+            raise error
+        log_refused(address_of(request.client), error)
+        return error_response(error)
+
+    app.add_exception_handler(AuricleError, our_error)
+    app.add_exception_handler(Exception, _unforeseen)
+    _add_status_routes(app, services)
+    _add_model_routes(app, services)
+    _add_diagnosis_route(app, services)
+
+    @app.post(
+        "/v1/audio/transcriptions", openapi_extra=services.transcription_openapi, tags=["audio"]
+    )
+    async def create_transcription() -> Response:
+        """Transcribe a recording, as OpenAI's API does."""
+        return _Handled(services.transcriptions)
+
+    @app.post("/v1/audio/translations", openapi_extra=services.translation_openapi, tags=["audio"])
+    async def create_translation() -> Response:
+        """Transcribe a recording and translate it, as OpenAI's API and vLLM's do."""
+        return _Handled(services.translations)
+
+    @app.post("/v1/listen", openapi_extra=services.listen_openapi, tags=["audio"])
+    async def listen_to_recording() -> Response:
+        """Transcribe a recording, as Deepgram's API does."""
+        return _Handled(services.listen_recordings)
+
+    @app.websocket("/v1/audio/stream")
+    async def stream(socket: WebSocket) -> None:
+        await services.stream(socket)
+
+    @app.websocket("/v1/realtime")
+    async def realtime(socket: WebSocket) -> None:
+        await services.realtime(socket)
+
+    @app.websocket("/v1/listen")
+    async def listen(socket: WebSocket) -> None:
+        await services.listen(socket)
+
+    @app.websocket("/v2/listen")
+    async def listen_turns(socket: WebSocket) -> None:
+        await services.listen_turns(socket)
+
+    for path, serve in services.sockets.items():
+        _add_socket_route(app, path, serve)
+
+    return app
+
+
+def _add_socket_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
+    @app.websocket(path)
+    async def connection(socket: WebSocket) -> None:
+        await serve(socket)
+
+
+def _add_status_routes(app: FastAPI, services: Services) -> None:
+    @app.get("/live", tags=["status"])
+    async def live() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "live"}
+
+    @app.get("/health", tags=["status"], responses={503: {"description": "not ready"}})
+    async def health() -> JSONResponse:
+        """Whether sessions can be served."""
+        count = await services.processors()
+        status = "ready" if count else "no processor is running"
+        return JSONResponse(
+            {"status": status, "processors": count}, status_code=200 if count else 503
+        )
+
+    @app.get("/metrics", tags=["status"], response_class=PlainTextResponse)
+    async def metrics(request: Request) -> PlainTextResponse:
+        """Prometheus metrics of this frontend."""
+        if services.metrics_need_key:
+            services.access.client(request.headers, "operations")
+        return PlainTextResponse(services.registry.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_model_routes(app: FastAPI, services: Services) -> None:
+    created = int(time.time())
+    refusals: dict[int | str, dict[str, Any]] = {
+        401: {"description": "no or unknown API key"},
+        403: {"description": "key is off"},
+    }
+
+    def entry(name: str) -> dict[str, object]:
+        said = {"id": name, "object": "model", "created": created, "owned_by": "auricle"}
+        return said | {"capabilities": msgspec.to_builtins(services.abilities)}
+
+    @app.get("/v1/models", tags=["models"], responses=refusals)
+    async def models(request: Request) -> dict[str, object]:
+        """The served model and its aliases, and what a session may ask for beside text."""
+        services.access.client(request.headers)
+        return {"object": "list", "data": [entry(name) for name in services.models]}
+
+    not_found: dict[int | str, dict[str, Any]] = {404: {"description": "no such model"}}
+
+    @app.get("/v1/models/{model}", tags=["models"], responses={**refusals, **not_found})
+    async def model(model: str, request: Request) -> dict[str, object]:
+        """One model."""
+        services.access.client(request.headers)
+        check("model", model, MODEL)
+        if model not in services.models:
+            raise UnknownModel(model, services.models)
+        return entry(model)
+
+
+def _add_diagnosis_route(app: FastAPI, services: Services) -> None:
+    refusals: dict[int | str, dict[str, Any]] = {
+        401: {"description": "no or unknown API key"},
+        403: {"description": "the key is off, or not for operations"},
+        429: {"description": "another diagnosis is being made, or was made just now"},
+    }
+
+    @app.get("/v1/diagnosis", tags=["status"], responses=refusals)
+    async def diagnosis(request: Request) -> Response:
+        """What every process says of itself, and probes of the workers; takes up to a minute."""
+        services.access.client(request.headers, "operations")
+        found = await services.diagnose()
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+
+class _Handled(Response):
+    """A response that is an ASGI application: it reads the body and sends the answer itself."""
+
+    def __init__(self, handler: ASGIApp) -> None:
+        super().__init__()
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._handler(scope, receive, send)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Return the router's 404 and 405 with the body that all errors have."""
+    if not isinstance(error, HTTPException):
+        raise error
+    what = HTTPStatus(error.status_code).phrase
+    body = {
+        "message": f"{what}: {escaped(request.method)} {escaped(request.url.path)}; see /docs",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": None,
+    }
+    return JSONResponse({"error": body}, status_code=error.status_code, headers=error.headers)
+
+
+async def _unforeseen(_request: Request, _error: Exception) -> Response:
+    """Answer with the body that all errors have; the HTTP server logs the exception."""
+    return error_response(AuricleError(UNFORESEEN))

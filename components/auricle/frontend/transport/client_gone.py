@@ -1,0 +1,34 @@
+"""How a session hears that its client has left, or was made to."""
+
+from __future__ import annotations
+
+from starlette.types import Message
+
+from auricle.core.errors import ProtocolError, TooLarge
+
+# Key of the disconnect message of a connection that failed: a client may send any close code.
+FAILED = "auricle.failed"
+_TOO_BIG = 1009  # close code
+
+
+class ClientGone(Exception):
+    """The client closed the connection or vanished, so nothing more can be sent."""
+
+    outcome = "client_gone"
+
+
+class ClientBrokeProtocol(ClientGone):
+    """The connection was closed because of what the client sent, and has been told so."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = (TooLarge if code == _TOO_BIG else ProtocolError).code
+
+
+def check_connected(message: Message) -> None:
+    """Raise ClientGone if the message says that the client is gone."""
+    if message["type"] != "websocket.disconnect":
+        return
+    if message.get(FAILED):
+        raise ClientBrokeProtocol(message["code"], message["reason"])
+    raise ClientGone

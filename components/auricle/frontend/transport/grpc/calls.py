@@ -1,0 +1,193 @@
+"""Live sessions that come as gRPC calls: authentication, admission, deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from auricle.core.aio import Patience, cancelled, within
+from auricle.core.errors import AuricleError, Overloaded
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.admission import FrontDoor, farewell
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.grpc.incoming import Context, Incoming, warn
+from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
+from auricle.frontend.transport.slots import Seat, seat_lost
+
+# The messages of one gRPC call, each with a deadline.
+
+
+class CallMessages:
+    """Call its methods on the event loop; they raise ClientGone once the client has left.
+
+    One task may `receive` at a time. Messages that several tasks `send` go out one by one.
+    """
+
+    def __init__(self, context: Context, slow_reader_seconds: float) -> None:
+        """A `send` may take `slow_reader_seconds`; beyond what gRPC holds, nothing is queued."""
+        self._context = context
+        self._slow_reader_seconds = slow_reader_seconds
+        self._patience = Patience()
+        self._reading: asyncio.Task[Any] | None = None
+        self._sending = asyncio.Lock()
+
+    async def receive(self, seconds: float, what: str) -> bytes | None:
+        """Return the next message, None after the last one.
+
+        Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted after
+        `interrupt`.
+        """
+        if self._reading is None:
+            # After a read that is cancelled gRPC gives no message any more, so one goes on beyond
+            # a wait that ends.
+            self._reading = asyncio.create_task(self._read())
+        message = await self._patience.wait(seconds, asyncio.shield(self._reading), what)
+        self._reading = None
+        return message if isinstance(message, bytes) else None
+
+    async def _read(self) -> Any:
+        try:
+            return await self._context.read()
+        except Exception:
+            raise ClientGone from None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message. Raises DeadlineExceeded if the client does not read."""
+        async with self._sending:
+            try:
+                sending = self._context.write(message)
+                await within(self._slow_reader_seconds, sending, "reading what was sent")
+            except AuricleError:
+                raise
+            except Exception:
+                raise ClientGone from None
+
+    def interrupt(self) -> None:
+        """End the `receive` in progress, if any, with Interrupted."""
+        self._patience.interrupt()
+
+    def fail(self, error: Exception) -> None:
+        """End the `receive` in progress, if any, with `error`."""
+        self._patience.fail(error)
+
+    async def release(self) -> None:
+        """Nothing is received any more, and no deadline runs on."""
+        self._patience.close()
+        if self._reading is not None:
+            await cancelled([self._reading])
+
+
+_RECONNECT_SECONDS = 1.0
+
+
+class LiveCall(LiveSession):
+    """The session of one call. Call its methods on the event loop.
+
+    Methods raise ClientGone once the client has left. One task may `receive` at a time.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        client: ClientAccount,
+        slow_reader_seconds: float,
+        record: Record,
+        seat: Seat,
+    ) -> None:
+        """A `send` may take `slow_reader_seconds`."""
+        super().__init__(client, record)
+        self._context = context
+        self._messages = CallMessages(context, slow_reader_seconds)
+        self.farewell: str | None = None  # why the session ends early, without an error
+        self._seat = seat
+        seat.on_loss(lambda: self._messages.fail(seat_lost()))
+
+    async def receive(self, seconds: float, what: str) -> bytes | None:
+        """Return the next message, None after the last one.
+
+        Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted after
+        `interrupt`.
+        """
+        if self._seat.taken_away:
+            raise seat_lost()
+        message = await self._messages.receive(seconds, what)
+        self._seat.confirm()
+        return message
+
+    async def warn(self, warnings: Sequence[str]) -> None:
+        """Tell the client what has no effect. Call it before `send`."""
+        await warn(self._context, warnings)
+
+    async def send(self, message: bytes) -> None:
+        """Send a message. Raises DeadlineExceeded if the client does not read."""
+        await self._messages.send(message)
+
+    def interrupt(self) -> None:
+        """End the `receive` in progress, if any, with Interrupted."""
+        self._messages.interrupt()
+
+    def goes_at(self, samples: int) -> None:
+        """The session will end early, as UNAVAILABLE; the client may go on elsewhere.
+
+        The audio up to session sample `samples` (16 kHz) is transcribed here.
+        """
+        self.farewell = farewell(samples)
+
+    async def release(self) -> None:
+        """The session is over: nothing is received any more, and no deadline runs on."""
+        await self._messages.release()
+
+
+class LiveCalls:
+    """Serves the live sessions of this frontend that come as calls, on one event loop."""
+
+    def __init__(
+        self,
+        access: Access,
+        front_door: FrontDoor,
+        sessions: LiveSessions,
+        slow_reader_seconds: float,
+    ) -> None:
+        self._access = access
+        self._front_door = front_door
+        self._sessions = sessions
+        self._slow_reader_seconds = slow_reader_seconds
+
+    async def serve(
+        self,
+        incoming: Incoming,
+        context: Context,
+        protocol: str,
+        run: Callable[[LiveCall], Awaitable[None]],
+    ) -> None:
+        """Serve one session until `run` is done. Raises AuricleError if it fails or is refused."""
+        record = Record(protocol, incoming.address)
+        try:
+            with self._sessions.settled(record):
+                leaving = await self._admitted(record, incoming, context, run)
+        except ClientGone:
+            return
+        if leaving is not None:
+            raise Overloaded(leaving, _RECONNECT_SECONDS)
+
+    async def _admitted(
+        self,
+        record: Record,
+        incoming: Incoming,
+        context: Context,
+        run: Callable[[LiveCall], Awaitable[None]],
+    ) -> str | None:
+        """Run the session; return why it ended early, if it did, without an error."""
+        client = self._access.client(incoming.metadata, "live")
+        sharer = client.counts_as(incoming.host)
+        async with self._sessions.admitted(record, client, sharer) as (seat,):
+            call = LiveCall(context, client, self._slow_reader_seconds, record, seat)
+            try:
+                with self._front_door.interrupting(call.interrupt):
+                    async with self._sessions.running(record, client):
+                        await run(call)
+            finally:
+                await call.release()
+            return call.farewell

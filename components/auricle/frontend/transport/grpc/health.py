@@ -1,0 +1,77 @@
+"""gRPC's health checking: what `GET /health` says, for those who ask by gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container
+
+from auricle.core.aio import within
+from auricle.core.errors import UnsupportedValue
+from auricle.core.sanitize import quoted
+from auricle.frontend.transport.grpc.incoming import (
+    Context,
+    Incoming,
+    Method,
+    Methods,
+    only_message,
+)
+from auricle.frontend.transport.grpc.schema import message, parsed
+
+SERVICE = "grpc.health.v1.Health"
+_MESSAGE_SECONDS = 10.0
+_READER_SECONDS = 20.0
+_LOOK_SECONDS = 1.0
+_SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3  # of the enum ServingStatus
+
+
+class Health:
+    """Answers whether sessions can be served. No key is needed.
+
+    `processors` returns how many processors can be called now; `services` are those that are
+    served here, and the empty name stands for all of them.
+    """
+
+    def __init__(self, processors: Callable[[], Awaitable[int]], services: Container[str]) -> None:
+        self._processors = processors
+        self._services = services
+
+    @property
+    def methods(self) -> Methods:
+        """The methods of the service."""
+        return {SERVICE: {"Check": Method(self.check), "Watch": Method(self.watch, streams=True)}}
+
+    async def check(self, _incoming: Incoming, context: Context) -> bytes:
+        """Answer once. Raises UnsupportedValue."""
+        service = await self._asked(context)
+        status = await self._status(service)
+        if status == _SERVICE_UNKNOWN:
+            error = UnsupportedValue(f"the service {quoted(service)} is not here", "service")
+            error.http_status = 404  # as the protocol has it
+            raise error
+        return _response(status)
+
+    async def watch(self, _incoming: Incoming, context: Context) -> None:
+        """Answer at once, and again at each change, until the client leaves."""
+        service = await self._asked(context)
+        told = None
+        while True:
+            if (status := await self._status(service)) != told:
+                writing = context.write(_response(status))
+                await within(_READER_SECONDS, writing, "reading what was sent")
+                told = status
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _asked(self, context: Context) -> str:
+        request = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+        return str(parsed("grpc.health.v1.HealthCheckRequest", request).service)
+
+    async def _status(self, service: str) -> int:
+        if service and service not in self._services:
+            return _SERVICE_UNKNOWN
+        return _SERVING if await self._processors() else _NOT_SERVING
+
+
+def _response(status: int) -> bytes:
+    response = message("grpc.health.v1.HealthCheckResponse")(status=status)
+    data: bytes = response.SerializeToString()
+    return data

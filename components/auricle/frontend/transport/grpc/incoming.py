@@ -1,0 +1,176 @@
+"""What is known of a gRPC call before its first message, and what handles it. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status as StatusProto
+
+from auricle.core.errors import AuricleError, Overloaded, ProtocolError
+from auricle.frontend.transport.addresses import Network, address_of, host_of, within
+
+Peer = tuple[str, int] | None
+
+
+class Context(Protocol):
+    """gRPC's context of a call whose messages are bytes. A `read` must not be cancelled."""
+
+    async def read(self) -> Any:
+        """Return the next message, or something else than bytes after the last one."""
+        ...
+
+    async def write(self, message: bytes) -> None:
+        """Send a message; waits while the client does not read."""
+        ...
+
+    async def send_initial_metadata(self, initial_metadata: Sequence[tuple[str, str]]) -> None:
+        """Send metadata ahead of all messages."""
+        ...
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """`metadata` has lower-case names; `peer` is the client's address."""
+
+    metadata: dict[str, str]
+    peer: Peer
+
+    @property
+    def host(self) -> str:
+        """Who counts as one client."""
+        return host_of(self.peer)
+
+    @property
+    def address(self) -> str:
+        """The client's address, for the log."""
+        return address_of(self.peer)
+
+
+@dataclass(frozen=True)
+class Method:
+    """Serves the calls of one method; `streams`: its answers are any number of messages.
+
+    `serve` returns the only answer of one that does not, and raises AuricleError.
+    """
+
+    serve: Callable[[Incoming, Context], Awaitable[bytes | None]]
+    streams: bool = False
+
+
+# By full service name, then by the method's name.
+Methods = dict[str, dict[str, Method]]
+
+
+def incoming_of(
+    peer: str, metadata: Iterable[tuple[str, str | bytes]], proxies: Sequence[Network]
+) -> Incoming:
+    """Return what gRPC says of a call; `proxies` are those who may say for whom it is."""
+    texts = {key: value for key, value in metadata if isinstance(value, str)}
+    return Incoming(texts, _behind(_peer(peer), texts.get("x-forwarded-for", ""), proxies))
+
+
+async def warn(context: Context, warnings: Sequence[str]) -> None:
+    """Tell a client what has no effect, as metadata `warning`. Call it before any answer."""
+    if warnings:
+        with suppress(Exception):  # a client that has left is noticed elsewhere
+            await context.send_initial_metadata([("warning", text) for text in warnings])
+
+
+async def only_message(context: Context) -> bytes:
+    """Return a unary call's message. Raises ProtocolError if the client sends none."""
+    message = await context.read()
+    if not isinstance(message, bytes):
+        raise ProtocolError("the call has no message, or one that is too large")
+    return message
+
+
+def _peer(text: str) -> Peer:
+    """Parse `ipv4:1.2.3.4:5` or `ipv6:[::1]:5`, which may be percent-encoded."""
+    kind, _, rest = unquote(text).partition(":")
+    host, _, port = rest.rpartition(":")
+    if kind not in ("ipv4", "ipv6") or not (port.isascii() and port.isdigit()):
+        return None
+    return host.strip("[]"), int(port)
+
+
+def _behind(peer: Peer, forwarded: str, proxies: Sequence[Network]) -> Peer:
+    """Return the last address that no trusted proxy has, of those that a trusted one names."""
+    for name in reversed(forwarded.split(",")):
+        if not within(peer, proxies) or not name.strip():
+            break
+        peer = (name.strip(), 0)
+    return peer
+
+
+# Errors as gRPC statuses, with the details that gRPC's users expect. No I/O.
+
+_DOMAIN = "auricle"
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+class Code(IntEnum):
+    """The codes that are sent; their names are gRPC's."""
+
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    UNAUTHENTICATED = 16
+
+
+_CODES = {
+    400: Code.INVALID_ARGUMENT,
+    401: Code.UNAUTHENTICATED,
+    403: Code.PERMISSION_DENIED,
+    404: Code.NOT_FOUND,
+    408: Code.DEADLINE_EXCEEDED,
+    413: Code.INVALID_ARGUMENT,
+    429: Code.RESOURCE_EXHAUSTED,
+    503: Code.UNAVAILABLE,
+    504: Code.DEADLINE_EXCEEDED,
+    507: Code.RESOURCE_EXHAUSTED,
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a call ends that failed; `metadata` follows it."""
+
+    code: Code
+    message: str
+    metadata: Metadata
+
+
+def status_of(error: AuricleError, *, leaving: bool = False) -> Status:
+    """Return the status of an error. A server that is `leaving` is not full but unavailable.
+
+    Its details are ErrorInfo, whose reason is the error's code, and RetryInfo if the error says
+    when to retry; clients without the library that reads details find `retry-after`, in seconds.
+    """
+    code = _CODES.get(error.http_status, Code.INTERNAL)
+    if isinstance(error, Overloaded) and not leaving:
+        code = Code.RESOURCE_EXHAUSTED
+    status = StatusProto(code=code, message=error.for_client)
+    param = {} if error.param is None else {"param": error.param}
+    status.details.add().Pack(ErrorInfo(reason=error.code, domain=_DOMAIN, metadata=param))
+    metadata: Metadata = ()
+    if seconds := math.ceil(error.retry_after_seconds):
+        retry = RetryInfo()
+        retry.retry_delay.FromSeconds(seconds)
+        status.details.add().Pack(retry)
+        metadata = (("retry-after", str(seconds)),)
+    return Status(
+        code,
+        error.for_client,
+        (*metadata, ("grpc-status-details-bin", status.SerializeToString())),
+    )

@@ -1,0 +1,283 @@
+"""uvicorn's HTTP protocol, with deadlines, bounds on what is read, and fair turns."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from auricle.core.errors import (
+    AuricleError,
+    BadRequest,
+    HeadTooLarge,
+    Overloaded,
+    RateLimited,
+    TooSlow,
+)
+from auricle.frontend.transport.connections import Connections, CountedProtocol, Watched
+from auricle.frontend.transport.request_errors import error_response
+
+# Answers written to a connection that no application serves: bad requests and refusals.
+
+
+def plain_answer(error: AuricleError) -> bytes:
+    """Return the whole HTTP/1.1 response that tells `error` and ends the connection."""
+    response = error_response(error)
+    status = HTTPStatus(response.status_code)
+    head = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+    head += [name + b": " + value for name, value in response.raw_headers]
+    return b"\r\n".join([*head, b"connection: close", b"", bytes(response.body)])
+
+
+_HEAD_BYTES = 64 * 1024
+# After so many of the parser's events, of a few microseconds each, others have their turn.
+_PIECE_BYTES, _TURN_EVENTS = 1024, 128
+# How long the rest of a request is read, and not used, once it is answered. Closing at once
+# would reset the connection, and the client might lose the answer.
+_REST_SECONDS, _TOLD_SECONDS = 5.0, 1.0
+
+
+class DoorConfig(uvicorn.Config):
+    """uvicorn's configuration, with the connections that its protocols are counted among."""
+
+    def __init__(self, app: Any, *, connections: Connections, **options: Any) -> None:
+        super().__init__(app, **options)
+        self.connections = connections
+
+
+class _Flow(FlowControl):
+    """uvicorn's flow control; reading is also paused while `held`."""
+
+    held = False
+
+    def pause_reading(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self._apply()
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            self.read_paused = False
+            self._apply()
+
+    def hold(self, *, held: bool) -> None:
+        if held is not self.held:
+            self.held = held
+            self._apply()
+
+    def _apply(self) -> None:
+        if self._transport.is_closing():
+            return
+        if self.read_paused or self.held:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+
+class _Wait(Enum):
+    """What a connection waits for the client to send."""
+
+    HEAD = "the request's line and headers"
+    REST = "the rest of a request that was answered"
+    NEXT = "the next request"
+
+
+class HttpProtocol(CountedProtocol, HttpToolsProtocol):
+    """One HTTP connection. Its configuration must be a `DoorConfig`."""
+
+    flow: _Flow
+
+    def __init__(self, config: uvicorn.Config, *arguments: Any, **options: Any) -> None:
+        super().__init__(config, *arguments, **options)
+        assert isinstance(config, DoorConfig)
+        self._limits = config.connections.limits
+        self.count_among(config.connections, self._limits.reader_seconds)
+        self._refusal: AuricleError | None = None
+        self._ended = False  # everything the client sends is ignored from now on
+        self._upgraded = False
+        self._in_head, self._in_body = True, False
+        self._head_bytes = 0
+        self._events = 0
+        self._unfed = bytearray()
+        self._turn: asyncio.Handle | None = None
+        self._waits: tuple[_Wait, float] | None = None
+
+    # ── the connection ──────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, or refuse it."""
+        super().connection_made(transport)
+        self.flow = _Flow(transport)
+        try:
+            self._connections.enter(self)
+        except (Overloaded, RateLimited) as error:
+            if not self._connections.refuse(self):
+                self._connections.log(self, error)
+                transport.abort()
+            self._refusal = error  # told once the request arrives
+            self._waits = (_Wait.HEAD, self._connections.clock() + _TOLD_SECONDS)
+        else:
+            self._wait_for(_Wait.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if self._turn is not None:
+            self._turn.cancel()
+        self._unfed.clear()
+        super().connection_lost(exc)
+
+    def look(self, now: float) -> None:
+        """End the connection if a deadline is over at `now`."""
+        super().look(now)
+        if self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
+            if self._waits[0] is _Wait.HEAD and self._head_bytes and not self._ended:
+                seconds = self._limits.head_seconds
+                self._end(TooSlow(f"{_Wait.HEAD.value} took longer than {seconds:g} s"))
+            else:
+                self.transport.close()
+
+    def _end(self, error: AuricleError) -> None:
+        """Tell the client what was wrong, and close once it has had time to read it."""
+        self._connections.log(self, error)
+        self.transport.write(plain_answer(error))
+        self._ended = True
+        self._unfed.clear()
+        self.flow.hold(held=False)
+        self.flow.resume_reading()
+        self._waits = (_Wait.REST, self._connections.clock() + _TOLD_SECONDS)
+
+    def _broken(self) -> None:
+        error = BadRequest("this is no valid HTTP request")
+        if not self._is_answering:
+            self._end(error)
+            return
+        self._connections.log(self, error)
+        if not self.cycle.response_started:  # an answer would end up within another
+            self.transport.write(plain_answer(error))
+        self.transport.close()
+
+    # ── what is read ────────────────────────────────────────────────────────
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received, a turn at a time."""
+        if self._ended or self.transport.is_closing():
+            return
+        if self._refusal is not None:
+            self._end(self._refusal)
+            return
+        self._unfed += data
+        if self._turn is None:
+            self._feed()
+
+    def _feed(self) -> None:
+        self._turn = None
+        self._events = 0
+        while self._unfed and not self.pipeline and not self._ended:
+            if self._events >= _TURN_EVENTS:
+                self.flow.hold(held=True)
+                self._turn = self.loop.call_soon(self._feed)
+                return
+            piece = bytes(self._unfed[:_PIECE_BYTES])
+            del self._unfed[:_PIECE_BYTES]
+            self._events += 1
+            self._parse(piece)
+            if self._upgraded or self.transport.is_closing():
+                return
+        # Requests behind the one in progress are read when it is answered.
+        self.flow.hold(held=bool(self._unfed))
+
+    def _parse(self, piece: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(piece)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserError:
+            self._broken()  # uvicorn's own method logs a warning for each
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+        if self._upgraded or self._ended:
+            return
+        if self._in_head and self._head_bytes > _HEAD_BYTES:
+            if self._is_answering:
+                self.transport.close()
+            else:
+                error = f"the request's line and headers have more than {_HEAD_BYTES} bytes"
+                self._end(HeadTooLarge(error))
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over."""
+        self._upgraded = True
+        self._unfed.clear()  # no client may send before the handshake is answered
+        self.flow.hold(held=False)
+        super().handle_websocket_upgrade()
+        self._connections.replace(self, cast(Watched, self.transport.get_protocol()))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, max(self._head_bytes, 1)
+        if self._waits is None or self._waits[0] is not _Wait.HEAD:
+            self._rest()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header is complete."""
+        self._events += 1
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """A request's headers are complete; the application has it from here."""
+        self._in_head, self._in_body, self._head_bytes = False, True, 0
+        super().on_headers_complete()
+        self._rest()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body was received."""
+        self._events += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The whole request was received."""
+        self._in_body = False
+        super().on_message_complete()
+        self._rest()
+
+    def on_response_complete(self) -> None:
+        """The application has answered."""
+        super().on_response_complete()
+        self._rest()
+        if self._unfed and self._turn is None:
+            self._turn = self.loop.call_soon(self._feed)
+
+    # ── what is waited for ──────────────────────────────────────────────────
+
+    @property
+    def _is_answering(self) -> bool:
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        return waiting or bool(self.pipeline)
+
+    def _rest(self) -> None:
+        """Set the deadline of what the client must send next."""
+        if self._ended:
+            return
+        if self._is_answering:
+            self._waits = None
+        elif self._in_head:
+            self._wait_for(_Wait.HEAD)
+        else:
+            self._wait_for(_Wait.REST if self._in_body else _Wait.NEXT)
+
+    def _wait_for(self, what: _Wait) -> None:
+        seconds = {
+            _Wait.HEAD: self._limits.head_seconds,
+            _Wait.REST: _REST_SECONDS,
+            _Wait.NEXT: self._limits.keep_alive_seconds,
+        }[what]
+        self._waits = (what, self._connections.clock() + seconds)

@@ -1,0 +1,124 @@
+"""WebSockets whose client says who it is in its first messages, not at the handshake.
+
+Telephone networks open them, and can send neither a header nor a query.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from fastapi import WebSocket
+
+from auricle.core.aio import Patience
+from auricle.core.errors import AuricleError, ProtocolError
+from auricle.frontend.transport.addresses import address_of, host_of
+from auricle.frontend.transport.admission import FrontDoor, about_to_go
+from auricle.frontend.transport.client_gone import ClientGone, check_connected
+from auricle.frontend.transport.live_sessions import LiveSessions, Record, foreseen
+from auricle.frontend.transport.request_errors import error_response
+from auricle.frontend.transport.session_log import log_refused
+from auricle.frontend.transport.websockets import close_socket
+
+log = logging.getLogger(__name__)
+_DONE, _GOING = 1000, 1012  # close codes of connections that end without an error
+
+
+class LateSocket:
+    """One accepted connection. Call its methods on the event loop; one task may `receive`."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._patience = Patience()
+        self._farewell = (_DONE, "")
+
+    @property
+    def host(self) -> str:
+        """The client's address, as what counts as one client."""
+        return host_of(self._socket.client)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of its handshake."""
+        return self._socket.headers
+
+    async def receive(self, seconds: float, what: str) -> str:
+        """Return the next message.
+
+        Raises ClientGone once the client has left, DeadlineExceeded if nothing came for `seconds`,
+        naming `what`, Interrupted after `interrupt`, and ProtocolError for a binary message.
+        """
+        message = await self._patience.wait(seconds, self._socket.receive(), what)
+        check_connected(message)
+        text = message.get("text")
+        if text is None:
+            raise ProtocolError("binary messages are not part of this protocol; send JSON")
+        return str(text)
+
+    def interrupt(self) -> None:
+        """End the `receive` in progress, if any, with Interrupted."""
+        self._patience.interrupt()
+
+    def goes(self) -> None:
+        """The connection will end early, with close code 1012."""
+        self._farewell = (_GOING, "this server is shutting down")
+
+    async def bid_farewell(self) -> None:
+        """Close a connection that ended without an error."""
+        await self.close(*self._farewell)
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection. Never raises."""
+        self._patience.close()
+        await close_socket(self._socket, code, reason)
+
+
+@dataclass(frozen=True)
+class LateProtocol:
+    """`serve` talks to one client until it is done, or raises. `check` raises an AuricleError with
+    which every client is refused at the handshake."""
+
+    name: str
+    serve: Callable[[LateSocket], Awaitable[None]]
+    check: Callable[[], None] = lambda: None
+
+
+class LateSockets:
+    """Serves such connections. Until its client has begun, one is bounded as any connection is."""
+
+    def __init__(self, front_door: FrontDoor, sessions: LiveSessions) -> None:
+        self._front_door = front_door
+        self._sessions = sessions
+
+    async def serve(self, socket: WebSocket, protocol: LateProtocol) -> None:
+        """Serve one connection until it is closed. Its close code and reason tell an error."""
+        try:
+            with self._sessions.settled(Record(protocol.name, address_of(socket.client))):
+                if self._front_door.leaving:
+                    raise about_to_go()
+                protocol.check()
+        except AuricleError as error:
+            await socket.send_denial_response(error_response(error))
+            return
+        await socket.accept()
+        connection = LateSocket(socket)
+        try:
+            with (
+                foreseen(f"a connection of {protocol.name}"),
+                self._front_door.interrupting(connection.interrupt),
+            ):
+                await protocol.serve(connection)
+            await connection.bid_farewell()
+        except ClientGone:
+            log.debug("the client of %s has left", protocol.name)
+        except AuricleError as error:
+            log_refused(address_of(socket.client), error)
+            await connection.close(error.close_code, _reason(error))
+
+
+def _reason(error: AuricleError) -> str:
+    """Return a close frame's reason, which is all that such a client is told."""
+    after = error.retry_after_seconds
+    return error.for_client + (f"; come again in {math.ceil(after)} s" if after else "")

@@ -1,0 +1,232 @@
+"""Lets live sessions and recordings in, and logs, counts and traces each, whatever its transport.
+
+A transport reads what its client sends and tells it how its session ended; all else is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from auricle.core.aio import first_failure_or, outcome_of
+from auricle.core.errors import UNFORESEEN, AuricleError
+from auricle.frontend.metrics import FrontendMetrics
+from auricle.frontend.transport.access.limits import ClientAccount, KeyLimits
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.session_log import log_ended, log_refused
+from auricle.frontend.transport.slots import Seat
+from auricle.process.logs import about
+from auricle.process.tracing import NO_TRACE, Tracer
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_PREFIXES = {"session": "sess", "recording": "rec"}
+
+
+@contextmanager
+def foreseen(what: str) -> Iterator[None]:
+    """Log an unexpected exception of `what`, and raise an AuricleError instead."""
+    try:
+        yield
+    except (AuricleError, ClientGone):
+        raise
+    except Exception:
+        log.exception("%s failed with an unexpected error", what)
+        raise AuricleError(UNFORESEEN) from None
+
+
+@dataclass
+class Record:
+    """What is logged of one session or recording; `audio_seconds` were processed so far.
+
+    A client that is refused before its session `began` is logged with its `address`; with None,
+    where its connection ends.
+    """
+
+    protocol: str
+    address: str | None = None
+    kind: Literal["session", "recording"] = "session"
+    name: str = field(init=False)
+    tenant: str = ""
+    trace: str = NO_TRACE
+    audio_seconds: float = 0.0
+    began: bool = False
+    settled: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = f"{_PREFIXES[self.kind]}_{uuid.uuid4().hex}"
+
+
+class LiveSession:
+    """One session that was let in. Call its methods on the event loop."""
+
+    def __init__(self, client: ClientAccount, record: Record) -> None:
+        self.client = client
+        self.record = record
+
+    @property
+    def session(self) -> str:
+        """Its name."""
+        return self.record.name
+
+    @property
+    def trace(self) -> str:
+        """What its spans belong to."""
+        return self.record.trace
+
+    async def heard(self, seconds: float) -> None:
+        """Count `seconds` of audio; waits until the client's rate limit allows more."""
+        self.record.audio_seconds += seconds
+        await self.client.charge(seconds)
+
+
+class LiveSessions:
+    """Admits and settles the sessions and recordings of one frontend, on its event loop."""
+
+    def __init__(
+        self,
+        front_door: FrontDoor,
+        key_limits: KeyLimits,
+        metrics: FrontendMetrics,
+        tracer: Tracer,
+    ) -> None:
+        self._front_door = front_door
+        self._key_limits = key_limits
+        self._metrics = metrics
+        self._tracer = tracer
+
+    @asynccontextmanager
+    async def session(
+        self, record: Record, client: ClientAccount, host: str
+    ) -> AsyncGenerator[LiveSession, None]:
+        """Let a session of `client` in while the block runs; then log and count how it ended.
+
+        `host` stands for the client where there are no keys. Raises ClientGone, and AuricleError
+        if the session is refused or fails.
+        """
+        with self.settled(record):
+            async with self.admitted(record, client, client.counts_as(host)) as (seat,):
+                seat.confirm()  # its client has begun
+                async with self.running(record, client):
+                    yield LiveSession(client, record)
+
+    @asynccontextmanager
+    async def admitted(
+        self,
+        record: Record,
+        client: ClientAccount,
+        sharer: str,
+        more: Sequence[str] = (),
+        *,
+        resumes: bool = False,
+    ) -> AsyncGenerator[list[Seat], None]:
+        """Admit a session while the block runs, and those named `more`; yields the seat of each.
+
+        They are let in together or not at all: within the key's limits, the frontend's and the
+        load. `sharer` is whom they count for among others. Call it within `settled`. Raises
+        RateLimited or Overloaded.
+        """
+        record.tenant = client.tenant
+        async with AsyncExitStack() as held:
+            seats = []
+            for name in (record.name, *more):
+                held.enter_context(self._key_limits.one(client))
+                seat = held.enter_context(self._front_door.counted(sharer))
+                await held.enter_async_context(
+                    self._front_door.admitted(
+                        client.tenant, name, seat, resumes=resumes, priority=client.key.rank
+                    )
+                )
+                seats.append(seat)
+            yield seats
+
+    @asynccontextmanager
+    async def running(
+        self, record: Record, client: ClientAccount, sessions: int = 1
+    ) -> AsyncGenerator[None, None]:
+        """Count and trace a session that was admitted while the block runs, and settle it.
+
+        It counts as so many `sessions` of its key. Raises RateLimited if those are too many.
+        """
+        with self.settled(record):
+            async with AsyncExitStack() as counted:
+                for _ in range(sessions):
+                    await counted.enter_async_context(client.session("live"))
+                record.began = True
+                with self._traced(record):
+                    yield
+
+    async def recording(
+        self, record: Record, client: ClientAccount, answer: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Let a recording of `client` in; return what `answer` does. Call it within `settled`.
+
+        Raises RateLimited or Overloaded if it is refused, also at the end of a drain.
+        """
+        record.tenant = client.tenant
+
+        async def counted() -> T:
+            async with client.session("recordings"):
+                record.began = True
+                return await answer()
+
+        with (
+            self._key_limits.one(client),
+            self._front_door.recording() as over,
+            self._traced(record),
+        ):
+            answering = asyncio.create_task(counted())
+            return await first_failure_or(answering, [asyncio.create_task(outcome_of(over))])
+
+    @contextmanager
+    def settled(self, record: Record) -> Iterator[None]:
+        """Log and count how a session or recording ends, once, or that its client is refused.
+
+        Raises ClientGone and AuricleError as the block does, the latter for unforeseen errors too.
+        """
+        # gRPC cancels the task of a client that has left.
+        outcome, failure = ClientGone.outcome, None
+        try:
+            with foreseen(f"{record.kind} {record.name}"):
+                yield
+            outcome = "done"
+        except ClientGone as gone:
+            outcome = gone.outcome
+            raise
+        except AuricleError as error:
+            outcome, failure = error.code, error
+            raise
+        finally:
+            if not record.settled and (record.began or outcome != "done"):
+                record.settled = True
+                self._settle(record, outcome, failure)
+
+    def _settle(self, record: Record, outcome: str, failure: AuricleError | None) -> None:
+        if record.kind == "session":
+            self._metrics.ended(outcome)
+        else:
+            self._metrics.recording_ended(outcome)
+        if record.began:
+            with about(tenant=record.tenant):
+                log_ended(record.kind, record.name, record.protocol, record.audio_seconds, outcome)
+                if failure is not None and failure.told is not None:
+                    log.error("%s %s failed: %s", record.kind, record.name, failure)
+        elif failure is not None and record.address is not None:
+            log_refused(record.address, failure)
+
+    @contextmanager
+    def _traced(self, record: Record) -> Iterator[None]:
+        """One trace, with the session's name in all log records."""
+        ids = {"session": record.name, "tenant": record.tenant}
+        if record.kind == "session":
+            span = self._tracer.span("session", protocol=record.protocol, **ids)
+        else:
+            span = self._tracer.span("recording", **ids)
+        with about(**ids), span as record.trace:
+            yield

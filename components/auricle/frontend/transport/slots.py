@@ -1,0 +1,196 @@
+"""Bounded numbers of things that clients hold, shared fairly between clients. Pure.
+
+A client is a tenant if API keys are configured, otherwise an address: see `addresses.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from auricle.core.errors import Overloaded, RateLimited
+
+_MOST_CLIENTS = 10_000
+
+
+def seat_lost() -> Overloaded:
+    """Return what the client of a session is told whose seat was taken away."""
+    return Overloaded("others wait for the session that you have not begun; try again")
+
+
+class Seat:
+    """One client's place in `Seats`."""
+
+    def __init__(self, seats: Seats, client: str) -> None:
+        self.client = client
+        self.taken_away = False
+        self._seats = seats
+        self._told: Callable[[], None] | None = None
+        self._left = False
+
+    def on_loss(self, told: Callable[[], None]) -> None:
+        """Call `told` when the seat is taken away."""
+        self._told = told
+
+    def confirm(self) -> None:
+        """Let nobody take this seat away from now on."""
+        if not self.taken_away:
+            self._seats.confirm(self)
+
+    def leave(self) -> None:
+        """Give the seat back, unless it was taken away or given back before."""
+        if not self.taken_away and not self._left:
+            self._left = True
+            self._seats.leave(self)
+
+    def lose(self) -> None:
+        """Another client gets the seat."""
+        self.taken_away = True
+        if self._told is not None:
+            self._told()
+
+
+class Seats:
+    """At most `limit` seats. If all are taken, a newcomer may get one of the greediest client.
+
+    Only a seat that was not confirmed can be taken away, and only from a client that then
+    still has at least as many unconfirmed seats as the newcomer. So however many seats one
+    client takes, another gets one too.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+        self._unconfirmed: dict[str, dict[Seat, None]] = {}  # in order of their arrival
+
+    def take(self, client: str) -> Seat | None:
+        """Return a seat, or None if there is none for this client. The caller must `leave` it."""
+        if self.taken >= self.limit and not self._taken_from_another(client):
+            return None
+        seat = Seat(self, client)
+        self.taken += 1
+        self._unconfirmed.setdefault(client, {})[seat] = None
+        return seat
+
+    def confirm(self, seat: Seat) -> None:
+        """`Seat.confirm` calls this."""
+        self._forget(seat)
+
+    def leave(self, seat: Seat) -> None:
+        """`Seat.leave` calls this."""
+        self._forget(seat)
+        self.taken -= 1
+
+    def _forget(self, seat: Seat) -> None:
+        seats = self._unconfirmed.get(seat.client, {})
+        seats.pop(seat, None)
+        if not seats:
+            self._unconfirmed.pop(seat.client, None)
+
+    def _taken_from_another(self, client: str) -> bool:
+        greediest = max(self._unconfirmed.values(), key=len, default={})
+        if len(greediest) < len(self._unconfirmed.get(client, ())) + 2:
+            return False
+        newest = next(reversed(greediest))  # it has lost least
+        self.leave(newest)
+        newest.lose()
+        return True
+
+
+class Shares:
+    """How many of something one client may hold; 0 is no limit."""
+
+    def __init__(self, limit: int, what: str) -> None:
+        self._limit = limit
+        self._what = what
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, client: str) -> Iterator[None]:
+        """Count one more while the block runs. Raises RateLimited if that is too many."""
+        self.enter(client)
+        try:
+            yield
+        finally:
+            self.leave(client)
+
+    def enter(self, client: str) -> None:
+        """Count one more, until `leave`. Raises RateLimited if that is too many."""
+        if self._limit and self._held[client] >= self._limit:
+            raise RateLimited(f"you have {self._limit} {self._what} open; end one first", 5.0)
+        self._held[client] += 1
+
+    def leave(self, client: str) -> None:
+        """Count one less."""
+        self._held[client] -= 1
+        if not self._held[client]:
+            del self._held[client]
+
+
+class TokenBucket:
+    """Holds at most `capacity` tokens and gains `rate` a second. It is full at first.
+
+    It may be overdrawn: what is used may be counted afterwards.
+    """
+
+    __slots__ = ("_at", "_capacity", "_clock", "_left", "rate")
+
+    def __init__(self, rate: float, capacity: float, clock: Callable[[], float]) -> None:
+        self.rate = rate
+        self._left = self._capacity = capacity
+        self._clock = clock
+        self._at = clock()
+
+    def take(self, tokens: float) -> None:
+        """Take so many tokens, whether or not they are there."""
+        self._left -= tokens
+
+    def wait(self, tokens: float = 0.0) -> float:
+        """Return the seconds until there are so many tokens."""
+        now = self._clock()
+        self._left = min(self._capacity, self._left + (now - self._at) * self.rate)
+        self._at = now
+        return max(0.0, (tokens - self._left) / self.rate)
+
+    def change(self, rate: float, capacity: float) -> None:
+        """Refill at another rate from now on; what was used stays used."""
+        self.wait()
+        self._left += capacity - self._capacity
+        self.rate, self._capacity = rate, capacity
+
+
+class Rates:
+    """A token bucket for each client, which holds two seconds' tokens; a rate of 0 is no limit.
+
+    The most recent clients are remembered; one that was forgotten has a full bucket.
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        what: str,
+        clock: Callable[[], float] = time.monotonic,
+        most_clients: int = _MOST_CLIENTS,
+    ) -> None:
+        self._rate = per_second
+        self._what = what
+        self._clock = clock
+        self._most_clients = most_clients
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def spend(self, client: str) -> None:
+        """Take a token. Raises RateLimited, with the time to the next one, if there is none."""
+        if not self._rate:
+            return
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = TokenBucket(self._rate, max(1.0, 2 * self._rate), self._clock)
+        self._buckets[client] = bucket
+        self._buckets.move_to_end(client)
+        if len(self._buckets) > self._most_clients:
+            self._buckets.popitem(last=False)
+        if wait := bucket.wait(1.0):
+            raise RateLimited(f"you open more than {self._rate:g} {self._what} a second", wait)
+        bucket.take(1.0)

@@ -1,0 +1,189 @@
+"""Ways in that are neither HTTP nor WebSockets: a TCP port for each, without TLS and keys."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from auricle.core.aio import Patience, TaskOwner, within
+from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
+from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer
+from auricle.frontend.transport.live_sessions import foreseen
+from auricle.frontend.transport.slots import Rates
+
+log = logging.getLogger(__name__)
+_READ_BYTES = 1 << 16
+_CLOSE_SECONDS = 5.0
+_TOLD_SECONDS = 1.0
+
+
+class TcpConnection:
+    """One client's connection. Call its methods on the event loop; one task may read at a time."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        slow_reader_seconds: float,
+    ) -> None:
+        """A `send` may take `slow_reader_seconds`."""
+        self._reader = reader
+        self._writer = writer
+        self._slow_reader_seconds = slow_reader_seconds
+        self._patience = Patience()
+        self._sending = asyncio.Lock()
+        self._watch = ClosingWatch(slow_reader_seconds)
+        self.client: Peer = writer.get_extra_info("peername")
+
+    async def read(self, seconds: float, what: str) -> bytes:
+        """Return what has come, at least a byte.
+
+        Raises ClientGone at the end, DeadlineExceeded if nothing came for `seconds`, naming
+        `what`, and Interrupted after `interrupt`; then nothing is lost.
+        """
+        return await self._patience.wait(seconds, self.read_on(), what)
+
+    async def read_on(self) -> bytes:
+        """As `read`, without a deadline: who waits for this must be cancelled by something else."""
+        try:
+            data = await self._reader.read(_READ_BYTES)
+        except OSError:
+            raise ClientGone from None
+        if not data:
+            raise ClientGone
+        return data
+
+    async def send(self, data: bytes) -> None:
+        """Send `data`. Raises ClientGone, and DeadlineExceeded if the client does not read."""
+        async with self._sending:
+            try:
+                self._writer.write(data)
+                await within(
+                    self._slow_reader_seconds, self._writer.drain(), "reading what was sent"
+                )
+            except (OSError, RuntimeError):  # uvloop says so of a transport that is closed
+                raise ClientGone from None
+
+    def interrupt(self) -> None:
+        """End the `read` in progress, if any, with Interrupted."""
+        self._patience.interrupt()
+
+    def look(self, now: float) -> None:
+        """Cut a connection whose close is not completed."""
+        transport = self._writer.transport
+        if self._watch.is_over(now, closing=transport.is_closing()):
+            transport.abort()
+
+    async def read_up(self) -> None:
+        """Send nothing more, and discard for a second what the client still sends.
+
+        A connection that is closed over it would be reset, and the client might lose what it was
+        told.
+        """
+        with suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+        with suppress(TimeoutError, ClientGone):
+            async with asyncio.timeout(_TOLD_SECONDS):
+                while True:
+                    await self.read_on()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Close the connection once all that was sent is on its way. Never raises."""
+        self._patience.close()
+        self._writer.close()
+        try:
+            await within(_CLOSE_SECONDS, self._writer.wait_closed(), "closing")
+        except (OSError, RuntimeError, DeadlineExceeded):
+            self.abort()
+
+
+@dataclass(frozen=True)
+class TcpProtocol:
+    """`serve` talks to one client until it has nothing more to say, or raises; `error` returns
+    what the client is then told before its connection is closed."""
+
+    name: str
+    serve: Callable[[TcpConnection], Awaitable[None]]
+    error: Callable[[AuricleError], bytes]
+
+
+class TcpServer:
+    """Serves one protocol at a port of its own; its connections count among all others."""
+
+    def __init__(
+        self,
+        protocol: TcpProtocol,
+        connections: Connections,
+        rates: Rates,
+        front_door: FrontDoor,
+    ) -> None:
+        """`rates` are those of an address, of new connections here."""
+        self._protocol = protocol
+        self._connections = connections
+        self._rates = rates
+        self._front_door = front_door
+        self._tasks = TaskOwner()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Accept connections from `listener`, until `close`."""
+        self._server = await asyncio.start_server(self._connected, sock=listener, limit=_READ_BYTES)
+
+    async def close(self) -> None:
+        """Accept nothing more, and end the connections there are."""
+        if self._server is not None:
+            self._server.close()
+        await self._tasks.aclose()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seconds = self._connections.limits.reader_seconds
+        connection = TcpConnection(reader, writer, seconds)
+        self._tasks.start(self._served(connection), f"{self._protocol.name} connection")
+
+    async def _served(self, connection: TcpConnection) -> None:
+        try:
+            self._rates.spend(host_of(connection.client))
+            self._connections.enter(connection)
+        except (Overloaded, RateLimited) as error:
+            if self._connections.refuse(connection):
+                await self._told(connection, error)
+            else:
+                connection.abort()
+                self._connections.log(connection, error)
+        else:
+            await self._let_in(connection)
+        finally:
+            await connection.close()
+            self._connections.leave(connection)
+
+    async def _let_in(self, connection: TcpConnection) -> None:
+        try:
+            with (
+                foreseen(f"a {self._protocol.name} connection"),
+                self._front_door.interrupting(connection.interrupt),
+            ):
+                await self._protocol.serve(connection)
+        except ClientGone:
+            pass
+        except AuricleError as error:
+            await self._told(connection, error)
+
+    async def _told(self, connection: TcpConnection, error: AuricleError) -> None:
+        self._connections.log(connection, error)
+        try:
+            await connection.send(self._protocol.error(error))
+        except (ClientGone, AuricleError):
+            log.debug("the client left before the error reached it")
+            return
+        await connection.read_up()

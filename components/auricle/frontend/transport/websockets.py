@@ -1,0 +1,261 @@
+"""What all WebSocket protocols share: authentication, admission, deadlines, close codes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from fastapi import Response, WebSocket, WebSocketDisconnect
+
+from auricle.core.aio import Patience, within
+from auricle.core.errors import AuricleError, DeadlineExceeded
+from auricle.core.limits import query_fields
+from auricle.frontend.transport.access.gate import Access, accepted_subprotocol
+from auricle.frontend.transport.access.limits import ClientAccount
+from auricle.frontend.transport.addresses import address_of, host_of
+from auricle.frontend.transport.admission import FrontDoor, farewell
+from auricle.frontend.transport.client_gone import ClientGone, check_connected
+from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
+from auricle.frontend.transport.request_errors import error_response, query_string, says_it_resumes
+from auricle.frontend.transport.slots import Seat, seat_lost
+from auricle.frontend.transport.websocket_protocol import JOIN
+
+log = logging.getLogger(__name__)
+
+# Closes WebSockets, however far gone they are.
+
+_CLOSE_SECONDS = 5.0
+_REASON_BYTES = 120  # a control frame has room for 123
+
+
+async def close_socket(socket: WebSocket, code: int, reason: str = "") -> None:
+    """Close the connection. Never raises; gives up after 5 s."""
+    try:
+        short = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+        await within(_CLOSE_SECONDS, socket.close(code, short), "closing")
+    except (WebSocketDisconnect, RuntimeError, AuricleError):
+        log.debug("the client left before the close frame was sent")
+
+
+# Close codes of sessions that ended without an error; each error class has its own.
+_DONE, _GOING = 1000, 1012
+
+
+def _not_joined(_enough: int) -> bool:
+    """In place of `WebSocketProtocol.join`, of a server that delivers each message by itself."""
+    return False
+
+
+class ClientSocket(LiveSession):
+    """The session of one accepted connection. Call its methods on the event loop.
+
+    Methods raise ClientGone once the client has left. One task may `receive` at a time. `sessions`
+    are the names under which sessions of this connection were admitted, of which `session` is the
+    first.
+    """
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        client: ClientAccount,
+        slow_reader_seconds: float,
+        record: Record,
+        seat: Seat,
+        *,
+        resumes: bool = False,
+        others: Sequence[tuple[str, Seat]] = (),
+    ) -> None:
+        """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
+
+        With `resumes` the session was let in because its client said that it was admitted before.
+        `others` are names and seats of further sessions on this connection: see `sessions`.
+        """
+        super().__init__(client, record)
+        self._socket = socket
+        self._slow_reader_seconds = slow_reader_seconds
+        self.sessions = (record.name, *(name for name, _ in others))
+        self.resumes = resumes
+        self._patience = Patience()
+        self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
+        self._seats = (seat, *(other for _, other in others))
+        for one in self._seats:
+            one.on_loss(lambda: self._patience.fail(seat_lost()))
+        self._farewell = (_DONE, "")  # close code and reason if there is no error
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query parameters of the URL. Raises BadRequest if there are too many to read."""
+        return query_fields(self.query_string)
+
+    @property
+    def query_string(self) -> str:
+        """The query of the URL as it was sent, of any length."""
+        return query_string(self._socket)
+
+    @property
+    def sharer(self) -> str:
+        """Who shares what the server has: the tenant, or without keys the host."""
+        return self._seats[0].client
+
+    async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
+        """Return the next message: (text, b"") or (None, binary).
+
+        With `enough` binary messages come joined, once they have so many bytes or a text message
+        follows. Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted
+        after `interrupt`.
+        """
+        self._check_seat()
+        self._join(enough)
+        try:
+            message = await self._patience.wait(seconds, self._socket.receive(), what)
+        except DeadlineExceeded:
+            if not self._join(0):  # something came, though less than enough
+                raise
+            message = await self._socket.receive()
+        check_connected(message)
+        for seat in self._seats:
+            seat.confirm()
+        text = message.get("text")
+        return (text, b"") if text is not None else (None, message.get("bytes") or b"")
+
+    def _check_seat(self) -> None:
+        if any(seat.taken_away for seat in self._seats):
+            raise seat_lost()
+
+    async def gone(self) -> None:
+        """Wait for the next message: returns if there is one, raises ClientGone if none follows.
+
+        There is no deadline: the session's end cancels the wait.
+        """
+        check_connected(await self._socket.receive())
+
+    async def send(self, text: str) -> None:
+        """Send a text message. Raises DeadlineExceeded if the client does not read."""
+        try:
+            sending = self._socket.send_text(text)
+            await within(self._slow_reader_seconds, sending, "reading what was sent")
+        except (WebSocketDisconnect, RuntimeError):
+            raise ClientGone from None
+
+    def interrupt(self) -> None:
+        """End the `receive` in progress, if any, with Interrupted."""
+        self._patience.interrupt()
+
+    def goes_at(self, samples: int) -> None:
+        """The session will end early, with close code 1012; the client may resume elsewhere.
+
+        The audio up to session sample `samples` (16 kHz) is transcribed here.
+        """
+        self._farewell = (_GOING, farewell(samples))
+
+    def release(self) -> None:
+        """The session is over: nothing is received any more, and no deadline runs on."""
+        self._patience.close()
+
+    async def bid_farewell(self) -> None:
+        """Close the connection of a session that ended without an error."""
+        await self.close(*self._farewell)
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the connection. Never raises; gives up after 5 s."""
+        await close_socket(self._socket, code, reason)
+
+
+@dataclass(frozen=True)
+class SocketProtocol:
+    """`serve` runs a session until it is done; `error` returns the last message of a failed one.
+
+    With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
+    `check` raises BadRequest for a query with which a client is refused at the handshake, and
+    `denial` is the response of any refusal there. `close_code` is that of a session which failed.
+    `sessions` says how many sessions a query asks for: each counts for admission and limits.
+    """
+
+    name: str
+    serve: Callable[[ClientSocket], Awaitable[None]]
+    error: Callable[[AuricleError], str]
+    subprotocols: Sequence[str] = ()
+    resumes: bool = False
+    check: Callable[[str], None] = lambda _query: None
+    denial: Callable[[AuricleError], Response] = error_response
+    close_code: Callable[[AuricleError], int] = lambda error: error.close_code
+    sessions: Callable[[str], int] = lambda _query: 1
+
+
+class SocketSessions:
+    """Serves all WebSocket sessions of this frontend, of every protocol, on one event loop."""
+
+    def __init__(
+        self,
+        access: Access,
+        front_door: FrontDoor,
+        sessions: LiveSessions,
+        slow_reader_seconds: float,
+    ) -> None:
+        self._access = access
+        self._front_door = front_door
+        self._sessions = sessions
+        self._slow_reader_seconds = slow_reader_seconds
+
+    async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
+        """Serve one connection until it is closed. Errors of the session are sent to the client.
+
+        A client that cannot be admitted is refused at the handshake, with an HTTP status.
+        """
+        record = Record(protocol.name, address_of(socket.client))
+        try:
+            with self._sessions.settled(record):
+                await self._admitted(socket, protocol, record)
+        except ClientGone:
+            log.debug("the client of %s left at its handshake", record.name)
+        except AuricleError as error:
+            await socket.send_denial_response(protocol.denial(error))
+
+    async def _admitted(self, socket: WebSocket, protocol: SocketProtocol, record: Record) -> None:
+        client = self._access.client(socket.headers, "live")
+        sharer = client.counts_as(host_of(socket.client))
+        resumes = protocol.resumes and says_it_resumes(socket)
+        query = query_string(socket)
+        protocol.check(query)
+        more = [f"{record.name}.{n}" for n in range(1, protocol.sessions(query))]
+        admitted = self._sessions.admitted(record, client, sharer, more, resumes=resumes)
+        async with admitted as (seat, *seats):
+            connection = ClientSocket(
+                *(socket, client, self._slow_reader_seconds, record, seat),
+                resumes=resumes,
+                others=list(zip(more, seats, strict=True)),
+            )
+            try:
+                await _accept(socket, protocol)
+                await self._run(protocol, connection)
+            finally:
+                connection.release()
+
+    async def _run(self, protocol: SocketProtocol, connection: ClientSocket) -> None:
+        record, client = connection.record, connection.client
+        try:
+            with self._front_door.interrupting(connection.interrupt):
+                async with self._sessions.running(record, client, len(connection.sessions)):
+                    await protocol.serve(connection)
+            await connection.bid_farewell()
+        except ClientGone:
+            log.debug("the client of %s has left", record.name)
+        except AuricleError as error:
+            await _fail(connection, protocol, error)
+
+
+async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
+    try:
+        await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
+    except (WebSocketDisconnect, RuntimeError):
+        raise ClientGone from None
+
+
+async def _fail(connection: ClientSocket, protocol: SocketProtocol, error: AuricleError) -> None:
+    """Send the error to the client, then close."""
+    try:
+        await connection.send(protocol.error(error))
+    except (ClientGone, AuricleError):
+        log.debug("the client left before the error reached it")
+    await connection.close(protocol.close_code(error), error.for_client)

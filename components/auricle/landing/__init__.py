@@ -1,1 +1,0 @@
-"""How windows land: read over NIXL into a slab, verified and pinned, before a model sees them."""

@@ -1,0 +1,160 @@
+"""The latest load report of each process of a pool. No I/O but the clock."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from auricle.load.reports import STALE_INTERVALS, ProcessorLoad, WorkerLoad
+
+_FORGOTTEN_SECONDS = 600.0
+Load = TypeVar("Load", WorkerLoad, ProcessorLoad)
+
+
+class LastReports(Generic[Load]):
+    """Keeps the latest report of each instance, and how often work was sent there since.
+
+    An instance whose reports stop is silent, not idle; it is forgotten after 10 minutes.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[int, tuple[float, Load]] = {}
+        self._since: Counter[int] = Counter()
+        self._known: dict[int, float] = {}  # since when, reports or not
+
+    def heard(self, load: Load) -> None:
+        """Store a report; it includes all work sent to the instance before."""
+        now = self._clock()
+        self._last[load.instance] = (now, load)
+        self._since[load.instance] = 0
+        self._known.setdefault(load.instance, now)
+        for instance, (at, _) in list(self._last.items()):
+            if now - at > _FORGOTTEN_SECONDS:
+                del self._last[instance], self._since[instance]
+        for instance, since in list(self._known.items()):
+            if now - since > _FORGOTTEN_SECONDS and instance not in self._last:
+                del self._known[instance]
+
+    def answering(self, instances: Iterable[int]) -> list[int]:
+        """Return the instances that are not silent, or all of them if all are silent.
+
+        One is silent if nothing was heard of it for three intervals while others reported. If
+        nobody reports any more, the reports are lost, not the instances.
+        """
+        instances, now = list(instances), self._clock()
+        for instance in instances:
+            self._known.setdefault(instance, now)
+        if not self._last:
+            return instances
+        latest, last = max(self._last.values(), key=lambda one: one[0])
+        interval = max(last.seconds, 1.0)
+        if now - latest > STALE_INTERVALS * interval:
+            return instances
+        heard = {i: self._last[i][0] if i in self._last else self._known[i] for i in instances}
+        answering = [i for i, at in heard.items() if now - at <= STALE_INTERVALS * interval]
+        return answering or instances
+
+    def sent(self, instance: int) -> None:
+        """Count one session or segment sent to the instance since its latest report."""
+        self._since[instance] += 1
+
+    def since(self, instance: int) -> int:
+        """Return how often work was sent to the instance since its latest report."""
+        return self._since[instance]
+
+    def last(self, instance: int) -> Load | None:
+        """Return the latest report; None if there was none."""
+        known = self._last.get(instance)
+        return None if known is None else known[1]
+
+    def seen(self) -> Iterator[tuple[float, Load]]:
+        """Yield the latest report of each instance, with its age in seconds."""
+        now = self._clock()
+        for at, load in self._last.values():
+            yield now - at, load
+
+    def draining(self, instance: int) -> bool:
+        """Return whether the instance reported that it is draining."""
+        load = self.last(instance)
+        return load is not None and load.draining
+
+
+# The load of the processors, for placing sessions. No I/O but the clock.
+
+
+class ProcessorLoads(LastReports[ProcessorLoad]):
+    """The latest reports of all processors, and the sessions sent to each since."""
+
+    def staying(self, instances: Iterable[int]) -> list[int]:
+        """Return the instances that are not draining; silent ones only if there are no others."""
+        return self.answering(i for i in instances if not self.draining(i))
+
+    def chosen(self, instances: Iterable[int]) -> int:
+        """Return the instance with the fewest sessions, and count one more for it."""
+        best = min(instances, key=lambda i: (self._sessions(i), i))
+        self.sent(best)
+        return best
+
+    def _sessions(self, instance: int) -> int:
+        load = self.last(instance)
+        return (0 if load is None else load.sessions) + self.since(instance)
+
+
+# The load of a pool's workers, for placing segments. No I/O but the clock.
+
+# Request slots assumed for a worker that has not reported.
+_SLOTS = 32
+# How much fuller than the emptiest, as a share of its capacity, a worker may be and still be
+# preferred for its prefix cache. Chosen, not measured: enough for a few decodes more.
+_SLACK = 0.25
+_NEARLY_FULL = 0.9
+_NOTHING_PER_SECOND = 1e-9
+
+
+class WorkerLoads(LastReports[WorkerLoad]):
+    """The latest reports of one pool's workers, and the segments sent to each since."""
+
+    def open(self, instances: Iterable[int]) -> list[int]:
+        """Return the instances that are neither silent nor draining.
+
+        Returns draining ones if there are no others, and silent ones last.
+        """
+        instances = self.answering(instances)
+        return [i for i in instances if not self.draining(i)] or instances
+
+    def pressure(self, instance: int) -> tuple[float, float]:
+        """Return a sort key: how full the worker is (0 to 1 and above), then its step time.
+
+        The fuller of slots and KV cache counts, plus the share of requests that failed by the
+        worker's fault, plus the segments placed since the report. A
+        worker that has not reported counts as empty, so that a new one gets segments at once.
+        """
+        since, load = self.since(instance), self.last(instance)
+        if load is None:
+            return since / _SLOTS, 0.0
+        # A worker that refuses requests is full, whatever its slots say.
+        full = 1.0 if load.refused_per_second > 0 else 0.0
+        used = max(load.slots_used / load.slots_total, load.kv_usage, full)
+        # Failing fast must not look like having room.
+        used += load.failed_per_second / max(
+            load.failed_per_second + load.requests_per_second, _NOTHING_PER_SECOND
+        )
+        return used + since / load.slots_total, load.step_seconds
+
+    def best(
+        self, instances: Iterable[int], placed: Mapping[int, int], held: Mapping[int, int]
+    ) -> int:
+        """Choose the worker for a segment.
+
+        Of the workers that are about as empty as the emptiest and not nearly full, it is the
+        one whose prefix cache has most of the prompt (`held`, in tokens); then the emptiest;
+        then the one with the fewest segments `placed`.
+        """
+        loads = {i: (*self.pressure(i), placed.get(i, 0)) for i in instances}
+        least = min(loads.values())[0]
+        limit = max(least, min(least + _SLACK, _NEARLY_FULL))
+        near = [i for i in loads if loads[i][0] <= limit]
+        return min(near, key=lambda i: (-held.get(i, 0), loads[i]))

@@ -1,1 +1,0 @@
-"""Models of this machine: pulled from a hub or a package index, checked, found by name."""

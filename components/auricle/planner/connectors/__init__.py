@@ -1,1 +1,0 @@
-"""Connectors, through which the planner has workers started and drained."""

@@ -1,1 +1,0 @@
-"""Leader election between planners, with a lease in the discovery backend."""

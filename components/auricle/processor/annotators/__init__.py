@@ -1,0 +1,1 @@
+"""Annotations of a session: words, speakers, translations."""

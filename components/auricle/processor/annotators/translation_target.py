@@ -1,0 +1,172 @@
+"""One target language of a session: what is still to be translated into it. No I/O, no clock.
+
+Segments are translated in order. Of the open one only the newest source counts: what came before
+it was asked for is never asked for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from auricle.annotation.translation.targets import CUT, SAME
+from auricle.annotation.translation.text import Growing, Pairs, Rule, followed
+from auricle.checkpoints.languages import language_code
+from auricle.protocol.annotation import (
+    SegmentTranslation,
+    TranslateReply,
+    TranslateRequest,
+    Translating,
+    Untranslated,
+)
+from auricle.protocol.sessions import OpenSession
+
+BUSY = "overloaded"
+
+
+@dataclass(eq=False)
+class Source:
+    """A segment: its text so far, and whether that is all; `by` is the deadline of its translation.
+
+    `asked` is the text that was asked for last; without `hopeful` nothing is asked before the text
+    is whole.
+    """
+
+    segment: int
+    told: Growing
+    text: str = ""
+    language: str = ""
+    whole: bool = False
+    by: float = 0.0
+    asked: str = ""
+    hopeful: bool = True
+
+
+class TranslationTarget:
+    """Segments to be translated into `language`, and what becomes of them."""
+
+    def __init__(self, language: str, rule: Rule, most_waiting: int, begun: Translating) -> None:
+        """`begun` is what was told before this session came here; `most_waiting` final segments may
+        wait for their translations."""
+        self.language = language
+        self.context: Pairs = begun.before.get(language, ())
+        self._rule = rule
+        self._most = most_waiting
+        self._sources: deque[Source] = deque()
+        self._begun = {
+            one.segment: one.committed
+            for one in begun.untranslated
+            if one.language == language and not one.source
+        }
+
+    def resume(self, one: Untranslated, by: float) -> None:
+        """Go on with a segment whose text was final elsewhere."""
+        told = Growing(one.committed, one.committed)
+        self._sources.append(Source(one.segment, told, one.source, one.spoken, True, by))
+
+    def heard(self, segment: int, text: str, language: str) -> None:
+        """The open segment has this text so far, of whole words only."""
+        source = self._source(segment)
+        if len(text) > len(source.text):
+            source.text, source.language = text, language
+
+    def ended(self, segment: int, text: str, language: str, by: float) -> SegmentTranslation | None:
+        """The segment's text is final. Return what is told instead of its translation, if it gets
+        none."""
+        source = self._source(segment)
+        source.text, source.language = text, language
+        missing = ""
+        if not text:
+            self._sources.remove(source)
+            return None
+        if language_code(language) == self.language:
+            missing = SAME
+        elif sum(one.whole for one in self._sources) >= self._most:
+            missing = BUSY
+        if missing:
+            return self.gone(source, missing)
+        source.whole, source.by = True, by
+        return None
+
+    def next(self) -> Source | None:
+        """Return the segment whose translation is to be asked for, oldest first; None if there is
+        none before more text comes."""
+        return next((one for one in self._sources if one.whole or _worth_asking(one, self)), None)
+
+    def answered(
+        self, source: Source, whole: bool, reply: TranslateReply
+    ) -> SegmentTranslation | None:
+        """A request has been answered, made when `source` was `whole` or not; return what is told.
+
+        An answer that says nothing new is told only if it is the last.
+        """
+        if source not in self._sources:
+            return None
+        before = source.told
+        source.told = before.after(reply.text, self._rule, whole=whole)
+        if whole:
+            cut = CUT if reply.finish == "length" else ""
+            if not cut:
+                self.context = followed(self.context, source.text, source.told.committed)
+            return self.gone(source, cut)
+        if source.told == before:
+            return None
+        return self._told(source)
+
+    def failed(self, source: Source, whole: bool, code: str) -> SegmentTranslation | None:
+        """A request has failed for good; return what is told."""
+        if whole:
+            return self.gone(source, code)
+        source.hopeful = code == BUSY  # a full pool may have room for more text, later
+        return None
+
+    def gone(self, source: Source, missing: str = "") -> SegmentTranslation:
+        """Forget a segment, and return its last event."""
+        self._sources.remove(source)
+        committed = source.told.committed
+        return SegmentTranslation(
+            source.segment, self.language, committed, final=True, missing=missing
+        )
+
+    def all_gone(self, missing: str) -> list[SegmentTranslation]:
+        """Forget all segments, and return the last events of those whose text is final."""
+        return [self.gone(one, missing) for one in list(self._sources) if one.whole]
+
+    def _told(self, source: Source) -> SegmentTranslation:
+        told = source.told
+        return SegmentTranslation(source.segment, self.language, told.committed, told.partial)
+
+    def _source(self, segment: int) -> Source:
+        if self._sources and self._sources[-1].segment == segment:
+            return self._sources[-1]
+        committed = self._begun.pop(segment, "")
+        self._sources.append(Source(segment, Growing(committed, committed)))
+        return self._sources[-1]
+
+
+def request_for(
+    opened: OpenSession, target: TranslationTarget, source: Source, *, whole: bool
+) -> TranslateRequest:
+    """Return the request for a segment's translation, which goes on after what was told."""
+    return TranslateRequest(
+        session=opened.session,
+        tenant=opened.tenant,
+        source_language=language_code(source.language) or source.language,
+        target=target.language,
+        source=source.text,
+        context=target.context,
+        terms=tuple(opened.terms.get(target.language, {}).items()),
+        answer=source.told.committed,
+        draft=source.told.partial,
+        whole=whole,
+        background=opened.background,
+        trace=opened.trace,
+    )
+
+
+def _worth_asking(source: Source, target: TranslationTarget) -> bool:
+    return (
+        source.hopeful
+        and source.text != source.asked
+        and language_code(source.language) != target.language
+    )

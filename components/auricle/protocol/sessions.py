@@ -1,0 +1,269 @@
+"""Messages between frontend and processor, grouped by receiver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from auricle.audio.features import FeaturePacket
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation, Translating
+from auricle.protocol.stream import Usage, Word, WordSource
+
+# Bounds of the audio between two decodes of a session.
+MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
+# An admitted session that has not begun after so long is taken for gone.
+ADMISSION_SECONDS = 2.0
+
+
+# ── to the processor ────────────────────────────────────────────────────────
+
+
+class ResumePoint(msgspec.Struct, frozen=True):
+    """Where another processor can continue, given the audio from sample `segment_start`.
+
+    The words of `committed_tokens` were spoken within the segment's first
+    `committed_before` samples, so a cut there or later gives none of them twice. `language` is the
+    one, by name, of the text before; it counts where that of a segment is doubtful. `speakers` is
+    what is known of the session's voices, see `DiarizeReply.state`. `translations` are known to
+    frontends only: events do not have them.
+    """
+
+    segment: int = 0
+    segment_start: int = 0
+    committed_tokens: tuple[int, ...] = ()
+    context: str = ""
+    committed_before: int = 0
+    speakers: bytes = b""
+    translations: Translating = Translating()
+    language: str = ""
+
+
+class AdmitSession(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor, at admission of a client; answered by `Admitted`.
+
+    Refused as `overloaded` if the processor has no capacity. An admitted session counts as
+    load for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
+    stands for who asks: sessions of one client that have not begun keep hardly anybody else out,
+    and one that has many sessions lets others in first, of the same `priority` or a higher one.
+    A session that `resumes` was admitted before: only a processor without room refuses it.
+    """
+
+    tenant: str
+    admission: str
+    client: str = ""
+    resumes: bool = False
+    priority: int = 0
+
+
+class Admitted(msgspec.Struct, frozen=True, tag=True):
+    """The session may start."""
+
+
+class WithdrawAdmission(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor: the client left before its session was opened, or just after.
+
+    Answered by `Withdrawn`; an admission that is not known is ignored.
+    """
+
+    tenant: str
+    admission: str
+
+
+class Withdrawn(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `WithdrawAdmission`."""
+
+
+# What follows a piece of audio: nothing special, a short silence at which a long segment may
+# end, or the end of speech, which ends the segment.
+Boundary = Literal["none", "pause", "endpoint"]
+
+
+class WholeAudio(msgspec.Struct, frozen=True):
+    """All audio of a session that is known when it opens, as `PushAudio` and `EndAudio` say it."""
+
+    start_sample: int
+    pcm: bytes
+    boundary: Boundary
+    total_samples: int
+
+
+class OpenSession(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor; answered by a stream of `SessionEvent`s.
+
+    `context` is the user's context text; with `language` None the language is detected, with
+    `languages` among those. With `to_english`, text is the model's own translation.
+    Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
+    soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
+    `words`, each final with text is followed, sooner or later, by its `SegmentWords`; with
+    `diarize` by its `SegmentSpeakers`. Text is translated into the languages `translate`, ISO 639-1
+    codes, with `terms` as the translations of single words, by language: `SegmentTranslation`s come
+    between the other events, and the last of each segment with text is final. With `grid_words`
+    partials and finals have words of their own at once, with the times of decodes.
+    `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
+    traceparent of the parent span, here and in other requests; empty for none. `admission` is the
+    name under which the client was admitted; empty for work that is not admitted. With `whole`,
+    nothing is pushed: a processor that has taken it says so in `SessionReady`.
+    """
+
+    session: str
+    tenant: str
+    language: str | None
+    context: str
+    chunk_ms: int
+    partials: bool = True
+    background: bool = False
+    resume: ResumePoint = ResumePoint()
+    trace: str = ""
+    admission: str = ""
+    whole: WholeAudio | None = None
+    hasty: bool = False
+    logprobs: bool = False
+    words: bool = False
+    diarize: bool = False
+    grid_words: bool = False
+    translate: tuple[str, ...] = ()
+    terms: dict[str, dict[str, str]] = {}
+    languages: tuple[str, ...] = ()
+    to_english: bool = False
+
+
+class PushAudio(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor; answered by `Accepted`.
+
+    `pcm` is 16 kHz mono int16, little-endian. With `features`, which the client computed,
+    `pcm` is empty, and a packet that is the last of its segment is an endpoint.
+
+    `ahead`: the client is ahead of real time, so decodes are background work until a push says
+    otherwise.
+
+    The request is idempotent: samples that were received already are ignored. After an
+    endpoint the next piece may start later, because silence is not sent.
+    """
+
+    session: str
+    tenant: str
+    start_sample: int
+    pcm: bytes
+    boundary: Boundary = "none"
+    features: FeaturePacket | None = None
+    ahead: bool = False
+
+
+class EndAudio(msgspec.Struct, frozen=True, tag=True):
+    """Frontend → processor: the session ended after `total_samples`, silence included."""
+
+    session: str
+    tenant: str
+    total_samples: int
+
+
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    """The session sample up to which the processor has received the audio.
+
+    The processor has work to do once it has `wanted_samples` more. Less is not worth a
+    push, unless it ends in a pause, an endpoint or the session's end.
+    """
+
+    received_samples: int
+    wanted_samples: int = 1
+
+
+# ── to the frontend ─────────────────────────────────────────────────────────
+
+
+class SessionReady(msgspec.Struct, frozen=True, tag=True):
+    """The first event of a session; for `wanted_samples` see `Accepted`.
+
+    `whole`: its audio came with `OpenSession`, and nothing need be pushed.
+    """
+
+    session: str
+    wanted_samples: int = 1
+    whole: bool = False
+
+
+class SegmentPartial(msgspec.Struct, frozen=True, tag="Partial"):
+    """The text after one decode: `committed` will not change, `partial` may.
+
+    `words` are those of both, empty unless asked for.
+    """
+
+    segment: int
+    committed: str
+    partial: str
+    audio_ms: int
+    language: str
+    resume: ResumePoint
+    words: tuple[Word, ...] = ()
+
+
+class ScoredToken(msgspec.Struct, frozen=True):
+    """A token of a text: its bytes, which may be a part of a character, and log probability."""
+
+    data: bytes
+    logprob: float
+
+
+class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):
+    """The final text of one segment, which starts with the text committed before.
+
+    `tokens`, joined, are the text; empty unless asked for, or where another processor has
+    committed a part of it. `words` have times of `word_source`; empty unless asked for, or where
+    another processor has committed all of the text.
+    """
+
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    language: str
+    resume: ResumePoint
+    tokens: tuple[ScoredToken, ...] = ()
+    words: tuple[Word, ...] = ()
+    word_source: WordSource = "commit_grid"
+
+
+class SegmentWords(msgspec.Struct, frozen=True, tag="Words"):
+    """The words of a segment whose `SegmentFinal` was sent before.
+
+    `missing` says why there are no aligned times, empty if there are. Without a `source` there are
+    no times, and no words.
+    """
+
+    segment: int
+    words: tuple[Word, ...] = ()
+    source: WordSource | None = None
+    missing: str = ""
+
+
+class SessionDone(msgspec.Struct, frozen=True, tag="Done"):
+    """The last event of a session that succeeded."""
+
+    usage: Usage
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The last event of a session that failed; `code` is an `AuricleError.code`."""
+
+    code: str
+    message: str
+
+
+class HandedOver(msgspec.Struct, frozen=True, tag=True):
+    """The last event of a session that another processor must continue, from `resume`."""
+
+    resume: ResumePoint
+
+
+SessionEvent = (
+    SessionReady
+    | SegmentPartial
+    | SegmentFinal
+    | SegmentWords
+    | SegmentSpeakers
+    | SegmentTranslation
+    | SessionDone
+    | Failed
+    | HandedOver
+)

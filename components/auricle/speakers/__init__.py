@@ -1,1 +1,0 @@
-"""Who speaks when: a speaker model, and voices that are told apart while a session goes on."""

@@ -1,0 +1,267 @@
+"""Starts one encode worker and a device's PD workers, finds their knees, writes the profile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from auricle.audio.decode import read_audio
+from auricle.audio.pcm import Int16
+from auricle.checkpoints.files import open_checkpoint
+from auricle.config.settings import ProcessorSettings
+from auricle.core.errors import BadRequest
+from auricle.dynamo import Runtime
+from auricle.launcher.config import COMMAND_LINE, Sections, load_config, settings_for
+from auricle.launcher.graph import Component, component
+from auricle.launcher.model_folders import place_models
+from auricle.launcher.serve import serve
+from auricle.launcher.supervisor import Supervisor
+from auricle.load.capacity_profile import CapacityProfile, PoolProfile
+from auricle.load.pools import BESIDE, PATH, POOLS
+from auricle.load.reports import PoolKind
+from auricle.process.device_faults import described, visible_gpus
+from auricle.tools.profiling.annotation_load import costs_of
+from auricle.tools.profiling.annotation_pools import measure_beside
+from auricle.tools.profiling.levels import (
+    Level,
+    Progress,
+    bar,
+    costs,
+    knee,
+    ratios,
+    without_request_lines,
+)
+from auricle.tools.profiling.ramp import Ramp
+from auricle.tools.profiling.synthetic_speakers import Stage
+
+# Short segments and long ones, whose work has different proportions.
+_SEGMENT_SECONDS = (2.5, 10.0)
+_START_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A pool's levels with their knees, in speakers; `streams` are those of one worker."""
+
+    levels: list[tuple[list[Level], float]]
+    limit: float
+    streams: dict[str, float]
+
+
+async def profile(
+    config: Path | None,
+    overrides: Sequence[str],
+    out: Path,
+    audio: Sequence[Path],
+    console: Console,
+) -> None:
+    """Measure both pools, and those beside the path that there are, and write the profile to `out`.
+
+    `audio` are recordings of typical speech. Raises AuricleError if the graph does not start
+    or a pool cannot be measured.
+    """
+    os.environ.setdefault("DYN_LOG", "error")  # for this process, which calls workers itself
+    logging.basicConfig(level=logging.ERROR)
+    sections = load_config(config, overrides)
+    source = str(config or COMMAND_LINE)
+    shown = partial(console.print, highlight=False)
+    there = ("Processor", *(pool.component for pool in POOLS.values()))
+    overrides = [*overrides, *place_models(there, sections, source, shown)]
+    settings = settings_for("Processor", sections, source)
+    together = processes_together(sections, source)
+    recordings = await asyncio.to_thread(_recordings, settings, audio)
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    graph = component("Processor").link(*(component(name) for name in together))
+    with tempfile.TemporaryDirectory(prefix="auricle-profile-") as records:
+        found_at = f"--Common.discovery_path={records}"
+        async with _workers(graph, config, [*overrides, found_at], together, console) as supervisor:
+            own = settings.model_copy(
+                update={"discovery_path": Path(records), "load_report_seconds": 1.0}
+            )
+            with without_request_lines(), bar(console) as moved:
+                stage = Stage(own, checkpoint, recordings)
+                measured = await _measure(stage, together["PdWorker"].processes, console, moved)
+                carried = await measure_beside(
+                    stage, lambda line: console.print(line, highlight=False)
+                )
+            beside = {kind: _beside(kind, carried[kind], together, supervisor) for kind in carried}
+            starts: dict[PoolKind, float] = {
+                "encode_worker": supervisor.start_seconds("EncodeWorker"),
+                "pd_worker": supervisor.start_seconds("PdWorker"),
+            }
+    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in PATH)
+    profiled = CapacityProfile(
+        checkpoint=checkpoint.fingerprint,
+        machine=_machine(together["PdWorker"].processes),
+        date=datetime.now(UTC).date().isoformat(),
+        encode_worker=encode,
+        pd_worker=pd,
+        pd_per_encode_worker=ratios(encode.streams, pd.streams),
+        beside={str(kind): own for kind, own in beside.items()},
+    )
+    profiled.write(out)
+    console.print(f"profile written to {out}", highlight=False)
+
+
+def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfile:
+    return PoolProfile(
+        costs(found.levels, POOLS[kind].units), found.limit, round(start_seconds, 1), found.streams
+    )
+
+
+def _beside(
+    kind: PoolKind,
+    carried: tuple[float, float],
+    together: Mapping[str, Together],
+    supervisor: Supervisor,
+) -> PoolProfile:
+    name = POOLS[kind].component
+    at, limit = carried
+    each = costs_of(at / together[name].processes)
+    return PoolProfile(each, limit, round(supervisor.start_seconds(name), 1))
+
+
+@dataclass(frozen=True)
+class Together:
+    """How many processes of a component share a device, and the GPUs they may have."""
+
+    processes: int
+    gpus: tuple[int, ...]
+
+    def overrides(self, component: str) -> list[str]:
+        """Return what starts these processes alone, on one device."""
+        found = [f"--{component}.replicas={self.processes}"]
+        return [*found, f"--{component}.gpus=[{self.gpus[0]}]"] if self.gpus else found
+
+
+def processes_together(sections: Sections, source: str) -> dict[str, Together]:
+    """Return what is measured together, by component: a worker with an engine carries less beside
+    others on its device."""
+    common = settings_for("Processor", sections, source)
+    there = [one for one in BESIDE if one.there(common)]
+    found = {}
+    for pool in (*PATH, *there):
+        own = settings_for(pool.component, sections, source)
+        found[pool.component] = Together(getattr(own, "processes_per_device", 1), own.gpus)
+    return found
+
+
+async def _measure(
+    stage: Stage, pd_workers: int, console: Console, moved: Callable[[Progress], None]
+) -> dict[PoolKind, Measured]:
+    workers: dict[PoolKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
+    runtime = Runtime(stage.settings)
+    ramp = Ramp(
+        runtime,
+        stage,
+        lambda line: console.print(line, highlight=False),
+        moved,
+        ramps=len(PATH) * len(_SEGMENT_SECONDS),
+    )
+    try:
+        await ramp.ready()
+        alone = await ramp.alone(_SEGMENT_SECONDS[-1])
+        target = stage.settings.target_chunk_ms / 1000
+        found: dict[PoolKind, Measured] = {}
+        for kind in (pool.kind for pool in PATH):
+            # Divides the target between the pools in proportion to their unloaded times.
+            limit = target * alone[kind] / sum(alone.values())
+            measured = [await ramp.levels(kind, s, limit) for s in _SEGMENT_SECONDS]
+            levels = [(of_segment, knee(of_segment, limit)) for of_segment in measured]
+            streams = {
+                f"{seconds:g}": round(at / workers[kind], 1)
+                for seconds, (_, at) in zip(_SEGMENT_SECONDS, levels, strict=True)
+            }
+            found[kind] = Measured(levels, limit, streams)
+            for seconds, carried in streams.items():
+                console.print(
+                    f"{kind}: {carried:.1f} speakers each, segments of {seconds} s, "
+                    f"within {limit * 1000:.0f} ms",
+                    highlight=False,
+                )
+        return found
+    finally:
+        await ramp.close()
+        runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _workers(
+    graph: Component,
+    config: Path | None,
+    overrides: Sequence[str],
+    together: Mapping[str, Together],
+    console: Console,
+) -> AsyncGenerator[Supervisor, None]:
+    """Run these workers, and a processor without sessions, until the block ends."""
+    ready = asyncio.Event()
+    supervisors: list[Supervisor] = []
+    alone = [o for component, own in together.items() for o in own.overrides(component)]
+    # In the levels where nobody reads embeddings, leases must not fill the slab.
+    leases = [f"--{name}.lease_seconds=1" for name in together if name.endswith("EncodeWorker")]
+    alone += [*leases, "--Common.load_report_seconds=1"]
+    alone += ["--Processor.replicas=1"]
+    # Beyond their knee workers refuse much and say so: that is what is measured.
+    quiet = ["--Common.log_level=ERROR"]
+    running = asyncio.create_task(
+        serve(
+            graph,
+            config,
+            [*quiet, *overrides, *alone],
+            console=console,
+            quiet=True,
+            on_ready=lambda _url: ready.set(),
+            on_supervisor=supervisors.append,
+        )
+    )
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        with console.status("starting the workers"):  # nothing without a terminal
+            await asyncio.wait(
+                {running, waiting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        if not ready.is_set():
+            await running  # raises the error that kept the graph from starting
+        yield supervisors[0]
+    finally:
+        waiting.cancel()
+        for supervisor in supervisors:
+            supervisor.stop()
+        await running
+
+
+def _recordings(settings: ProcessorSettings, audio: Sequence[Path]) -> list[Int16]:
+    """Read the recordings to profile with; by default those in the checkpoint directory."""
+    files = list(audio) or sorted((settings.model / "recordings").glob("*.flac"))
+    if not files:
+        raise BadRequest(
+            f"{settings.model} contains no recordings: name typical speech with --audio"
+        )
+    return [(read_audio(file) * 32767).clip(-32768, 32767).astype(np.int16) for file in files]
+
+
+def _processor_name() -> str:
+    """Return number and model of the processors, as Linux names them."""
+    with Path("/proc/cpuinfo").open() as lines:
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "unknown processor"
+
+
+def _machine(pd_workers: int) -> str:
+    """Name the processors and GPUs, and how many PD processes share one of them."""
+    parts = [platform.machine(), _processor_name(), described(visible_gpus())]
+    if pd_workers > 1:
+        parts.append(f"{pd_workers} PD processes on one device")
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,256 @@
+"""The pod template of a component: container, probes, resources, volumes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from auricle.tools.rendering.target import (
+    CONFIG_FILE,
+    CONFIG_PATH,
+    ENGINES,
+    HTTP_PORT,
+    KEYS_PATH,
+    MODELS_PATH,
+    REQUEST_PORT,
+    RESPONSE_PORT,
+    SCALED,
+    SCRATCH_PATH,
+    SECRET_PATH,
+    SYSTEM_PORT,
+    UCX_PORTS,
+    WORKERS,
+    Manifest,
+    Target,
+    labels,
+    metadata,
+)
+
+# CPU request and memory (MiB) of a process without its slab; vLLM uses most of a PD worker's.
+_BESIDE = {
+    "Frontend": ("2", 2048),
+    "Processor": ("1", 2048),
+    "EncodeWorker": ("2", 6144),
+    "PdWorker": ("4", 12288),
+    "AlignEncodeWorker": ("2", 6144),
+    "AlignWorker": ("2", 6144),
+    "DiarizeWorker": ("1", 2048),
+    "TranslateWorker": ("4", 12288),
+    "Planner": ("250m", 512),
+}
+# Loading weights and compiling may take this long; until then only the start-up probe runs.
+_START_SECONDS = 1200
+_PROBE_SECONDS = 10
+_LIVENESS_PROBE_SECONDS = 5
+# The time before SIGTERM in which the pod is removed from services.
+_BEFORE_SIGTERM_SECONDS = 5
+_AFTER_DRAIN_SECONDS = 20
+_RDMA_TRANSPORTS = "rc_x,rc,dc_x,dc,cuda_copy,cuda_ipc"
+_TCP_TRANSPORTS = "tcp,cuda_copy,cuda_ipc"
+
+
+def pod(target: Target, component: str) -> Manifest:
+    """Return the `podTemplate` of a component."""
+    cluster, settings = target.cluster, target.settings[component]
+    spec: Manifest = {
+        "terminationGracePeriodSeconds": int(settings.drain_seconds)
+        + _BEFORE_SIGTERM_SECONDS
+        + _AFTER_DRAIN_SECONDS,
+        "securityContext": pod_security(),
+        "containers": [_main(target, component)],
+        "volumes": _volumes(target, component),
+    }
+    if component == "Planner":
+        spec["serviceAccountName"] = f"{cluster.name}-planner"
+    return {"metadata": {"labels": labels(cluster.name, component)}, "spec": spec}
+
+
+def pod_security() -> Manifest:
+    """Return the `securityContext` of every pod."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "runAsGroup": 10001,
+        "fsGroup": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security(*capabilities: str) -> Manifest:
+    """Return the `securityContext` of a container with these capabilities and no others."""
+    found: Manifest = {"drop": ["ALL"]}
+    if capabilities:
+        found["add"] = list(capabilities)
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": found,
+    }
+
+
+def _main(target: Target, component: str) -> Manifest:
+    return {
+        "name": "main",
+        "image": target.cluster.image,
+        "command": ["auricle", "component", component],
+        "args": ["-f", f"{CONFIG_PATH}/{CONFIG_FILE}"],
+        "env": _environment(target, component),
+        "ports": _ports(component),
+        **_probes(component, target.settings[component].liveness_seconds),
+        "lifecycle": {
+            "preStop": {"exec": {"command": ["sleep", str(_BEFORE_SIGTERM_SECONDS)]}},
+        },
+        "resources": _resources(target, component),
+        "securityContext": _security(target, component),
+        "volumeMounts": _mounts(target, component),
+    }
+
+
+def _environment(target: Target, component: str) -> list[Manifest]:
+    values = {
+        "HOME": SCRATCH_PATH,  # for caches of compiled kernels
+        **({"AURICLE_MODELS": MODELS_PATH} if component != "Planner" else {}),
+        "DYN_TCP_RPC_PORT": str(REQUEST_PORT),
+        "DYN_TCP_RESPONSE_STREAM_PORT": str(RESPONSE_PORT),
+    }
+    if component in WORKERS:
+        rdma = target.on_gpu and bool(target.cluster.rdma_resource)
+        values["UCX_TLS"] = _RDMA_TRANSPORTS if rdma else _TCP_TRANSPORTS
+        values["UCX_TCP_PORT_RANGE"] = f"{UCX_PORTS[0]}-{UCX_PORTS[1]}"
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _ports(component: str) -> list[Manifest]:
+    if component == "Frontend":
+        return [{"name": "http", "containerPort": HTTP_PORT}]
+    return [{"name": "system", "containerPort": SYSTEM_PORT}]
+
+
+def _probes(component: str, liveness_seconds: float) -> Manifest:
+    """Return the probes. A process whose loop or parts hang for `liveness_seconds` ends itself; a
+    frozen one does not answer, and is ended after as long."""
+    port = "http" if component == "Frontend" else "system"
+
+    def get(path: str, failures: int, every: int = _PROBE_SECONDS) -> Manifest:
+        return {
+            "httpGet": {"path": path, "port": port},
+            "periodSeconds": every,
+            "timeoutSeconds": 5,
+            "failureThreshold": failures,
+        }
+
+    return {
+        "startupProbe": get("/live", _START_SECONDS // _PROBE_SECONDS),
+        "livenessProbe": get(
+            "/live", math.ceil(liveness_seconds / _LIVENESS_PROBE_SECONDS), _LIVENESS_PROBE_SECONDS
+        ),
+        "readinessProbe": get("/health", 2),
+    }
+
+
+def _resources(target: Target, component: str) -> Manifest:
+    cpu, beside = _BESIDE[component]
+    memory = beside
+    if component in WORKERS:
+        memory += target.slab_mib(component)
+    if component in ENGINES:
+        memory += target.kv_mib(component)
+    requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi"}
+    # More memory than requested indicates a leak. CPU has no limit, so that idle cores are used.
+    limits: dict[str, Any] = {"memory": f"{memory}Mi"}
+    if component in (*WORKERS, *ENGINES) and target.on_gpu:
+        rdma = target.cluster.rdma_resource if component in WORKERS else ""
+        for resource in (target.cluster.gpu_resource, rdma):
+            if resource:
+                requests[resource] = limits[resource] = "1"
+    return {"requests": requests, "limits": limits}
+
+
+def _security(target: Target, component: str) -> Manifest:
+    rdma = component in WORKERS and target.on_gpu and target.cluster.rdma_resource
+    # RDMA locks the memory that is registered.
+    return container_security("IPC_LOCK") if rdma else container_security()
+
+
+def scratch() -> Manifest:
+    """Return the volume of temporary files: the only one that a container may write to."""
+    return {"name": "scratch", "emptyDir": {}}
+
+
+def _volumes(target: Target, component: str) -> list[Manifest]:
+    cluster = target.cluster
+    found: list[Manifest] = [
+        {"name": "config", "configMap": {"name": f"{cluster.name}-config"}},
+        {
+            "name": "secret",
+            # The processes refuse a secret that anybody may read.
+            "secret": {"secretName": cluster.internal_secret, "defaultMode": 0o440},
+        },
+        scratch(),
+    ]
+    if component != "Planner":
+        claim = {"claimName": cluster.model_claim, "readOnly": True}
+        found.append({"name": "models", "persistentVolumeClaim": claim})
+    if component == "Frontend" and cluster.api_keys_secret:
+        found.append({"name": "keys", "secret": {"secretName": cluster.api_keys_secret}})
+    return found
+
+
+def _mounts(target: Target, component: str) -> list[Manifest]:
+    found: list[Manifest] = [
+        {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+        # The whole volume: Kubernetes does not update a single file of it.
+        {"name": "secret", "mountPath": SECRET_PATH, "readOnly": True},
+        {"name": "scratch", "mountPath": SCRATCH_PATH},
+    ]
+    if component != "Planner":
+        found.append({"name": "models", "mountPath": MODELS_PATH, "readOnly": True})
+    if component == "Frontend" and target.cluster.api_keys_secret:
+        found.append({"name": "keys", "mountPath": KEYS_PATH, "readOnly": True})
+    return found
+
+
+# The DynamoGraphDeployment manifest.
+
+# Dynamo's component types. It has none for a processor or an encoder. The encode worker is
+# `worker` and the PD worker `decode`, because two components of one type are not distinguished;
+# so those of the align pool have none.
+_TYPES = {
+    "Frontend": "frontend",
+    "EncodeWorker": "worker",
+    "PdWorker": "decode",
+    "Planner": "planner",
+}
+# MiB of /dev/shm beside the slab, for vLLM and NCCL.
+_SHARED_MIB = 1024
+
+
+def deployment(target: Target) -> Manifest:
+    """Return the deployment, with one entry per component, callees before callers."""
+    cluster = target.cluster
+    return {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": metadata(cluster.name, cluster.namespace),
+        "spec": {
+            "backendFramework": "vllm",
+            "components": [_component(target, name) for name in target.components],
+        },
+    }
+
+
+def _component(target: Target, name: str) -> Manifest:
+    found: Manifest = {
+        "name": name,
+        "replicas": target.settings[name].replicas,
+        "runtimeVersionOverride": target.cluster.dynamo_version,
+        "podTemplate": pod(target, name),
+    }
+    if name in _TYPES:
+        found["type"] = _TYPES[name]
+    if name in SCALED:
+        found["scalingAdapter"] = {}
+    if name in WORKERS or name in ENGINES:
+        slab = target.slab_mib(name) if name in WORKERS else 0
+        found["sharedMemorySize"] = f"{slab + _SHARED_MIB}Mi"
+    return found

@@ -1,0 +1,297 @@
+"""The manifests beside the deployment: configuration, RBAC, storage, budgets, monitors."""
+
+from __future__ import annotations
+
+import yaml
+
+from auricle.core.errors import SettingsError
+from auricle.tools.rendering.pods import container_security, pod_security, scratch
+from auricle.tools.rendering.target import (
+    CONFIG_FILE,
+    DNS_PORT,
+    HTTP_PORT,
+    MODELS_PATH,
+    NATS_PORT,
+    PROFILE_FILE,
+    REQUEST_PORT,
+    RESPONSE_PORT,
+    SCRATCH_PATH,
+    SLAB_POOLS,
+    SYSTEM_PORT,
+    UCX_PORTS,
+    Manifest,
+    Target,
+    adapter,
+    kebab,
+    labels,
+    metadata,
+    named_models,
+)
+
+
+def config_map(target: Target) -> Manifest:
+    """Return the ConfigMap with the configuration of pods and the planner's capacity profile.
+
+    Raises SettingsError if the profile cannot be read.
+    """
+    data = {CONFIG_FILE: yaml.safe_dump(dict(target.sections), sort_keys=False)}
+    if "Planner" in target.components and (profile := target.cluster.profile) is not None:
+        try:
+            data[PROFILE_FILE] = profile.read_text()
+        except OSError as error:
+            raise SettingsError(f"cannot read Kubernetes.profile {profile}: {error}") from None
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(f"{target.cluster.name}-config", target.cluster.namespace),
+        "data": data,
+    }
+
+
+def model_cache(target: Target) -> list[Manifest]:
+    """Return a volume claim for checkpoints and, for those with a name, a job that pulls them."""
+    cluster = target.cluster
+    claim: Manifest = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata(cluster.model_claim, cluster.namespace),
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": cluster.model_claim_size}},
+        },
+    }
+    if cluster.storage_class:
+        claim["spec"]["storageClassName"] = cluster.storage_class
+    names = named_models(target.settings["Frontend"])
+    return [claim, _download(target, names)] if names else [claim]
+
+
+def _download(target: Target, names: list[str]) -> Manifest:
+    cluster = target.cluster
+    token = {"name": cluster.hub_token_secret, "key": "token", "optional": True}
+    container: Manifest = {
+        "name": "download",
+        "image": cluster.image,
+        "command": ["auricle", "models", "pull", *names],
+        "env": [
+            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},
+            {"name": "AURICLE_MODELS", "value": MODELS_PATH},
+            {"name": "HOME", "value": SCRATCH_PATH},
+        ],
+        "securityContext": container_security(),
+        "volumeMounts": [
+            {"name": "models", "mountPath": MODELS_PATH},
+            {"name": "scratch", "mountPath": SCRATCH_PATH},
+        ],
+    }
+    template: Manifest = {
+        # Without the deployment's labels: its NetworkPolicies would block access to the hub.
+        "metadata": {"labels": {"app.kubernetes.io/name": f"{cluster.name}-model-download"}},
+        "spec": {
+            "restartPolicy": "OnFailure",
+            "automountServiceAccountToken": False,
+            "securityContext": pod_security(),
+            "containers": [container],
+            "volumes": [
+                {
+                    "name": "models",
+                    "persistentVolumeClaim": {"claimName": cluster.model_claim},
+                },
+                scratch(),
+            ],
+        },
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(f"{cluster.name}-model-download", cluster.namespace),
+        "spec": {"backoffLimit": 4, "template": template},
+    }
+
+
+def planner_rights(target: Target) -> list[Manifest]:
+    """Return the planner's ServiceAccount, Role and RoleBinding.
+
+    It may scale the pools, hold its lease and use Dynamo's discovery, and nothing else.
+    """
+    cluster = target.cluster
+    name = f"{cluster.name}-planner"
+    meta = metadata(name, cluster.namespace)
+    adapters = [adapter(cluster.name, worker) for worker in target.pools]
+    kind = "dynamographdeploymentscalingadapters"
+    watching = ["get", "list", "watch"]
+    rules = [
+        _rule("nvidia.com", [kind], ["get"], adapters),
+        _rule("nvidia.com", [f"{kind}/scale"], ["get", "patch"], adapters),
+        # RBAC cannot restrict `create` to a name.
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], [name]),
+        # Dynamo's discovery.
+        _rule("discovery.k8s.io", ["endpointslices"], watching),
+        _rule("", ["endpoints", "pods"], watching),
+        _rule(
+            "nvidia.com",
+            ["dynamoworkermetadatas"],
+            [*watching, "create", "update", "patch", "delete"],
+        ),
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}],
+        },
+    ]
+
+
+def _rule(
+    group: str, resources: list[str], verbs: list[str], names: list[str] | None = None
+) -> Manifest:
+    found: Manifest = {"apiGroups": [group], "resources": resources, "verbs": verbs}
+    if names is not None:
+        found["resourceNames"] = names
+    return found
+
+
+def disruption_budgets(target: Target) -> list[Manifest]:
+    """Return a budget per component: one pod at a time is evicted, and it drains first."""
+    cluster = target.cluster
+    return [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata(f"{cluster.name}-{kebab(name)}", cluster.namespace),
+            "spec": {
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": labels(cluster.name, name)},
+            },
+        }
+        for name in target.components
+    ]
+
+
+def pod_monitors(target: Target) -> list[Manifest]:
+    """Return a PodMonitor per component; the Prometheus operator provides this kind."""
+    cluster = target.cluster
+    return [
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PodMonitor",
+            "metadata": metadata(f"{cluster.name}-{kebab(name)}", cluster.namespace),
+            "spec": {
+                "selector": {"matchLabels": labels(cluster.name, name)},
+                "podMetricsEndpoints": [
+                    {"port": "http" if name == "Frontend" else "system", "path": "/metrics"}
+                ],
+            },
+        }
+        for name in target.components
+    ]
+
+
+# NetworkPolicies: they allow clients to reach frontends, and pods of the deployment each other.
+#
+# All other ingress and egress is denied, except to DNS, NATS, the API server and for probes.
+
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_API_PORTS = (443, 6443)
+
+
+def network_policies(target: Target) -> list[Manifest]:
+    """Return the policies. RDMA needs no rules, as it does not use the pod network."""
+    cluster = target.cluster
+    name = cluster.name
+    ours = {"podSelector": {"matchLabels": labels(name)}}
+    platform = _namespace(cluster.platform_namespace)
+    rules = [
+        _policy(target, "pods", labels(name), ingress=[], egress=_everybody(ours, platform)),
+        _policy(
+            target,
+            "request-plane",
+            labels(name),
+            ingress=[
+                {"from": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},
+                {
+                    # Probes of the operator, and Prometheus.
+                    "from": [platform, _namespace(cluster.monitoring_namespace)],
+                    "ports": _tcp(SYSTEM_PORT, HTTP_PORT),
+                },
+            ],
+        ),
+        _policy(
+            target,
+            "clients",
+            labels(name, "Frontend"),
+            ingress=[{"ports": _tcp(HTTP_PORT)}],
+        ),
+    ]
+    first, last = UCX_PORTS
+    embeddings = [{"protocol": "TCP", "port": first, "endPort": last}]
+    for there in _exchanging(target):
+        workers = [{"podSelector": {"matchLabels": labels(name, w)}} for w in there]
+        rules += [
+            _policy(
+                target,
+                f"embeddings-{kebab(worker)}",
+                labels(name, worker),
+                ingress=[{"from": workers, "ports": embeddings}],
+                egress=[{"to": workers, "ports": embeddings}],
+            )
+            for worker in there
+        ]
+    return rules
+
+
+def _exchanging(target: Target) -> list[list[str]]:
+    """Return the workers that read embeddings of each other, in groups."""
+    groups = [[worker for worker in pool if worker in target.components] for pool in SLAB_POOLS]
+    if "AlignEncodeWorker" in target.components:
+        return groups
+    return [[worker for group in groups for worker in group]]
+
+
+def _everybody(ours: Manifest, platform: Manifest) -> list[Manifest]:
+    """Return the egress rules of every pod."""
+    dns = [{"protocol": p, "port": DNS_PORT} for p in ("UDP", "TCP")]
+    return [
+        {"to": [ours], "ports": _tcp(REQUEST_PORT, RESPONSE_PORT)},
+        {"to": [platform], "ports": _tcp(NATS_PORT)},
+        {"to": [{"namespaceSelector": {}}], "ports": dns},
+        # Discovery, scaling and the lease; the API server has no selector.
+        {"ports": _tcp(*_API_PORTS)},
+    ]
+
+
+def _policy(
+    target: Target,
+    what: str,
+    selects: dict[str, str],
+    *,
+    ingress: list[Manifest] | None = None,
+    egress: list[Manifest] | None = None,
+) -> Manifest:
+    spec: Manifest = {"podSelector": {"matchLabels": selects}, "policyTypes": []}
+    for kind, rules in (("Ingress", ingress), ("Egress", egress)):
+        if rules is not None:
+            spec["policyTypes"].append(kind)
+            spec[kind.lower()] = rules
+    cluster = target.cluster
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(f"{cluster.name}-{what}", cluster.namespace),
+        "spec": spec,
+    }
+
+
+def _tcp(*ports: int) -> list[Manifest]:
+    return [{"protocol": "TCP", "port": port} for port in ports]
+
+
+def _namespace(name: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: name}}}

@@ -1,0 +1,237 @@
+"""The input of rendering: validated settings of all components and of the cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from auricle.checkpoints.download.store import find, is_name
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.geometry import kv_values_per_token
+from auricle.config.common import PoolLimits
+from auricle.config.kubernetes import KubernetesSettings
+from auricle.config.settings import CommonSettings, PlannerSettings
+from auricle.config.workers import DecoderSettings
+from auricle.core.errors import CheckpointError, SettingsError
+from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
+from auricle.launcher.config import COMMON, KUBERNETES, all_settings, load_config, settings_for
+from auricle.launcher.graph import load_graph
+from auricle.launcher.model_folders import READERS
+from auricle.load.pools import POOLS
+
+# Labels, ports, paths and names used in several manifests.
+
+Manifest = dict[str, Any]
+
+# Fixed, because NetworkPolicies list them.
+HTTP_PORT = 8000
+SYSTEM_PORT = 9090
+REQUEST_PORT, RESPONSE_PORT = 9345, 9346
+UCX_PORTS = (20000, 20099)
+NATS_PORT, DNS_PORT = 4222, 53
+
+CONFIG_PATH = "/etc/auricle"
+KEYS_PATH = "/etc/auricle-keys"
+SECRET_PATH = "/etc/auricle-secret"
+SCRATCH_PATH = "/tmp"
+MODELS_PATH = "/models"
+# Each reads from the one before it; an aligner that is the model from `EncodeWorker`.
+SLAB_POOLS = (("EncodeWorker", "PdWorker"), ("AlignEncodeWorker", "AlignWorker"))
+WORKERS = tuple(worker for pool in SLAB_POOLS for worker in pool)  # those with a slab
+ENGINES = ("PdWorker", "TranslateWorker")  # those with a KV cache
+SCALED = (*WORKERS, "DiarizeWorker", "TranslateWorker")
+
+
+def kebab(component: str) -> str:
+    """Return the name in kebab case: EncodeWorker becomes encode-worker."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", component).lower()
+
+
+def adapter(name: str, component: str) -> str:
+    """Return the name of the scaling adapter that the operator creates for a component.
+
+    `name` is the deployment's name.
+    """
+    return f"{name}-{component.lower()}"
+
+
+def labels(name: str, component: str | None = None) -> dict[str, str]:
+    """Return the labels of a deployment's pods, or of one component's.
+
+    Policies select by these instead of the operator's own labels.
+    """
+    found = {"app.kubernetes.io/part-of": name}
+    if component is not None:
+        found["app.kubernetes.io/component"] = kebab(component)
+    return found
+
+
+def metadata(name: str, namespace: str) -> Manifest:
+    """Return the metadata of an object of the deployment."""
+    return {"name": name, "namespace": namespace}
+
+
+_MIB = 1 << 20
+# On a cluster a PD worker has a GPU of its own; on one machine it may share it with an encoder.
+_OWN_GPU_SHARE = 0.9
+PROFILE_FILE, CONFIG_FILE, KEYS_FILE = "profile.json", "config.yaml", "keys.yaml"
+SECRET_KEY = "secrets"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A deployment: `sections` is the configuration of pods; `settings` is it validated."""
+
+    cluster: KubernetesSettings
+    sections: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, CommonSettings]
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components, callees first; the planner only with autoscaling `planner`."""
+        return tuple(self.settings)
+
+    @property
+    def pools(self) -> dict[str, PoolLimits]:
+        """The bounds of each pool by component; only if the components include a planner."""
+        planner = self.settings["Planner"]
+        assert isinstance(planner, PlannerSettings)
+        return {
+            pool.component: pool.limits_of(planner)
+            for pool in POOLS.values()
+            if pool.component in self.settings
+        }
+
+    def slab_mib(self, component: str) -> int:
+        """Return the size of a worker's slab in MiB, rounded up; 0 for other components."""
+        settings = self.settings[component]
+        slots = getattr(settings, "slots", 0) or getattr(settings, "landing_slots", 0)
+        layout = SlabLayout(*_geometry(settings, self.cluster))
+        return -(-slots * layout.slot_bytes // _MIB)
+
+    def kv_mib(self, component: str) -> int:
+        """Return the MiB of an engine's KV cache in host memory, rounded up; 0 on a GPU.
+
+        What `kv_blocks` take is known where the checkpoint can be read here.
+        """
+        settings = self.settings[component]
+        assert isinstance(settings, DecoderSettings)
+        if self.on_gpu:
+            return 0
+        if settings.kv_blocks is not None:
+            with suppress(CheckpointError):
+                text = open_checkpoint(settings.checkpoint).text_config
+                token = kv_values_per_token(text) * ITEM_BYTES[settings.dtype]
+                return -(-settings.kv_blocks * settings.block_size * token // _MIB)
+        return settings.kv_cache_gib * 1024
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the workers run on GPUs."""
+        return getattr(self.settings["EncodeWorker"], "device", "cpu") != "cpu"
+
+
+def read_target(graph: str, config: Path) -> Target:
+    """Read the settings of a graph for a cluster.
+
+    Raises SettingsError for invalid settings, and for those that do not work in pods.
+    """
+    sections = load_config(config)
+    cluster: KubernetesSettings = settings_for(KUBERNETES, sections, str(config))
+    adapted = {name: dict(own) for name, own in sections.items() if name != KUBERNETES}
+    names = load_graph(graph).in_start_order()
+    for name, values in _for_pods(cluster).items():
+        if name in (COMMON, *names):
+            adapted.setdefault(name, {}).update(values)
+    # A pod has a GPU of its own.
+    for engine in ENGINES:
+        adapted.get(engine, {}).pop("processes_per_device", None)
+    settings = all_settings(names, adapted, str(config))
+    _check(settings["Frontend"], str(config))
+    if cluster.autoscaling == "none":
+        settings.pop("Planner", None)
+        adapted.pop("Planner", None)
+    elif cluster.profile is None:
+        raise SettingsError(
+            f"{config}: Kubernetes.autoscaling is 'planner', which needs Kubernetes.profile; "
+            "`auricle profile` measures one on a GPU of the cluster's kind"
+        )
+    target = Target(cluster, adapted, settings)
+    if "Planner" in settings:
+        _check_pools(target, str(config))
+    return target
+
+
+def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
+    """Return the settings that differ in pods from those on one machine."""
+    found: dict[str, dict[str, Any]] = {
+        COMMON: {
+            "discovery": "kubernetes",
+            "event_plane": "nats",
+            "secret_file": f"{SECRET_PATH}/{SECRET_KEY}",
+            "system_port": SYSTEM_PORT,
+            "log_format": "json",
+        },
+        "Frontend": {"host": "0.0.0.0", "port": HTTP_PORT, "system_port": 0},
+        "EncodeWorker": {"gpus": []},
+        "PdWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
+        "AlignEncodeWorker": {"gpus": []},
+        "AlignWorker": {"gpus": []},
+        "DiarizeWorker": {"gpus": []},
+        "TranslateWorker": {"gpus": [], "gpu_memory_share": _OWN_GPU_SHARE},
+        "Planner": {
+            "replicas": 1,
+            "connector": "kubernetes",
+            "deployment": cluster.name,
+            "profile": f"{CONFIG_PATH}/{PROFILE_FILE}",
+        },
+    }
+    if cluster.api_keys_secret:
+        found["Frontend"]["api_keys_file"] = f"{KEYS_PATH}/{KEYS_FILE}"
+    return found
+
+
+def named_models(settings: CommonSettings) -> list[str]:
+    """Return the models that are named, rather than given as folders: those that are pulled."""
+    given = (str(path) for key in READERS if (path := getattr(settings, key)) is not None)
+    return [name for name in dict.fromkeys(given) if is_name(name)]
+
+
+def _check(settings: CommonSettings, source: str) -> None:
+    for key in ("model", "align_model", "speaker_model", "translate_model"):
+        path = getattr(settings, key)
+        if path is None or str(path).startswith(f"{MODELS_PATH}/"):
+            continue
+        if key not in READERS or not is_name(str(path)):
+            raise SettingsError(
+                f"{source}: Common.{key} is {path}; in pods checkpoints are below {MODELS_PATH}, "
+                f"such as {MODELS_PATH}/Qwen3-ASR-0.6B, or have the name of a published one, such "
+                "as Qwen/Qwen3-ASR-0.6B"
+            )
+
+
+def _check_pools(target: Target, source: str) -> None:
+    for name, limits in target.pools.items():
+        if (replicas := target.settings[name].replicas) > limits.maximum:
+            raise SettingsError(
+                f"{source}: {name}.replicas is {replicas}, more than the {limits.maximum} that "
+                "the planner's maximum for this pool allows"
+            )
+
+
+def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[int, int, int]:
+    """Return hidden size, bytes per value and embeddings per window.
+
+    They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
+    """
+    try:
+        folder = settings.checkpoint
+        geometry = open_checkpoint(find(str(folder)) or folder).geometry
+        hidden, window = geometry.hidden_size, geometry.window_embeddings
+    except CheckpointError:
+        hidden, window = cluster.hidden_size, cluster.window_embeddings
+    return hidden, ITEM_BYTES[settings.dtype], window

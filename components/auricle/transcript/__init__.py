@@ -1,0 +1,1 @@
+"""Words, confidence and subtitles of a transcript."""

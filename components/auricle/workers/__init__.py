@@ -1,0 +1,1 @@
+"""The worker processes: encode, prefill and decode, align, diarize, translate."""

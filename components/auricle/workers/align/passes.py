@@ -1,0 +1,109 @@
+"""Passes of the aligner over a batch of segments whose embeddings lie in the landing slab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slots import PlacedWindow
+from auricle.workers.align.cross_attention import CrossAttentionAligner
+from auricle.workers.align.forced import ForcedAligner
+from auricle.workers.align.utterances import Utterance
+
+# The aligner of a checkpoint, by its architecture, and what passes need of one.
+
+
+class Aligner(Protocol):
+    """Reads audio and a text. Call it from one worker thread."""
+
+    @property
+    def on_gpu(self) -> bool: ...
+
+    def warm_up(self) -> None:
+        """Run a pass over silence. Raises whatever the device raises."""
+        ...
+
+    def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the embeddings of a segment, given those of its windows."""
+        ...
+
+    def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
+        """Run one pass; returns what `Script.times_ms` takes of each utterance.
+
+        Raises ArithmeticError if the model gave values that are not finite.
+        """
+        ...
+
+
+def aligner_for(checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> Aligner:
+    """Load a checkpoint's. Raises CheckpointError if its weights do not fit its config."""
+    if checkpoint.architecture.audio == "cross_attention":
+        return CrossAttentionAligner(checkpoint, dtype, device, threads)
+    return ForcedAligner(checkpoint, dtype, device, threads)
+
+
+@dataclass(frozen=True)
+class AlignJob:
+    """A segment to align: its pinned windows, the token ids after its audio, of which the first
+    `lead` are no text, and its length.
+    """
+
+    windows: tuple[PlacedWindow, ...]
+    after: tuple[int, ...]
+    lead: int = 0
+    audio_ms: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The length of its prompt."""
+        return 1 + sum(window.length for window in self.windows) + len(self.after)
+
+
+class AlignerPass:
+    """Runs jobs on the aligner. Call it from the thread that owns the aligner."""
+
+    def __init__(self, aligner: Aligner, slab: Slab, dtype: torch.dtype, most_tokens: int) -> None:
+        """A pass has at most `most_tokens`, those that fill up shorter segments included."""
+        self._aligner = aligner
+        self._slab = slab
+        self._dtype = dtype
+        self._most = most_tokens
+
+    def run(self, jobs: Sequence[AlignJob]) -> list[list[int]]:
+        """Return the aligner's marks of each job. Raises whatever the device raises."""
+        found: list[list[int]] = [[] for _ in jobs]
+        for rows in fitting([job.tokens for job in jobs], self._most):
+            utterances = [self._utterance(jobs[row]) for row in rows]
+            for row, marks in zip(rows, self._aligner.marks(utterances), strict=True):
+                found[row] = marks
+        return found
+
+    def _utterance(self, job: AlignJob) -> Utterance:
+        return Utterance(self._audio(job.windows), job.after, job.lead, job.audio_ms)
+
+    def _audio(self, windows: Sequence[PlacedWindow]) -> torch.Tensor:
+        gathered = self._slab.gather([(window.slot, window.length) for window in windows])
+        self._slab.settle()
+        width = self._slab.layout.width
+        rows = [torch.as_tensor(one).view(self._dtype).view(-1, width) for one in gathered]
+        return self._aligner.joined(rows)
+
+
+def fitting(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Divide rows of such lengths into passes of at most `most`, filled up to the longest row.
+
+    Rows of about one length come together. A row that is too long alone is a pass of its own.
+    """
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda one: lengths[one]):
+        if rows and (len(rows) + 1) * lengths[row] > most:
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows

@@ -1,0 +1,228 @@
+"""Computes embeddings of mel windows with the Qwen3-ASR encoder modules of transformers.
+
+The encoder has two halves. The conv stack works on one second at a time, so each finished
+second is convolved once; the transformer attends over a whole window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+from transformers.models.qwen3_asr.configuration_qwen3_asr import Qwen3ASRConfig
+from transformers.models.qwen3_asr.modeling_qwen3_asr import (
+    Qwen3ASREncoder,
+    Qwen3ASRMultiModalProjector,
+)
+
+from auricle.audio.constants import BINS
+from auricle.audio.mel import normalise
+from auricle.checkpoints.files import ModelCheckpoint, audio_weights
+from auricle.process.device import DeviceModel
+from auricle.workers.encode.attention import Attention, Windows, attention_for, to_device, use
+from auricle.workers.encode.cost import padded_lengths
+
+# Keys of the original config that transformers' encoder does not have.
+_DROPPED_KEYS = frozenset(
+    {"model_type", "architectures", "conv_chunksize", "max_source_positions", "num_hidden_layers"}
+)
+
+
+# What an encoder makes of a block, which may be kept; nobody else looks into it.
+BlockOutput = Any
+
+
+@dataclass(frozen=True)
+class MelBlock:
+    """Unclamped log-mel of at most one block, float32 (frames, 128), and the clamp floor.
+
+    `after` is what comes before it in its window: a block of the same call, or what the encoder
+    made of it; None at the beginning.
+    """
+
+    frames: npt.NDArray[np.float32]
+    floor: float
+    after: MelBlock | BlockOutput | None = None
+
+
+@dataclass(frozen=True)
+class MelWindow:
+    """Unclamped log-mel of one window, float32 (frames, 128), and the segment's clamp floor."""
+
+    frames: npt.NDArray[np.float32]
+    floor: float
+
+
+class Unwanted(Exception):
+    """Nobody waits for a pass any more."""
+
+
+def always() -> bool:
+    """Return True: somebody waits for the pass."""
+    return True
+
+
+class AudioEncoder(DeviceModel):
+    """The audio encoder of a checkpoint. Both halves raise whatever the device raises."""
+
+    def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
+        """Raises CheckpointError if the weights do not fit the config."""
+        super().__init__(dtype, device, threads)
+        self._block_frames = checkpoint.geometry.block_frames
+
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one."""
+
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[BlockOutput]:
+        """Return what of each block does not depend on those that follow, on the encoder's device.
+
+        It is kept for finished blocks.
+        """
+        raise NotImplementedError
+
+    def attend(
+        self, windows: Sequence[Sequence[BlockOutput]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
+        """Return (length_i, hidden_size) per window, given as what `convolve` made of it.
+
+        An encoder whose passes take long asks between two layers whether they are still `wanted`,
+        and raises Unwanted if they are not.
+        """
+        raise NotImplementedError
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Run both halves; returns (length_i, hidden_size) per window."""
+        parts = [self.blocks(window) for window in windows]
+        outputs = iter(self.convolve([block for blocks in parts for block in blocks]))
+        return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
+
+    def blocks(self, window: MelWindow) -> list[MelBlock]:
+        """Return what `convolve` takes of a window."""
+        starts = range(0, len(window.frames), self._block_frames)
+        return [
+            MelBlock(window.frames[at : at + self._block_frames], window.floor) for at in starts
+        ]
+
+    def _features(self, block: MelBlock) -> torch.Tensor:
+        """Return a block's features, (frames, bins), on the device."""
+        scaled = np.ascontiguousarray(normalise(block.frames, block.floor))
+        return torch.from_numpy(scaled).to(self._device, self._dtype)
+
+    def _load_audio(self, checkpoint: ModelCheckpoint, encoder: Any, projector: Any) -> None:
+        """Load a checkpoint's audio encoder and projector.
+
+        Raises CheckpointError if its weights are not those of the two modules.
+        """
+        weights, projection = audio_weights(checkpoint)
+        self._load(encoder, weights, "audio encoder")
+        self._load(projector, projection, "projector")
+
+
+class Encoder(AudioEncoder):
+    """The audio encoder of a Qwen3-ASR checkpoint."""
+
+    def __init__(
+        self,
+        checkpoint: ModelCheckpoint,
+        dtype: str,
+        device: str,
+        threads: int,
+        attention: Attention | None = None,
+    ) -> None:
+        """`attention` is the one that serves best on the device, unless given."""
+        super().__init__(checkpoint, dtype, device, threads)
+        known = Qwen3ASRConfig().audio_config.to_dict().keys()
+        audio = {
+            k: v
+            for k, v in checkpoint.audio_config.items()
+            if k in known and k not in _DROPPED_KEYS
+        }
+        config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
+        config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
+        self._attention = attention or attention_for(self._device, self._dtype)
+        self._encoder = Qwen3ASREncoder(config.audio_config)
+        use(self._attention, self._encoder)
+        self._projector = Qwen3ASRMultiModalProjector(config)
+        self._load_audio(checkpoint, self._encoder, self._projector)
+        encoder = self._encoder
+        self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
+        for conv in self._convs:
+            # Saves a third of the time of one block on a CPU; GPUs prefer it in half precision.
+            conv.to(memory_format=torch.channels_last)
+        self._embeddings = checkpoint.geometry.embeddings
+
+    @torch.inference_mode()
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+        """Run the conv stack and add positions; returns (length_i, d_model) per block.
+
+        Whole blocks take one pass and all shorter ones another. Shorter blocks are padded with
+        zeros, as their last embeddings depend on the frames that follow (see padding.py).
+        """
+        padded = padded_lengths([len(block.frames) for block in blocks], self._block_frames)
+        outputs: dict[int, torch.Tensor] = {}
+        for length in set(padded):
+            rows = [row for row, own in enumerate(padded) if own == length]
+            hidden = self._convolve([blocks[row] for row in rows], length)
+            # Copied, because a cached slice would keep the whole batch's memory alive.
+            outputs |= {
+                row: one[: self._embeddings(len(blocks[row].frames))].clone()
+                for row, one in zip(rows, hidden, strict=True)
+            }
+        return [outputs[row] for row in range(len(blocks))]
+
+    def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
+        """Convolve blocks padded to `length` frames; returns (blocks, rows, d_model)."""
+        features = torch.zeros(len(blocks), 1, BINS, length)
+        fill_features(features, blocks)
+        return self._stack(to_device(features, self._device))
+
+    def _stack(self, features: torch.Tensor) -> torch.Tensor:
+        """Convolve features on the device; nothing waits for it."""
+        encoder = self._encoder
+        hidden = features.to(dtype=self._dtype, memory_format=torch.channels_last)
+        for conv in self._convs:
+            hidden = functional.gelu(conv(hidden))
+        count, channels, bins, steps = hidden.shape
+        hidden = encoder.conv_out(hidden.permute(0, 3, 1, 2).reshape(count, steps, channels * bins))
+        positions = encoder.positional_embedding.positional_embedding[:steps]
+        placed: torch.Tensor = hidden + positions.to(hidden.dtype)
+        return placed
+
+    @torch.inference_mode()
+    def attend(
+        self, windows: Sequence[Sequence[torch.Tensor]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
+        """Run transformer and projector over windows, given as their blocks' conv outputs.
+
+        All windows take one pass: they are concatenated without padding, and each attends only to
+        itself (see attention.py). Returns (length_i, hidden_size) per window, on the encoder's
+        device.
+        """
+        lengths = [sum(len(block) for block in blocks) for blocks in windows]
+        embeddings = self._attended([block for blocks in windows for block in blocks], lengths)
+        return list(torch.split(embeddings, lengths))
+
+    def _attended(self, blocks: Sequence[torch.Tensor], lengths: Sequence[int]) -> torch.Tensor:
+        """Return the embeddings of windows of such lengths, one behind the other."""
+        where = Windows.of(lengths, self._attention, self._device)
+        return self._transform(torch.cat(list(blocks)), where)
+
+    def _transform(self, hidden: torch.Tensor, where: Windows) -> torch.Tensor:
+        """Run transformer and projector over rows on the device; nothing waits for it."""
+        arguments = where.arguments()
+        for layer in self._encoder.layers:
+            hidden = layer(hidden, where.ends, **arguments)[0]
+        embeddings: torch.Tensor = self._projector(self._encoder.ln_post(hidden))
+        return embeddings
+
+
+def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
+    """Write blocks into zeros on the host, float32 (blocks, 1, 128, frames)."""
+    for row, block in enumerate(blocks):
+        values = normalise(block.frames, block.floor).T
+        features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)

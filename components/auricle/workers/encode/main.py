@@ -1,0 +1,128 @@
+"""The encode worker process, of either pool: the decoder's or the aligner's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from functools import partial
+
+import torch
+
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.dynamo import Part, WorkerService, serve_worker
+from auricle.embeddings.nixl import endpoint_over
+from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.slabs import new_slab
+from auricle.process.device_faults import check_driver
+from auricle.process.metrics import Registry, report_status
+from auricle.process.tracing import traced
+from auricle.process.transport import transfers
+from auricle.protocol.diagnosis import RunningModel
+from auricle.protocol.recognition import EncodeRequest
+from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
+from auricle.workers.encode.causal import CausalCost, CausalEncoder
+from auricle.workers.encode.cost import EncoderCost, PassCost
+from auricle.workers.encode.encoder import AudioEncoder, Encoder
+from auricle.workers.encode.passes import warm_up
+from auricle.workers.encode.store import EmbeddingStore, Identity
+from auricle.workers.encode.whisper import WhisperChunkEncoder, WhisperCost
+from auricle.workers.encode.whole_chunks import WholeChunkCost, WholeChunkEncoder
+from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
+
+# The encoder of a checkpoint, by its architecture, and what it costs.
+
+
+def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> AudioEncoder:
+    """Return the encoder of an encode worker. Raises CheckpointError."""
+    how = (checkpoint, settings.dtype, settings.device, settings.threads)
+    if checkpoint.architecture.encoder == "whole_chunks":
+        return WholeChunkEncoder(*how)
+    if checkpoint.architecture.encoder == "causal":
+        return CausalEncoder(*how)
+    if checkpoint.architecture.encoder == "whisper":
+        return WhisperChunkEncoder(*how)
+    if settings.cuda_graphs and settings.device.startswith("cuda"):
+        return BucketedEncoder(*how, settings.max_batch_windows, CudaGraphs())
+    return Encoder(*how)
+
+
+def cost_of(checkpoint: ModelCheckpoint) -> PassCost:
+    """Return the cost of its passes."""
+    if checkpoint.architecture.encoder == "whole_chunks":
+        return WholeChunkCost.of(checkpoint)
+    if checkpoint.architecture.encoder == "causal":
+        return CausalCost.of(checkpoint)
+    if checkpoint.architecture.encoder == "whisper":
+        return WhisperCost.of(checkpoint)
+    return EncoderCost.of(checkpoint.audio_config, checkpoint.geometry)
+
+
+_EXPIRE_SECONDS = 1.0
+
+
+async def run(settings: EncodeWorkerSettings) -> None:
+    """Serve encode requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
+    if settings.device.startswith("cuda"):
+        check_driver(torch.version.cuda, settings.component)
+    report_status(f"loading the audio encoder in {settings.dtype}")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
+    geometry = checkpoint.geometry
+    encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
+    gpu = settings.device if encoder.on_gpu else None
+    device = slab_device(settings.slab, gpu, settings.component)
+    layout = slab_layout(geometry, settings.dtype)
+    slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
+    store = EmbeddingStore(slab, settings.lease_seconds)
+    endpoint = endpoint_over(
+        slab,
+        "encode",
+        on_notice=store.release,
+        awaiting_notices=lambda: store.open_leases() > 0,
+    )
+    registry = Registry(pool=settings.pool)
+    async with AsyncExitStack() as stack:
+        stack.callback(endpoint.close)
+        metadata = await asyncio.to_thread(endpoint.start)
+        report_status("warming up")
+        await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
+        worker = EncodeWorker(
+            settings,
+            geometry,
+            encoder,
+            cost_of(checkpoint),
+            store,
+            Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
+            EncodeWorkerMetrics(registry.registry, store),
+            endpoint.wake,
+            await stack.enter_async_context(traced(settings.component, settings)),
+        )
+        stack.callback(worker.device.close)
+        service = WorkerService(
+            pool=settings.pool,
+            request=EncodeRequest,
+            handler=worker.encode,
+            meter=worker.meter,
+            slots=settings.max_queued_windows,
+            unit="requests",
+            model=RunningModel(checkpoint.fingerprint, settings.dtype),
+            parts=(
+                Part("the encoder", worker.run, worker.device.answers),
+                Part("NIXL", endpoint.watch, endpoint.answers),
+                Part("lease expiry", partial(_expire_leases, store)),
+            ),
+            slab=store.state,
+            transfers=transfers(endpoint.backends, on_device=slab.on_device),
+            held=lambda: store.open_leases() + worker.meter.in_flight,
+        )
+        await serve_worker(settings, registry, service)
+
+
+async def _expire_leases(store: EmbeddingStore) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRE_SECONDS)
+        store.expire(time.monotonic())

@@ -1,0 +1,249 @@
+"""Computes what Whisper's encoder makes of a chunk, with the modules of transformers.
+
+A chunk is 30 s: audio, then silence. Given all of it, an encoder does what the published one does.
+Given less, it computes the positions that it is given, which also attend to the keys and values of
+30 s of silence behind them. Those depend on the level of the silence only, and are kept. That is an
+approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md says what it costs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers.models.whisper.configuration_whisper import WhisperConfig
+from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+from auricle.checkpoints.files import ModelCheckpoint, audio_weights
+from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks, silence_floor
+from auricle.core.errors import CheckpointError
+from auricle.process.device import config_of
+from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, Unwanted, always
+from auricle.workers.encode.whole_chunks import embedded
+
+# Of silence, of all levels.
+_CACHE_BYTES = 1 << 29
+# Clamp floors of most speech. A pass that meets another one takes the time of a whole chunk more.
+_USUAL_FLOORS = (-7.0, -6.5)
+
+
+@dataclass(frozen=True)
+class ScaledBlock:
+    """A block's features as the encoder takes them, (frames, bins), and its clamp floor."""
+
+    frames: torch.Tensor
+    floor: float
+
+
+@dataclass(frozen=True)
+class KeysValues:
+    """Of one layer, (heads, positions, width of a head) each."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    @property
+    def bytes(self) -> int:
+        """What both take of memory."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A whole chunk of silence: its embeddings, and the keys and values of each layer."""
+
+    embeddings: torch.Tensor
+    layers: list[KeysValues]
+
+    @property
+    def bytes(self) -> int:
+        """What it takes of memory."""
+        return self.embeddings.nbytes + sum(layer.bytes for layer in self.layers)
+
+
+class WhisperChunkEncoder(AudioEncoder):
+    """The audio encoder of a Whisper checkpoint."""
+
+    def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
+        super().__init__(checkpoint, dtype, device, threads)
+        if not isinstance(checkpoint.geometry, WhisperChunks):
+            raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
+        self._geometry = checkpoint.geometry
+        config = WhisperConfig(**config_of(WhisperConfig, checkpoint.audio_config))
+        self._encoder: Any = WhisperEncoder(config)
+        self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
+        self._heads = int(config.encoder_attention_heads)
+        self._positions = checkpoint.geometry.window_embeddings
+        # The least recently used level is forgotten first.
+        self._silence: OrderedDict[float, Silence] = OrderedDict()
+
+    @torch.inference_mode()
+    def prepare(self) -> None:
+        """Make ready what passes need, before the first one: the silence behind usual speech."""
+        for floor in _USUAL_FLOORS:
+            self._silence_at(floor)
+
+    def convolve(self, blocks: Sequence[MelBlock]) -> list[ScaledBlock]:
+        """Return the features of each block as the encoder takes them."""
+        return [ScaledBlock(self._features(block), block.floor) for block in blocks]
+
+    @torch.inference_mode()
+    def attend(
+        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
+        """Encode chunks, given as the features of their blocks, in one pass.
+
+        Chunks of silence are taken from what is kept, or computed to be kept. Returns
+        (positions_i, hidden_size) per chunk, on the encoder's device.
+        """
+        kept = [self._silence_at(w[0].floor) if self._silent(w) else None for w in windows]
+        rest = [w for w, one in zip(windows, kept, strict=True) if one is None]
+        computed = iter(self._computed(rest, wanted) if rest else ())
+        return [next(computed) if one is None else one.embeddings for one in kept]
+
+    @torch.inference_mode()
+    def _computed(
+        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
+    ) -> list[torch.Tensor]:
+        silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
+        return self._run([self._embedded(blocks) for blocks in windows], silence, wanted)[0]
+
+    def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
+        """Convolve a chunk and add positions; returns (positions, hidden_size)."""
+        frames = torch.cat([block.frames for block in blocks])
+        return embedded(self._encoder, self._geometry, frames)
+
+    def _whole(self, blocks: Sequence[ScaledBlock]) -> bool:
+        return sum(len(block.frames) for block in blocks) == self._geometry.window_frames
+
+    def _silent(self, blocks: Sequence[ScaledBlock]) -> bool:
+        """Whether a chunk is whole and silence, all of which was clamped to one level."""
+        if not self._whole(blocks):
+            return False
+        level = blocks[0].frames[0, 0]
+        return all(bool((block.frames == level).all()) for block in blocks)
+
+    def _silence_at(self, floor: float) -> Silence:
+        """Return a whole chunk of silence at the level of audio with the clamp floor `floor`."""
+        floor = silence_floor(floor)
+        if floor not in self._silence:
+            self._keep(floor, self._encode_silence(floor))
+        self._silence.move_to_end(floor)
+        return self._silence[floor]
+
+    def _keep(self, floor: float, new: Silence) -> None:
+        while self._silence and (len(self._silence) + 1) * new.bytes > _CACHE_BYTES:
+            self._silence.popitem(last=False)
+        self._silence[floor] = new
+
+    def _encode_silence(self, floor: float) -> Silence:
+        shape = (self._geometry.window_frames, self._geometry.mel_bins)
+        (block,) = self.convolve([MelBlock(np.full(shape, SILENT, np.float32), floor)])
+        (embeddings,), layers = self._run([self._embedded([block])], [None])
+        return Silence(embeddings, layers)
+
+    def _run(
+        self,
+        chunks: list[torch.Tensor],
+        silence: Sequence[Silence | None],
+        wanted: Callable[[], bool] = always,
+    ) -> tuple[list[torch.Tensor], list[KeysValues]]:
+        """Run the layers over chunks; also returns the keys and values of the first, by layer.
+
+        Rows of all chunks take the products of a layer together, and its attention together, over
+        as many rows as the longest has; each always has the keys of a whole chunk.
+        """
+        lengths = [len(chunk) for chunk in chunks]
+        hidden = torch.cat(chunks)
+        first: list[KeysValues] = []
+        for number, layer in enumerate(self._encoder.layers):
+            if not wanted():
+                raise Unwanted
+            attention = layer.self_attn
+            normed = layer.self_attn_layer_norm(hidden)
+            queries, keys, values = (
+                [self._split(part) for part in torch.split(project(normed), lengths)]
+                for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+            )
+            first.append(KeysValues(keys[0], values[0]))
+            behind = [None if one is None else one.layers[number] for one in silence]
+            whole = [
+                _before(KeysValues(k, v), kept)
+                for k, v, kept in zip(keys, values, behind, strict=True)
+            ]
+            heard = functional.scaled_dot_product_attention(
+                _padded(queries),
+                torch.stack([one.keys for one in whole]),
+                torch.stack([one.values for one in whole]),
+            )
+            rows = [
+                one[:, :n].transpose(0, 1).flatten(1) for one, n in zip(heard, lengths, strict=True)
+            ]
+            hidden = hidden + attention.out_proj(torch.cat(rows))
+            hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
+        return list(torch.split(self._encoder.layer_norm(hidden), lengths)), first
+
+    def _split(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return (heads, rows, width of a head) of (rows, width)."""
+        return rows.view(len(rows), self._heads, -1).transpose(0, 1)
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
+        """Run both halves, of silence as well; returns (positions_i, hidden_size) per window."""
+        return self._computed([self.convolve(self.blocks(window)) for window in windows])
+
+
+def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Stack (heads, rows_i, width), with zeros behind the rows of those that are shorter."""
+    longest = max(part.shape[1] for part in parts)
+    return torch.stack([functional.pad(part, (0, 0, 0, longest - part.shape[1])) for part in parts])
+
+
+def _before(own: KeysValues, silence: KeysValues | None) -> KeysValues:
+    """Return keys and values of a chunk's own positions with those of the silence behind them."""
+    if silence is None:
+        return own
+    rows = own.keys.shape[1]
+    return KeysValues(
+        torch.cat([own.keys, silence.keys[:, rows:]], 1),
+        torch.cat([own.values, silence.values[:, rows:]], 1),
+    )
+
+
+@dataclass(frozen=True)
+class WhisperCost:
+    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
+
+    width: int
+    layers: int
+    ffn: int
+    bins: int
+    positions: int
+
+    @classmethod
+    def of(cls, checkpoint: ModelCheckpoint) -> WhisperCost:
+        """Read the sizes from a checkpoint."""
+        config, geometry = checkpoint.audio_config, checkpoint.geometry
+        return cls(
+            geometry.encoder_d_model,
+            int(config["encoder_layers"]),
+            int(config["encoder_ffn_dim"]),
+            geometry.mel_bins,
+            geometry.window_embeddings,
+        )
+
+    def convs(self, frames: Sequence[int]) -> int:
+        """Return 0: blocks are not convolved by themselves."""
+        return 0
+
+    def window(self, embeddings: int) -> int:
+        """Return the FLOPs of a chunk of which that many positions are computed."""
+        rows, width = embeddings, self.width
+        convs = 2 * 3 * width * (2 * rows * self.bins + rows * width)
+        products = 4 * width**2 + 2 * width * self.ffn
+        layer = 2 * rows * products + 4 * rows * self.positions * width
+        return convs + self.layers * layer

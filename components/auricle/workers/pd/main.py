@@ -1,0 +1,142 @@
+"""The PD worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import uuid
+from contextlib import AsyncExitStack
+from functools import partial
+
+import numpy as np
+
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import PdWorkerSettings
+from auricle.dynamo import Part, WorkerService, serve_worker
+from auricle.embeddings.fetch import WindowFetcher
+from auricle.embeddings.layout import SlabLayout, tenant_mark
+from auricle.embeddings.nixl import endpoint_over
+from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import new_slab
+from auricle.embeddings.slots import PlacedWindow
+from auricle.process.metrics import Registry, report_status
+from auricle.process.tracing import traced
+from auricle.process.transport import transfers
+from auricle.protocol.diagnosis import KvRoom, RunningModel
+from auricle.protocol.recognition import DecodeRequest
+from auricle.workers.pd.device_turn import device_turn, watch
+from auricle.workers.pd.engine import Engine, EngineKind, GenerateRequest
+from auricle.workers.pd.engine_start import checked_kind, started_in_turn
+from auricle.workers.pd.metrics import PdWorkerMetrics
+from auricle.workers.pd.worker import PdWorker
+
+
+async def run(settings: PdWorkerSettings) -> None:
+    """Serve decode requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
+    kind = await asyncio.to_thread(checked_kind, settings)
+    kind.begin(settings)
+    report_status("reading checkpoint")
+    checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
+    prompt = PromptFormat(checkpoint)
+    geometry = checkpoint.geometry
+    slab = await landing_slab(settings, slab_layout(geometry, settings.dtype), kind.device())
+    endpoint = endpoint_over(slab, "pd")
+    registry = Registry()
+    metrics = PdWorkerMetrics(registry.registry)
+    async with AsyncExitStack() as stack:
+        tracer = await stack.enter_async_context(traced("PdWorker", settings))
+        kv_events = ""
+        if settings.placement == "kv":
+            # The directory of a socket; only this user may access it.
+            directory = tempfile.TemporaryDirectory(
+                prefix="auricle-kv-", ignore_cleanup_errors=True
+            )
+            kv_events = f"ipc://{stack.enter_context(directory)}/kv"
+        stack.callback(slab.unlink)
+        stack.callback(endpoint.close)
+        await asyncio.to_thread(endpoint.start)
+        engine = await _engine(kind, settings, checkpoint, kv_events, slab, prompt.audio_token)
+        stack.push_async_callback(engine.close)
+        slab.unlink()  # the engine's processes have mapped it
+        model = RunningModel(checkpoint.fingerprint, settings.dtype)
+        fetcher = WindowFetcher(
+            slab, endpoint, model, settings.read_deadline_seconds, metrics.landing
+        )
+        report_status("warming up")
+        await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
+        worker = PdWorker(settings, prompt, geometry, fetcher, engine, metrics, tracer)
+        service = WorkerService(
+            pool="pd_worker",
+            request=DecodeRequest,
+            handler=worker.decode,
+            meter=worker.meter,
+            slots=settings.max_requests,
+            unit="decodes",
+            model=model,
+            parts=(
+                Part(kind.name, partial(watch, engine), engine.answers),
+                Part("NIXL", endpoint.watch, endpoint.answers),
+            ),
+            slab=fetcher.state,
+            transfers=transfers(endpoint.backends, on_device=slab.on_device),
+            kv=KvRoom(
+                *(engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended)
+            ),
+            held=lambda: len(worker.segments) + worker.meter.in_flight,
+            engine_state=engine.state,
+            kv_events=kv_events,
+            kv_model=settings.model.name,
+        )
+        await serve_worker(settings, registry, service)
+
+
+async def landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
+    """Allocate the slab that embeddings land in, on the engine's GPU if it has one.
+
+    Raises SettingsError if they are to land on a GPU and cannot.
+    """
+    count = settings.landing_slots
+    device = slab_device(settings.slab, gpu, "PdWorker")
+    if device is None:
+        return new_slab(layout, count, device=None, shared=True)
+    report_status("waiting for its device")
+    # Others that are loading would count what this takes of the GPU as theirs.
+    async with device_turn(settings.processes_per_device):
+        return await asyncio.to_thread(new_slab, layout, count, device=device, shared=True)
+
+
+async def _engine(
+    kind: EngineKind,
+    settings: PdWorkerSettings,
+    checkpoint: ModelCheckpoint,
+    kv_events: str,
+    slab: Slab,
+    audio_token: int | None,
+) -> Engine:
+    await asyncio.to_thread(kind.check_memory, settings, checkpoint)
+    start = partial(kind.start, settings, checkpoint, slab, audio_token, kv_events)
+    return await started_in_turn(kind.name, settings.processes_per_device, start)
+
+
+async def _warm_up(
+    engine: Engine, fetcher: WindowFetcher, slab: Slab, prompt: PromptFormat, length: int
+) -> None:
+    """Decode a window of zeros, through all that requests use."""
+    key = uuid.uuid4().hex + tenant_mark("warm-up")
+    slot = fetcher.table.allocate(key, length, partial=True)
+    payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
+    slab.write(slot.index, key, slot.generation, payload)
+    window = PlacedWindow(key, slot.index, slot.generation, length)
+    await engine.generate(
+        GenerateRequest(
+            *("warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8),
+            priority=1,
+            tenant="warm-up",
+        )
+    )
+    fetcher.table.abandon(slot)

@@ -1,0 +1,147 @@
+"""Decodes one job at a time: what of its prompt is new, then a token per step. For one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from auricle.core.errors import AuricleError, WindowsMissing, WorkerUnavailable
+from auricle.embeddings.slab import Slab
+from auricle.load.reporter import EngineState
+from auricle.workers.pd.engine import Decoded, GenerateRequest, Timings
+from auricle.workers.pd.transformers.decoders import Decoder
+from auricle.workers.pd.transformers.jobs import DecodeJob, KvSlots, Prefix
+
+
+class CallerGone(Exception):
+    """The job's caller has gone."""
+
+
+@dataclass
+class _Output:
+    """What a job has generated so far. `logprobs` stay empty unless they are asked for."""
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)  # when, in monotonic seconds
+
+    def add(self, logits: torch.Tensor, never: torch.Tensor, request: GenerateRequest) -> int:
+        """Take the likeliest token that the request may have, the first of equal ones.
+
+        Raises AuricleError if the logits are not finite: every token after would be wrong.
+        """
+        if not bool(torch.isfinite(logits).all()):
+            raise AuricleError("the text decoder produced values that are not finite")
+        logits = logits.index_fill(0, never, -torch.inf)
+        if request.allowed:
+            others = torch.ones_like(logits, dtype=torch.bool)
+            others[list(request.allowed)] = False
+            logits = logits.masked_fill(others, -torch.inf)
+        token = int(logits.argmax())
+        self.tokens.append(token)
+        if request.logprobs:
+            self.logprobs.append(float(torch.log_softmax(logits, -1)[token]))
+        self.at.append(time.monotonic())
+        return token
+
+
+class DecoderPasses:
+    """Runs jobs on a decoder, whose KV cache it divides; `state` follows.
+
+    `go_on` is called between two steps, and returns False when the engine is to end.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        slots: KvSlots,
+        slab: Slab,
+        max_model_len: int,
+        state: EngineState,
+        go_on: Callable[[], bool],
+    ) -> None:
+        self._decoder, self._slots, self._slab = decoder, slots, slab
+        self._max_model_len = max_model_len
+        self._state, self._go_on = state, go_on
+
+    def run(self, job: DecodeJob) -> Decoded:
+        """Decode a job.
+
+        Raises WindowsMissing naming a window whose slot of the slab does not hold it, Withdrawn,
+        and WorkerUnavailable if the engine is to end.
+        """
+        scheduled = time.monotonic()
+        request = job.request
+        prompt = Prefix(
+            request.tenant,
+            tuple(request.head),
+            tuple(w.key for w in request.windows),
+            tuple(w.length for w in request.windows),
+        )
+        # Something is left to compute, or there would be no logits to begin with.
+        leading = prompt if request.tail else prompt.first(len(request.windows) - 1)
+        slot, held = self._slots.take(leading)
+        keep: Prefix | None = None
+        self._state.kv_usage = self._slots.in_use / self._slots.count
+        try:
+            output, finish = self._decode(job, slot, held)
+            keep = prompt.first(job.reusable_windows)
+        finally:
+            self._slots.give_back(slot, keep)
+            self._state.kv_usage = self._slots.in_use / self._slots.count
+        return Decoded(
+            tokens=tuple(output.tokens),
+            finish=finish,
+            prompt_tokens=job.prompt_tokens,
+            cached_tokens=held.tokens,
+            steps=len(output.tokens),
+            draft_tokens=0,
+            accepted_tokens=0,
+            timings=Timings(job.queued, scheduled, output.at[0], output.at[-1]),
+            logprobs=tuple(output.logprobs),
+        )
+
+    def _decode(self, job: DecodeJob, slot: int, held: Prefix) -> tuple[_Output, str]:
+        cache = self._decoder.kv.slot(slot, held.tokens)
+        embeddings = self._decoder.embedded(list(self._new_pieces(job.request, held)))
+        limit = min(job.request.max_tokens, self._max_model_len - job.prompt_tokens)
+        output = _Output()
+        while True:
+            self._check(job)
+            began = time.monotonic()
+            logits = self._decoder.step(embeddings, cache)
+            token = output.add(logits, self._decoder.suppressed, job.request)
+            if output.tokens[1:]:  # not of the prompt's pass
+                self._state.stepped(output.at[-1] - began)
+            if token in job.stop_tokens:
+                return output, "stop"
+            if len(output.tokens) >= limit:
+                return output, "length"
+            embeddings = self._decoder.embedded([[token]])
+
+    def _new_pieces(
+        self, request: GenerateRequest, held: Prefix
+    ) -> Iterator[Sequence[int] | torch.Tensor]:
+        """Yield what of a prompt the slot of the KV cache does not hold."""
+        if not held.tokens and request.head:
+            yield request.head
+        new = request.windows[len(held.keys) :]
+        for window in new:
+            wrong = self._slab.mismatch(window.slot, window.key, window.generation, window.length)
+            if wrong is not None:
+                raise WindowsMissing((window.key,), wrong)
+        if new:
+            gathered = self._slab.gather([(w.slot, w.length) for w in new])
+            self._slab.settle()
+            yield from map(torch.as_tensor, gathered)
+        if request.tail:
+            yield request.tail
+
+    def _check(self, job: DecodeJob) -> None:
+        if not self._go_on():
+            raise WorkerUnavailable("the engine of this PD worker ends")
+        if job.withdrawn:
+            raise CallerGone

@@ -1,0 +1,112 @@
+"""How an engine of transformers' modules is set, and what is checked before. Not loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.geometry import kv_values_per_token
+from auricle.config.settings import PdWorkerSettings
+from auricle.core.errors import ProcessFailed, SettingsError
+from auricle.embeddings.layout import ITEM_BYTES
+from auricle.embeddings.slab import Slab
+from auricle.process.device_faults import first_sentence
+from auricle.process.needs import modules_of
+from auricle.workers.pd import transformers as home
+from auricle.workers.pd.engine import EngineCapabilities
+from auricle.workers.pd.transformers.options import TransformersOptions, capabilities
+
+if TYPE_CHECKING:
+    from auricle.workers.pd.transformers.engine import TransformersEngine
+
+_GIB = 1 << 30
+
+
+class TransformersKind:
+    """transformers, as `engine.EngineKind`."""
+
+    name = "transformers"
+
+    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
+        """Return them without loading the engine's libraries."""
+        return capabilities(settings.limit_reuse)
+
+    def libraries(self) -> Sequence[str]:
+        """Return our modules, which import theirs at once."""
+        return modules_of(home)
+
+    def built_for(self, settings: PdWorkerSettings) -> str:
+        """Return what PyTorch is built for."""
+        import torch  # takes seconds
+
+        device = "a GPU" if torch.version.cuda else "a CPU"
+        return f"PyTorch is built for {device}, which was not looked for"
+
+    def check_device(self, settings: PdWorkerSettings) -> None:
+        """Do nothing: it runs on a GPU if PyTorch finds one, and else on the CPU."""
+
+    def device(self) -> str | None:
+        """Return the GPU if PyTorch finds one."""
+        import torch  # takes seconds
+
+        return "cuda" if torch.cuda.is_available() else None
+
+    def begin(self, settings: PdWorkerSettings) -> None:
+        """Do nothing: it has no process of its own."""
+
+    def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
+        """Raise SettingsError if the KV cache has no room for a single prompt."""
+        kv_slots(settings, checkpoint)
+
+    def start(
+        self,
+        settings: PdWorkerSettings,
+        checkpoint: ModelCheckpoint,
+        slab: Slab,
+        audio_token: int | None,
+        kv_events: str,
+    ) -> TransformersEngine:
+        """Load the decoder. `audio_token` is not needed: windows have their places."""
+        del audio_token
+        if kv_events:
+            raise ValueError("this engine declares no KV events and was given an address for them")
+        from auricle.workers.pd.transformers.engine import TransformersEngine
+
+        options = TransformersOptions(
+            dtype=settings.dtype,
+            device=self.device() or "cpu",
+            threads=settings.threads,
+            max_model_len=settings.max_model_len,
+            slots=kv_slots(settings, checkpoint),
+            max_waiting=settings.max_requests,
+            limit_reuse=settings.limit_reuse,
+        )
+        try:
+            return TransformersEngine(checkpoint, options, slab)
+        except (RuntimeError, MemoryError) as error:  # of a device without room, mostly
+            raise ProcessFailed(
+                f"transformers cannot start: {first_sentence(error)} (Of PdWorker: kv_cache_gib is "
+                f"{settings.kv_cache_gib}, kv_blocks {settings.kv_blocks or 'not set'}, "
+                f"max_model_len {settings.max_model_len}.)"
+            ) from error
+
+
+def kv_slots(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int:
+    """Return how many prompts of `max_model_len` tokens the KV cache has room for.
+
+    Raises SettingsError if it is none.
+    """
+    per_token = kv_values_per_token(checkpoint.text_config) * ITEM_BYTES[settings.dtype]
+    if settings.kv_blocks is None:
+        tokens = settings.kv_cache_gib * _GIB // per_token
+        size = f"kv_cache_gib is {settings.kv_cache_gib}"
+    else:
+        tokens = settings.kv_blocks * settings.block_size
+        size = f"kv_blocks is {settings.kv_blocks}, of {settings.block_size} tokens each"
+    if tokens < settings.max_model_len:
+        raise SettingsError(
+            f"PdWorker.{size}, which is room for {tokens} tokens, but one prompt may have "
+            f"max_model_len {settings.max_model_len}: raise it, or lower max_model_len"
+        )
+    return tokens // settings.max_model_len

@@ -1,0 +1,140 @@
+"""Parts of vLLM's configuration that are structures of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.config import CompilationConfig, ECTransferConfig, KernelConfig, KVEventsConfig
+from vllm.config.compilation import CompilationMode, CUDAGraphMode
+
+from auricle.checkpoints.architectures.base import Audio
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import export
+from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
+from auricle.workers.pd.vllm.plugin import DECODERS
+
+# How vLLM sees a checkpoint's config.json: as our text decoder, without M-RoPE.
+
+# Of rotary embeddings in several dimensions. Positions of audio and text are the same in all of
+# them, where the plain embedding is equal; with these keys vLLM would want the dimensions.
+_DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
+
+
+@dataclass(frozen=True)
+class AsDecoder:
+    """Changes a config that vLLM has read, as its `hf_overrides`; `name` is of the decoder.
+
+    A class, because vLLM sends it to its engine's process.
+    """
+
+    name: str
+
+    def __call__(self, config: Any) -> Any:
+        """Return the config, changed in place."""
+        config.architectures = [self.name]
+        thinker = getattr(config, "thinker_config", config)
+        # vLLM first asks with an empty config what would be changed.
+        text = getattr(thinker, "text_config", None)
+        for key in ("rope_parameters", "rope_scaling"):
+            values = getattr(text, key, None)
+            if isinstance(values, dict):
+                for dimension in _DIMENSIONS:
+                    values.pop(dimension, None)
+        return config
+
+
+_SCHEDULERS = "auricle.workers.pd.vllm.scheduler"
+_CONNECTORS: dict[Audio, tuple[str, str]] = {
+    "prompt": ("LandingSlabConnector", "connector"),
+    "cross_attention": ("CrossAttentionConnector", "cross_attention"),
+}
+# Requests whose embeddings a pass takes up at most, where the decoder attends to them.
+_CHUNKS_PER_PASS = 4
+WORKER = "auricle.workers.pd.vllm.device_worker.DeviceWorker"
+
+
+def kv_events(address: str) -> KVEventsConfig:
+    """Return the configuration that publishes KV events at `address`; empty for none."""
+    return KVEventsConfig(
+        enable_kv_cache_events=bool(address),
+        publisher="zmq" if address else "null",
+        endpoint=address,
+    )
+
+
+def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
+    """Return the arguments of a decoder that takes audio from `slab`; none for a text model."""
+    if slab is None:
+        return {}
+    attends = options.audio == "cross_attention"
+    connector, module = _CONNECTORS[options.audio]
+    transfer = ECTransferConfig(
+        ec_connector=connector,
+        ec_connector_module_path=f"auricle.workers.pd.vllm.{module}",
+        ec_role="ec_consumer",
+        ec_connector_extra_config=export(slab),
+    )
+    return {
+        "hf_overrides": AsDecoder(DECODERS[options.decoder]),
+        "enable_mm_embeds": True,
+        "mm_processor_cache_gb": 0,
+        "skip_mm_profiling": True,
+        "limit_mm_per_prompt": {"audio": 1 if attends else options.max_model_len},
+        "ec_transfer_config": transfer,
+    }
+
+
+def scheduler_class(passes: PassOptions) -> str:
+    """Return the name of our scheduler: vLLM's two do not replace each other."""
+    kind = "AsyncSessionScheduler" if passes.async_scheduling else "SessionScheduler"
+    return f"{_SCHEDULERS}.{kind}"
+
+
+def of_passes(options: EngineOptions) -> dict[str, Any]:
+    """Return the arguments that say how passes run, and how large they are."""
+    passes = options.passes
+    most = passes.max_batched_tokens
+    if options.chunk_positions:  # which vLLM counts as tokens of the pass that takes them up
+        most = max(most or 0, _CHUNKS_PER_PASS * options.chunk_positions)
+    arguments: dict[str, Any] = {
+        "enforce_eager": options.enforce_eager,
+        "max_num_batched_tokens": most,
+        # Not left to vLLM, which would schedule ahead under a scheduler that cannot.
+        "async_scheduling": passes.async_scheduling,
+        "scheduler_cls": scheduler_class(passes),
+        # On a GPU vLLM would compile all kernels of sampling before it starts, for half a minute
+        # and more where Triton's cache is empty. Greedy requests need none of them.
+        "kernel_config": KernelConfig(enable_jit_warmup=False),
+    }
+    if passes.attention_backend is not None:
+        arguments["attention_backend"] = passes.attention_backend
+    if not options.enforce_eager:
+        arguments["compilation_config"] = compilation(passes)
+    return arguments
+
+
+def compilation(passes: PassOptions) -> CompilationConfig:
+    """Return what is compiled, and which passes are CUDA graphs."""
+    graphs = CUDAGraphMode[passes.cudagraph_mode.upper()]
+    arguments: dict[str, Any] = {
+        "mode": CompilationMode[passes.compilation_mode.upper()],
+        "cudagraph_mode": graphs,
+    }
+    if graphs != CUDAGraphMode.NONE:
+        if passes.capture_sizes:
+            arguments["cudagraph_capture_sizes"] = list(passes.capture_sizes)
+        else:
+            arguments["max_cudagraph_capture_size"] = passes.max_capture_size
+    return CompilationConfig(**arguments)
+
+
+def speculation(draft_tokens: int) -> dict[str, object] | None:
+    """Return the configuration that verifies so many tokens of a given draft; None for 0."""
+    if not draft_tokens:
+        return None
+    return {
+        "method": "custom_class",
+        "model": "auricle.workers.pd.vllm.scheduler.NoProposer",
+        "num_speculative_tokens": draft_tokens,
+    }

@@ -1,0 +1,43 @@
+"""vLLM's worker, which runs the model on a device, with what we do otherwise than it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.platforms import current_platform
+from vllm.utils.torch_utils import PIN_MEMORY
+from vllm.v1.sample import sampler
+from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
+
+from auricle.workers.pd.vllm.process import refuse_connections
+from auricle.workers.pd.vllm.verifier import GreedyVerifier
+
+# Each of them imports only where its platform is.
+if current_platform.is_cpu():
+    from vllm.v1.worker.cpu_worker import CPUWorker as PlatformWorker
+else:
+    from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
+
+
+class DeviceWorker(PlatformWorker):
+    """The platform's worker; vLLM has no other hook for what is replaced here."""
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        super().load_model(*args, **kwargs)
+        runner = self.model_runner
+        if self.vllm_config.speculative_config is not None:
+            runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
+            # With drafts vLLM has none, and a request's `logit_bias` would be ignored.
+            processors = runner.input_batch.logitsprocs.non_argmax_invariant
+            processors.append(LogitBiasLogitsProcessor(self.vllm_config, runner.device, PIN_MEMORY))
+        # vLLM compiles it when log probabilities are asked for the first time, which needs a
+        # compiler and keeps everybody waiting for a minute.
+        sampler.batched_count_greater_than = _ranks
+        if self.vllm_config.ec_transfer_config is None:
+            refuse_connections()  # as the connector does, which a text model does not have
+
+
+def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+    """Return how many tokens of each row are at least as likely as the one that was taken."""
+    return (logprobs >= taken).sum(-1)

@@ -1,0 +1,80 @@
+"""Forks the process of vLLM's engine off a server that has imported vLLM.
+
+vLLM starts that process as a new interpreter, once this process has imported vLLM, and there vLLM
+is imported again: some ten seconds each on a CPU, one after the other. The server imports it while
+this process does. It has no threads, and nothing of this process but its environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing import forkserver, get_context
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any, ClassVar
+
+from auricle.workers.pd.vllm.process import set_defaults
+
+_PRELOAD = ["auricle.workers.pd.vllm.preloaded"]
+_LIBRARIES = "LD_PRELOAD"
+
+
+def start(threads: int) -> None:
+    """Start the server, whose engine computes on so many threads. Does not wait for it."""
+    set_defaults()
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    get_context("forkserver").set_forkserver_preload(_PRELOAD)
+    before = os.environ.get(_LIBRARIES)
+    os.environ[_LIBRARIES] = _with_openmp(before)
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[_LIBRARIES]
+        else:
+            os.environ[_LIBRARIES] = before
+
+
+def _with_openmp(loaded: str | None) -> str:
+    """Add PyTorch's OpenMP to what is loaded first, as vLLM does for the processes it starts."""
+    spec = find_spec("torch")
+    home = Path(spec.origin).parent if spec and spec.origin else Path()
+    found = sorted(map(str, home.glob("lib/libgomp*.so*")))[:1]
+    return ":".join([*([loaded] if loaded else []), *found])
+
+
+@contextmanager
+def forked(*, started: bool) -> Iterator[None]:
+    """Have processes that vLLM starts in this block forked off the server, if it was started."""
+    if not started:
+        yield
+        return
+    from vllm.v1.engine import utils
+
+    known: Any = utils.get_mp_context
+    utils.get_mp_context = _Context
+    try:
+        yield
+    finally:
+        utils.get_mp_context = known
+
+
+class _Process(ForkServerProcess):
+    """A process with the environment that this one has now, not with the server's."""
+
+    def __init__(self, *, target: Callable[..., None], **arguments: Any) -> None:
+        super().__init__(target=partial(_run, dict(os.environ), target), **arguments)
+
+
+class _Context(ForkServerContext):
+    Process: ClassVar[type[_Process]] = _Process
+
+
+def _run(environment: dict[str, str], target: Callable[..., None], **arguments: Any) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    target(**arguments)

@@ -1,0 +1,59 @@
+"""The part of vLLM's configuration that auricle's settings control. vLLM is not imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auricle.checkpoints.architectures.base import Audio, DecoderKind
+from auricle.config.devices import CompilationMode, CudaGraphMode
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """How passes of the model run, where `enforce_eager` does not say it; by default as on a CPU.
+
+    `max_batched_tokens` is of one pass, and of the embeddings that vLLM keeps for passes; None is
+    vLLM's own. Passes of `capture_sizes` tokens have a CUDA graph; without them, passes of vLLM's
+    sizes up to `max_capture_size` have one.
+    """
+
+    max_batched_tokens: int | None = None
+    compilation_mode: CompilationMode = "none"
+    cudagraph_mode: CudaGraphMode = "none"
+    max_capture_size: int = 2048
+    capture_sizes: tuple[int, ...] = ()
+    attention_backend: str | None = None
+    async_scheduling: bool = False
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The part of vLLM's configuration that auricle's settings control.
+
+    `kv_cache_gib` sizes the KV cache on a CPU, `gpu_memory_share` on a GPU; `kv_blocks`
+    overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
+    With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
+    publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`. `decoder` is
+    that of an architecture whose audio arrives as embeddings; it does not count for a text model,
+    which vLLM has as it is. `audio` is how the decoder takes embeddings, and `chunk_positions` how
+    many a whole chunk has where it attends to them.
+    """
+
+    model: str
+    dtype: str
+    max_model_len: int
+    max_num_seqs: int
+    block_size: int
+    kv_cache_gib: int
+    gpu_memory_share: float
+    enforce_eager: bool
+    threads: int
+    draft_tokens: int = 0
+    limit_reuse: bool = True
+    kv_blocks: int | None = None
+    enable_prefix_caching: bool = True
+    kv_events: str = ""
+    passes: PassOptions = PassOptions()
+    decoder: DecoderKind = "Qwen3ForCausalLM"
+    audio: Audio = "prompt"
+    chunk_positions: int = 0

@@ -1,0 +1,52 @@
+"""The entry point `vllm.general_plugins`, which vLLM calls in each of its processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from multiprocessing.process import BaseProcess
+
+from auricle.checkpoints.architectures.base import DecoderKind
+from auricle.process.resources import collect_as_usual, trim_heap
+from auricle.workers.pd.vllm.process import listen
+
+# Our class for each text decoder: the name under which vLLM knows it, and where it is.
+DECODERS: dict[DecoderKind, str] = {
+    "Qwen3ForCausalLM": "AuricleQwen3Decoder",
+    "Qwen3MoeForCausalLM": "AuricleQwen3MoeDecoder",
+    "Qwen2ForCausalLM": "AuricleQwen2Decoder",
+    "Gemma4ForCausalLM": "AuricleGemma4Decoder",
+    "WhisperForConditionalGeneration": "AuricleWhisperDecoder",
+}
+_MODELS = "auricle.workers.pd.vllm.model"
+_HOMES: dict[DecoderKind, str] = {
+    "Gemma4ForCausalLM": "auricle.workers.pd.vllm.gemma_model",
+    "WhisperForConditionalGeneration": "auricle.workers.pd.vllm.whisper_model",
+}
+
+
+def register() -> None:
+    """Register our decoder classes with vLLM, which imports one when a model is loaded."""
+    from vllm import ModelRegistry
+
+    if (parent := multiprocessing.parent_process()) is not None:
+        _end_with(parent)
+        listen()
+        trim_heap()
+        collect_as_usual()  # what vLLM imports, it has imported
+    known = ModelRegistry.get_supported_archs()
+    for decoder, name in DECODERS.items():
+        if name not in known:
+            ModelRegistry.register_model(name, f"{_HOMES.get(decoder, _MODELS)}:{name}")
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """Kill this process when its parent dies: vLLM's engine would outlive a killed parent."""
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()

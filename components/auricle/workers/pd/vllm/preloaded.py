@@ -1,0 +1,21 @@
+"""Imported by the server that vLLM's engine is forked off: all that the engine will import."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+
+from auricle.process.resources import collect_rarely
+
+collect_rarely()
+# vLLM applies it only where an engine starts.
+logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
+
+import vllm.v1.engine.core  # noqa: E402
+import vllm.v1.executor.uniproc_executor  # noqa: E402,F401
+
+import auricle.workers.pd.vllm.device_worker  # noqa: E402
+import auricle.workers.pd.vllm.scheduler  # noqa: E402,F401
+
+gc.freeze()  # their pages stay shared with the engine's process

@@ -1,0 +1,149 @@
+"""Closes vLLM's processes to connections that nobody makes after their start.
+
+PyTorch's process groups listen even where there is one process (gloo). They accept whoever
+connects, keep every connection for good, and end the process when it has no descriptors left.
+Their sockets cannot be closed behind gloo's back. A filter that drops every packet leaves the
+socket as it is, and keeps newcomers out; connections that exist have sockets of their own. Some
+kernels let only root attach one: there the ports stay open, and it is said which.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from auricle.process.device_faults import end_if_sticky, first_sentence
+
+log = logging.getLogger(__name__)
+
+_SO_ATTACH_FILTER = 26  # asm-generic/socket.h
+_SO_ACCEPTCONN = 30
+_BPF_RET = 0x06  # linux/bpf_common.h; with the operand 0 it drops the packet
+
+
+def refuse_connections() -> int:
+    """Keep newcomers from this process's listening TCP sockets; returns of how many.
+
+    To those who connect it looks as if nobody answered. Call it once all peers are connected.
+    """
+    program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RET, 0, 0, 0))
+    drop_all = struct.pack("@HP", 1, ctypes.addressof(program))
+    count, left = 0, []
+    for listener in _listeners():
+        with listener:
+            try:
+                listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, drop_all)
+                count += 1
+            except PermissionError:
+                host, port, *_ = listener.getsockname()
+                left.append(f"{host}:{port}")
+    if left:
+        log.warning(
+            "this kernel lets only root close ports to newcomers, so those of vLLM's engine stay "
+            "open: %s; let nobody else reach them (deploy/k8s has a network policy)",
+            ", ".join(left),
+        )
+    return count
+
+
+def _listeners() -> Iterator[socket.socket]:
+    """Yield a duplicate of each listening TCP socket of this process."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the descriptor of this listing is gone by now
+            if stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                found = socket.socket(fileno=os.dup(int(entry.name)))
+                if _listens(found):
+                    yield found
+                else:
+                    found.close()
+
+
+def _listens(found: socket.socket) -> bool:
+    return found.family in (socket.AF_INET, socket.AF_INET6) and bool(
+        found.getsockopt(socket.SOL_SOCKET, _SO_ACCEPTCONN)
+    )
+
+
+# What vLLM's engine failed with, in its own process.
+#
+# The process that starts an engine learns that it has failed and not why, and one that runs it
+# learns that it has ended. vLLM logs the error in the engine's process, wherever it came from:
+# loading, the KV cache's size, CUDA graphs, a pass. There it is heard.
+
+_FILE = "AURICLE_ENGINE_LAST_WORDS"
+_LOGGER = "vllm.v1.engine.core"
+
+
+@contextmanager
+def last_words() -> Iterator[Path]:
+    """Yield the file to which an engine that is started in this block writes why it cannot."""
+    with tempfile.TemporaryDirectory(prefix="auricle-engine-") as folder:
+        file = Path(folder) / "last-words"
+        os.environ[_FILE] = str(file)
+        try:
+            yield file
+        finally:
+            os.environ.pop(_FILE, None)
+
+
+def said(file: Path) -> str | None:
+    """Return what an engine wrote; None if it has not."""
+    return file.read_text() if file.is_file() else None
+
+
+def listen() -> None:
+    """Hear vLLM's errors in this process, which is to run its engine."""
+    logger = logging.getLogger(_LOGGER)
+    if not any(isinstance(handler, _LastWords) for handler in logger.handlers):
+        logger.addHandler(_LastWords(os.environ.get(_FILE)))
+
+
+class _LastWords(logging.Handler):
+    """Writes the error that an engine ends with, or ends its process at once.
+
+    vLLM tidies up after an error, on a device that may no longer answer.
+    """
+
+    def __init__(self, file: str | None) -> None:
+        super().__init__(logging.ERROR)
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return
+        if self._file is not None:
+            with suppress(OSError):  # an engine that ran has outlived its file
+                Path(self._file).write_text(first_sentence(error))
+        end_if_sticky(error, "vLLM's engine")
+
+
+# Environment variables that vLLM reads when it is imported, and in the processes it starts.
+
+_DEFAULTS = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_PLUGINS": "auricle",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # On a GPU vLLM would fork its engine off this process, whose threads (NIXL's) hold locks, and
+    # would not call our plug-in there, which ends the engine with this process.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # FlashInfer's kernels for sampling want CUDA's compiler when vLLM starts. We only take the most
+    # likely token.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+}
+
+
+def set_defaults() -> None:
+    """Set what the user has not set."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)

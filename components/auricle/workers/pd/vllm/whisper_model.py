@@ -1,0 +1,128 @@
+"""Whisper's decoder as a vLLM model whose encoder output is in slots of the landing slab.
+
+vLLM skips its encoder-cache connector for encoder-decoder models. So the model itself reads the
+slab: a request says in which slots its windows are, and `embed_multimodal` copies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from vllm.config import VllmConfig
+from vllm.model_executor.models.interfaces import MultiModalEmbeddings
+from vllm.model_executor.models.whisper import WhisperForConditionalGeneration
+from vllm.multimodal import MULTIMODAL_REGISTRY
+from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalKwargsItems
+from vllm.multimodal.parse import MultiModalDataItems, MultiModalDataParser
+from vllm.multimodal.processing import (
+    BaseDummyInputsBuilder,
+    BaseProcessingInfo,
+    EncDecMultiModalProcessor,
+    PromptUpdate,
+)
+
+from auricle.checkpoints.files import read_config
+from auricle.checkpoints.prompt import suppressed_tokens
+from auricle.checkpoints.whole_chunks import positions_attended
+from auricle.embeddings.slabs import attach
+from auricle.workers.pd.vllm.cross_attention import PLACES
+
+
+class WhisperInfo(BaseProcessingInfo):
+    """Describes the model's inputs to vLLM."""
+
+    def get_supported_mm_limits(self) -> Mapping[str, int | None]:
+        return {"audio": 1}
+
+    def get_mm_max_tokens_per_item(
+        self, seq_len: int, mm_counts: Mapping[str, int] | None = None
+    ) -> Mapping[str, int]:
+        return {"audio": int(self.get_hf_config().max_source_positions)}
+
+    def get_data_parser(self) -> MultiModalDataParser:
+        return MultiModalDataParser()
+
+
+class WhisperDummyInputs(BaseDummyInputsBuilder[WhisperInfo]):
+    """Dummy inputs for vLLM's memory profiling, which is skipped."""
+
+    def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
+        return ""
+
+    def get_dummy_mm_data(
+        self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any
+    ) -> dict[str, Any]:
+        return {}
+
+
+class WhisperProcessor(EncDecMultiModalProcessor[WhisperInfo]):
+    """vLLM wants one; requests are built without it (`requests.py`)."""
+
+    requires_tokenizer = False
+
+    def create_encoder_prompt(self, prompt: Any, mm_items: MultiModalDataItems) -> list[int]:
+        return [0]
+
+    def _get_mm_fields_config(
+        self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, object]
+    ) -> Mapping[str, MultiModalFieldConfig]:
+        return {PLACES: MultiModalFieldConfig.batched("audio", keep_on_cpu=True)}
+
+    def _get_prompt_updates(
+        self,
+        mm_items: MultiModalDataItems,
+        hf_processor_mm_kwargs: Mapping[str, object],
+        out_mm_kwargs: MultiModalKwargsItems,
+    ) -> Sequence[PromptUpdate]:
+        return []
+
+
+@MULTIMODAL_REGISTRY.register_processor(
+    WhisperProcessor, info=WhisperInfo, dummy_inputs=WhisperDummyInputs
+)
+class AuricleWhisperDecoder(WhisperForConditionalGeneration):
+    """Whisper without its encoder."""
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        super().__init__(vllm_config=vllm_config, prefix=prefix)
+        del self.model.encoder
+        path = Path(vllm_config.model_config.model)
+        self._slab = attach(vllm_config.ec_transfer_config.ec_connector_extra_config)
+        known = suppressed_tokens(path, read_config(path).architecture, self.config.vocab_size)
+        self._suppressed = torch.tensor(known)
+
+    def embed_multimodal(self, **kwargs: Any) -> MultiModalEmbeddings:
+        """Return what each request's decoder attends to, (positions, width)."""
+        found = [self._positions(places) for places in kwargs[PLACES]]
+        # Before an abort is answered, after which slots are not pinned any more.
+        self._slab.settle()
+        return tuple(found)
+
+    def _positions(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the positions of windows, given as (slot, length)."""
+        named = [(int(slot), int(length)) for slot, length in places.view(-1, 2)]
+        windows = [
+            torch.as_tensor(window).view(self.dtype).view(-1, self.config.d_model)
+            for window in self._slab.gather(named)
+        ]
+        return torch.cat(positions_attended(windows)).to(
+            self.proj_out.weight.device, non_blocking=True
+        )
+
+    def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """Return logits in which suppressed tokens are impossible.
+
+        Not a parameter of requests: no verifier of drafts would apply it.
+        """
+        logits: torch.Tensor = super().compute_logits(hidden_states)
+        if logits is not None:
+            logits.index_fill_(1, self._suppressed.to(logits.device), -torch.inf)
+        return logits
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
+        decoder = ((n, w) for n, w in weights if not n.startswith("model.encoder."))
+        loaded: set[str] = super().load_weights(decoder)
+        return loaded

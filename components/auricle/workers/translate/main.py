@@ -1,0 +1,76 @@
+"""The translate worker process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+
+from auricle.checkpoints.text_model import open_text_model
+from auricle.config.settings import TranslateWorkerSettings
+from auricle.dynamo import Part, WorkerService, serve_worker
+from auricle.process.metrics import Registry, report_status
+from auricle.process.tracing import traced
+from auricle.protocol.annotation import TranslateRequest
+from auricle.protocol.diagnosis import RunningModel
+from auricle.workers.pd.device_turn import watch
+from auricle.workers.pd.engine import Engine, GenerateRequest
+from auricle.workers.pd.engine_start import started_in_turn, text_kind
+from auricle.workers.translate.prompt import TranslatorPrompt
+from auricle.workers.translate.worker import TranslateWorker, TranslateWorkerMetrics
+
+
+async def run(settings: TranslateWorkerSettings) -> None:
+    """Serve translate requests until the process is told to stop and has drained.
+
+    Raises CheckpointError or SettingsError if it cannot start.
+    """
+    kind = text_kind()
+    await asyncio.to_thread(kind.check_device, settings)
+    report_status("reading checkpoint")
+    model = await asyncio.to_thread(open_text_model, settings.checkpoint)
+    prompt = await asyncio.to_thread(TranslatorPrompt, model)
+    await asyncio.to_thread(kind.check_memory, settings, model)
+    engine = await started_in_turn(
+        kind.name, settings.processes_per_device, partial(kind.start, settings, model)
+    )
+    registry = Registry()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(engine.close)
+        worker = TranslateWorker(
+            settings,
+            prompt,
+            engine,
+            TranslateWorkerMetrics(registry.registry),
+            targets=settings.translate_targets or model.targets,
+            sources=model.sources,
+            tracer=await stack.enter_async_context(traced("TranslateWorker", settings)),
+        )
+        report_status("warming up")
+        await _warm_up(engine, prompt)
+        service = WorkerService(
+            pool="translate_worker",
+            request=TranslateRequest,
+            handler=worker.translate,
+            meter=worker.meter,
+            slots=settings.max_requests,
+            unit="translations",
+            model=RunningModel(model.fingerprint, settings.dtype),
+            parts=[Part(kind.name, partial(watch, engine), engine.answers)],
+            engine_state=engine.state,
+        )
+        await serve_worker(settings, registry, service)
+
+
+async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:
+    """Translate a word, through all that requests use."""
+    request = TranslateRequest("warm-up", "warm-up", "en", "es", "Hello.")
+    built = prompt.build(request, 0)
+    await engine.generate(
+        GenerateRequest(
+            *("warm-up", built.tokens, (), (), prompt.stop_tokens, 8),
+            priority=1,
+            tenant="warm-up",
+            reusable_windows=None,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Who spoke is known wherever a session goes on: the line's and the client's side of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from auricle.frontend.link.session_line import PROCESSOR_LOST, SessionLine
+from auricle.frontend.protocols.stream.resume import Ledger
+from auricle.protocol.annotation import SegmentSpeakers
+from auricle.protocol.sessions import OpenSession, ResumePoint, SegmentFinal, SessionReady
+
+pytestmark = pytest.mark.unit
+OPENED = OpenSession("s", "t", None, "", 640, diarize=True)
+
+
+def final(number: int, state: bytes = b"") -> SegmentFinal:
+    resume = ResumePoint(segment=number + 1, speakers=state)
+    return SegmentFinal(number, "one", 0, 1000, "English", resume)
+
+
+def test_the_next_processor_gets_what_was_known_when_speakers_were_told() -> None:
+    line = SessionLine(OPENED)
+    for event in (SessionReady("s"), final(0), SegmentSpeakers(0, state=b"+")):
+        assert line.heard(event)
+    line.lost()
+    opened = line.open_message()
+    assert (opened.resume.speakers, opened.resume.segment, opened.diarize) == (b"+", 1, True)
+
+
+def test_speakers_that_were_lost_with_a_processor_are_said_to_be_missing() -> None:
+    line = SessionLine(OPENED)
+    for event in (SessionReady("s"), final(0), final(1), SegmentSpeakers(0, state=b"+")):
+        line.heard(event)
+    line.lost()
+    assert line.lost_late() == [SegmentSpeakers(1, missing=PROCESSOR_LOST, state=b"+")]
+    assert line.lost_late() == []
+
+
+def test_a_resume_token_has_the_voices_of_what_its_client_was_told() -> None:
+    ledger = Ledger()
+    ledger.told(final(0))
+    assert ledger.state().point.speakers == b""
+    ledger.told_speakers(SegmentSpeakers(0, state=b"+"))
+    told = ledger.state()
+    assert (told.point.speakers, told.point.segment) == (b"+", 1)
+    ledger = Ledger(told)
+    assert ledger.state().point.speakers == b"+"

@@ -1,0 +1,77 @@
+"""Admission as the frontend asks for it and gives it back."""
+
+from typing import Any
+
+import pytest
+
+from auricle.core.errors import Overloaded, WorkerUnavailable
+from auricle.frontend.link.processor_link import ProcessorEndpoints
+from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.slots import Seat, Seats
+from auricle.protocol.sessions import ADMISSION_SECONDS, AdmitSession, Admitted, WithdrawAdmission
+
+pytestmark = pytest.mark.unit
+
+
+def seat() -> Seat:
+    taken = Seats(1).take("client")
+    assert taken is not None
+    return taken
+
+
+class Processors:
+    """One processor that answers `admit` with `answer`, and notes what it is asked."""
+
+    def __init__(self, answer: Admitted | Exception) -> None:
+        self.answer = answer
+        self.asked: list[Any] = []
+        self.gone = False
+        self.now = 100.0
+
+    def door(self) -> FrontDoor:
+        endpoints = ProcessorEndpoints(*[self] * 6)  # type: ignore[arg-type]
+        return FrontDoor(endpoints, 4, lambda: self.now)
+
+    async def instances(self) -> list[int]:
+        return [7]
+
+    async def call(self, message: Any, _reply: Any, instance: int, _seconds: float) -> Any:
+        assert instance == 7
+        self.asked.append(message)
+        if self.gone:
+            raise WorkerUnavailable("gone")
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def test_what_was_admitted_is_given_back_when_the_client_leaves_at_once() -> None:
+    processors = Processors(Admitted())
+    async with processors.door().admitted("tenant", "s", seat(), priority=1):
+        (asked,) = processors.asked
+        assert isinstance(asked, AdmitSession)
+        assert (asked.tenant, asked.admission, asked.priority) == ("tenant", "s", 1)
+    assert processors.asked[1:] == [WithdrawAdmission("tenant", "s")]
+
+
+async def test_an_admission_that_counts_no_longer_is_not_given_back() -> None:
+    """The processor may have gone meanwhile."""
+    processors = Processors(Admitted())
+    async with processors.door().admitted("tenant", "s", seat()):
+        processors.now += ADMISSION_SECONDS
+    assert len(processors.asked) == 1
+
+
+async def test_a_processor_that_is_gone_when_it_is_given_back_disturbs_nobody() -> None:
+    processors = Processors(Admitted())
+    async with processors.door().admitted("tenant", "s", seat()):
+        processors.gone = True
+    assert len(processors.asked) == 2
+
+
+async def test_a_refused_client_has_nothing_to_give_back() -> None:
+    processors = Processors(Overloaded("full", 5.0))
+    with pytest.raises(Overloaded, match="full"):
+        async with processors.door().admitted("tenant", "s", seat()):
+            pytest.fail("was admitted")
+    assert len(processors.asked) == 1

@@ -1,0 +1,332 @@
+"""Slow, large, broken and numerous HTTP requests, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trustme
+import uvloop
+from fastapi import FastAPI, Request
+
+from auricle.frontend.transport.connections import ConnectionLimits
+from auricle.frontend.transport.server import HandshakeLimit
+from auricle.frontend.transport.slots import Rates
+from auricle.process.logs import Repeats
+from tests.fakes.clock import Clock
+from tests.fakes.doors import Door, event_loop_policy
+from tests.waiting import until
+
+pytestmark = pytest.mark.unit
+__all__ = ["event_loop_policy"]
+LIMITS = ConnectionLimits(head_seconds=10.0, keep_alive_seconds=15.0, reader_seconds=20.0)
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+class App:
+    def __init__(self) -> None:
+        self.app = FastAPI()
+        self.app.get("/")(self.answer)
+        self.app.post("/")(self.take)
+        self.app.get("/large")(self.large)
+        self.app.get("/slow")(self.slow)
+        self.app.get("/live")(self.answer)
+        self.answered = 0
+        self.go = asyncio.Event()
+
+    async def answer(self) -> str:
+        self.answered += 1
+        return "hello"
+
+    async def take(self, request: Request) -> int:
+        return len(await request.body())
+
+    async def large(self) -> str:
+        return "x" * 50_000_000
+
+    async def slow(self) -> str:
+        await self.go.wait()
+        return "at last"
+
+
+def error_of(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    return int(head.split()[1]), json.loads(body)["error"]["message"]
+
+
+async def heard(door: Door, what: bytes) -> None:
+    """Wait until the server has received `what`."""
+    await until(lambda: any(c._head_bytes >= len(what) for c in door.connections._open))  # type: ignore[attr-defined]
+
+
+async def connected(door: Door, number: int) -> None:
+    await until(lambda: len(door.connections) == number)
+
+
+# ── deadlines ───────────────────────────────────────────────────────────────
+
+
+async def test_these_tests_run_on_the_frontends_event_loop() -> None:
+    assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
+
+
+async def test_a_connection_that_sends_nothing_is_closed() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        await connected(door, 1)
+        door.after(9.9)
+        assert len(door.connections) == 1
+        door.after(0.2)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_headers_that_take_too_long_are_answered_with_408() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        for line in (b"GET / HTTP/1.1\r\n", b"host: x\r\n", b"a: b\r\n"):
+            writer.write(line)
+            await heard(door, line)
+            door.after(4.0)  # a line now and then does not help
+        status, message = error_of(await reader.readuntil(b"}}"))
+        assert (status, message) == (408, "the request's line and headers took longer than 10 s")
+        door.after(2.0)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_the_next_request_has_its_own_deadline() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        for _ in range(3):
+            writer.write(GET)
+            assert b"200 OK" in await reader.readuntil(b'"hello"')
+            door.after(9.0)
+        door.after(9.0)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_the_rest_of_a_request_that_was_answered_is_not_waited_for_for_ever() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n")
+        await reader.readuntil(b'"hello"')
+        for _ in range(2):
+            writer.write(b"x")
+            await writer.drain()
+            door.after(2.6)
+        await connected(door, 0)
+        writer.close()
+
+
+async def test_a_request_in_work_has_no_deadline_of_the_connection() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(GET.replace(b"/ ", b"/slow ") + GET[:5])
+        await connected(door, 1)
+        (connection,) = door.connections._open
+        await until(lambda: connection.cycle is not None)  # type: ignore[attr-defined]
+        door.after(1000.0)
+        app.go.set()
+        await reader.readuntil(b'"at last"')
+        writer.write(GET[5:])
+        await reader.readuntil(b'"hello"')
+        writer.close()
+
+
+async def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(GET.replace(b"/ ", b"/large "))
+        await connected(door, 1)
+        (connection,) = door.connections._open
+        await until(lambda: connection._watch._stalled_at is not None)  # type: ignore[attr-defined]
+        door.after(19.0)
+        assert len(door.connections) == 1
+        door.after(2.0)
+        await connected(door, 0)
+        writer.close()
+
+
+async def test_a_tls_handshake_has_a_deadline(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    trusted = ssl.create_default_context()
+    authority.configure_trust(trusted)
+    door, app = Door(ConnectionLimits(head_seconds=3.0)), App()
+    async with door.serving(app.app, ssl_certfile=certificate, ssl_keyfile=key):
+        reader, writer = await door.connect()
+        assert await reader.read() == b""  # and sends nothing
+        writer.close()
+        async with httpx.AsyncClient(verify=trusted, timeout=60) as client:
+            assert (await client.get(f"https://127.0.0.1:{door.port}/")).status_code == 200
+
+
+# ── what is not HTTP, or too much of it ─────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]
+)
+async def test_garbage_is_answered_with_400_and_counted_as_a_refusal(
+    garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    door, app = Door(LIMITS), App()
+    told = (400, "this is no valid HTTP request")
+    async with door.serving(app.app):
+        with caplog.filtering(Repeats(lambda *_: None)):
+            for _ in range(30):
+                reader, writer = await door.connect()
+                writer.write(garbage)
+                assert error_of(await reader.readuntil(b"}}")) == told
+                writer.close()
+    assert len([record for record in caplog.records if "HTTP request" in record.message]) == 10
+
+
+async def test_a_broken_body_ends_the_connection() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        assert error_of(await door.ask(head + b"zzz\r\n"))[0] == 400
+
+
+@pytest.mark.parametrize("piece", [b"a: b\r\n", b"y" * 1000])
+async def test_endless_headers_are_refused(piece: bytes) -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(b"GET / HTTP/1.1\r\nx: " + piece * (300_000 // len(piece)))
+        status, message = error_of(await reader.readuntil(b"}}"))
+        assert status == 431
+        assert message == "the request's line and headers have more than 65536 bytes"
+        writer.close()
+
+
+async def test_a_large_body_and_its_headers_are_taken() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app), httpx.AsyncClient(timeout=60) as client:
+        url = f"http://127.0.0.1:{door.port}/"
+        headers = {f"x-{number}": "y" * 1000 for number in range(50)}
+        answer = await client.post(url, content=bytes(5_000_000), headers=headers)
+        assert answer.json() == 5_000_000
+
+        async def tiny() -> Any:
+            for _ in range(5_000):
+                yield b"x"
+
+        assert (await client.post(url, content=tiny())).json() == 5_000
+
+
+async def test_many_requests_at_once_are_answered_one_after_the_other() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(GET * 3_000)
+        for _ in range(3_000):
+            await reader.readuntil(b'"hello"')
+            (connection,) = door.connections._open
+            assert len(connection.pipeline) < 100  # type: ignore[attr-defined]
+        writer.close()
+    assert app.answered == 3_000
+
+
+# ── numbers ─────────────────────────────────────────────────────────────────
+
+
+async def test_one_address_may_have_so_many_connections() -> None:
+    door, app = Door(ConnectionLimits(per_address=3)), App()
+    async with door.serving(app.app):
+        held = [await door.connect() for _ in range(3)]
+        await connected(door, 3)
+        status, message = error_of(await door_answer(door))
+        assert (status, message) == (429, "you have 3 connections open; end one first")
+        held.pop()[1].close()
+        await until(lambda: len(door.connections._open) <= 2)
+        reader, writer = await door.connect()
+        writer.write(GET)
+        assert b"200 OK" in await reader.readuntil(b'"hello"')
+        for _, each in (*held, (reader, writer)):
+            each.close()
+
+
+async def door_answer(door: Door) -> bytes:
+    reader, writer = await door.connect()
+    writer.write(GET)
+    answer = await reader.readuntil(b"}}")
+    assert b"retry-after: 5\r\n" in answer.lower()
+    writer.close()
+    return answer
+
+
+async def test_there_is_an_end_to_connections() -> None:
+    door, app = Door(ConnectionLimits(most=2)), App()
+    async with door.serving(app.app):
+        held = [await door.connect() for _ in range(2)]
+        await connected(door, 2)
+        assert error_of(await door_answer(door)) == (503, "all 2 connections are in use")
+        for _, writer in held:
+            writer.close()
+
+
+async def test_refused_connections_are_closed_whether_they_ask_or_not() -> None:
+    door, app = Door(ConnectionLimits(per_address=1)), App()
+    async with door.serving(app.app):
+        held = [await door.connect() for _ in range(200)]
+        await until(lambda: len(door.connections) <= 65)  # some may stay to be told why
+        door.after(1.1)
+        await until(lambda: len(door.connections) <= 1)
+        for _, writer in held:
+            writer.close()
+
+
+async def test_connections_of_a_trusted_proxy_are_not_counted_by_address() -> None:
+    limits = ConnectionLimits(per_address=1, trusted_proxies=(ip_network("127.0.0.0/8"),))
+    door, app = Door(limits), App()
+    async with door.serving(app.app):
+        held = [await door.connect() for _ in range(5)]
+        for reader, writer in held:
+            writer.write(GET)
+            assert b"200 OK" in await reader.readuntil(b'"hello"')
+            writer.close()
+
+
+@pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
+async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str, ...]) -> None:
+    clock, app, door = Clock(), App(), Door(LIMITS)
+    limited = HandshakeLimit(app.app, Rates(1.0, "requests", clock))
+    options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
+    async with door.serving(limited, **options), httpx.AsyncClient(timeout=60) as client:
+
+        async def status(path: str = "", address: str = "10.0.0.1") -> int:
+            url = f"http://127.0.0.1:{door.port}/{path}"
+            answer = await client.get(url, headers={"x-forwarded-for": address})
+            if answer.status_code == 429:
+                assert answer.json()["error"]["message"] == "you open more than 1 requests a second"
+                assert answer.headers["retry-after"] == "1"
+            return answer.status_code
+
+        assert [await status() for _ in range(4)] == [200, 200, 429, 429]
+        # Only a trusted proxy can say who its client is.
+        assert await status(address="10.0.0.2") == (200 if proxies else 429)
+        assert await status("live") == 200
+        clock.now += 1.0
+        assert [await status() for _ in range(2)] == [200, 429]

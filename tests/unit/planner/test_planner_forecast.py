@@ -1,0 +1,85 @@
+"""What a pool's demand will be: trend, the time of day, and room for what cannot be known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from auricle.config.common import PoolLimits
+from auricle.config.settings import PlannerSettings
+from auricle.load.reports import PoolObservation, ServiceObservation
+from auricle.planner.forecast import Forecast, ForecastSettings
+from auricle.planner.plan import Plan, pool_plan
+
+pytestmark = pytest.mark.unit
+STEP, DAY = 600.0, 144  # ten minutes: days pass quickly
+SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3)
+
+
+def day(step: int) -> float:
+    """A night and a morning that begins from one step to the next."""
+    return 10.0 if 48 <= step % DAY < 120 else 2.0
+
+
+def learnt(steps: int) -> Forecast:
+    forecast = Forecast(SETTINGS)
+    for step in range(steps):
+        forecast.learn(day(step))
+    return forecast
+
+
+def test_a_morning_is_foreseen_once_it_has_been_seen() -> None:
+    assert learnt(47).most(3) < 3.0  # the first day: nobody can know
+    second = learnt(DAY + 47)
+    assert second.seasonal
+    assert second.most(3) == pytest.approx(10.0, rel=0.15)
+    assert learnt(DAY + 30).most(3) < 3.0  # and not before its time
+
+
+def test_a_line_is_followed_but_not_for_ever() -> None:
+    forecast = Forecast(SETTINGS)
+    for step in range(20):
+        forecast.learn(5.0 + step)
+    assert forecast.most(3) >= 26.0
+    for _ in range(3):
+        forecast.learn(200.0)
+    assert forecast.most(3) <= 2 * 200.0 * forecast.room
+
+
+def test_a_noisy_demand_gets_more_room_than_a_steady_one() -> None:
+    chance = np.random.default_rng(0)
+    steady, noisy = Forecast(SETTINGS), Forecast(SETTINGS)
+    for _ in range(300):
+        steady.learn(10 * chance.normal(1, 0.01))
+        noisy.learn(10 * chance.normal(1, 0.2))
+    assert 1.0 <= steady.room < 1.05 < noisy.room
+
+
+def test_steps_that_were_missed_do_not_move_the_time_of_day() -> None:
+    limits = PoolLimits.model_validate({"maximum": 50})
+    settings = PlannerSettings.model_validate({}).model_copy(update={"step_seconds": STEP})
+    plan = pool_plan(settings, limits, "pd", start_seconds=600, response_limit=0.1)
+    whole, gaps = Plan([plan]), Plan([plan])
+    service = ServiceObservation(10, 5)
+    for step in range(2 * DAY + 47):
+        seen = {"pd": PoolObservation(step * STEP, 12, 12, day(step), 0.01)}
+        whole.decide(seen, service)
+        if not 20 <= step % DAY < 40:  # every night nobody answers for some hours
+            gaps.decide(seen, service)
+    assert gaps.forecast("pd") == pytest.approx(whole.forecast("pd"), rel=0.05)
+    assert gaps.forecast("pd") > 8.0
+
+
+def test_before_anything_was_seen_there_is_nothing_to_expect() -> None:
+    forecast = Forecast(SETTINGS)
+    assert forecast.most(3) < 0.01
+    forecast.learn(4.0)
+    assert forecast.most(3) == pytest.approx(4.0)
+
+
+def test_what_is_there_already_asks_nothing_of_the_margin() -> None:
+    """A demand that dips for a moment is forecast too low, but the pool has what it takes."""
+    forecast = Forecast(SETTINGS)
+    for step in range(400):
+        forecast.learn(5.0 if step % 8 == 0 else 10.0 - step / 1000)
+    assert forecast.room == 1.0

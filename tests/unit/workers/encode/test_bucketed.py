@@ -1,0 +1,207 @@
+"""The encoder's recorded passes, held against its passes as they come. CUDA graphs need a GPU;
+here their stand-in repeats each function on the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from auricle.checkpoints.files import open_checkpoint
+from auricle.config.settings import EncodeWorkerSettings
+from auricle.core.errors import SettingsError
+from auricle.workers.encode.attention import Attention
+from auricle.workers.encode.bucketed import (
+    BlockBucket,
+    BucketedEncoder,
+    Buckets,
+    EagerStandIn,
+    RecordedFunction,
+    WindowBucket,
+)
+from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
+from auricle.workers.encode.main import encoder_for
+from auricle.workers.encode.passes import warm_up
+from auricle_testing.server import ROOT
+
+pytestmark = pytest.mark.unit
+CHECKPOINT = open_checkpoint(ROOT / "models/demo")
+FLOOR = -6.0
+PUBLISHED = Buckets(most_windows=32, window_rows=104, block_frames=100)
+
+
+class Counting(EagerStandIn):
+    """Counts recordings, and notes which are replayed."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], torch.Tensor]] = []
+        self.replayed: list[int] = []
+
+    def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
+        recording, number, noted = super().capture(function), len(self.functions), self.replayed
+        self.functions.append(function)
+
+        class Noting:
+            def replay(self) -> torch.Tensor:
+                noted.append(number)
+                return recording.replay()
+
+        return Noting()
+
+
+def prepared(attention: Attention, most_windows: int = 4) -> tuple[BucketedEncoder, Counting]:
+    recorder = Counting()
+    how = (CHECKPOINT, "float32", "cpu", 1, most_windows, recorder, attention)
+    encoder = BucketedEncoder(*how)
+    encoder.prepare()
+    return encoder, recorder
+
+
+@pytest.fixture(scope="module", params=["varlen", "padded"])
+def recorded(request: pytest.FixtureRequest) -> tuple[BucketedEncoder, Counting]:
+    return prepared(request.param)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Encoder:
+    return Encoder(CHECKPOINT, "float32", "cpu", threads=1)
+
+
+def windows(*frames: int) -> list[MelWindow]:
+    random = np.random.default_rng(sum(frames))
+    return [MelWindow(random.uniform(-8, 2, (n, 128)).astype(np.float32), FLOOR) for n in frames]
+
+
+def test_what_fills_a_bucket_changes_no_embedding(
+    recorded: tuple[BucketedEncoder, Counting], plain: Encoder
+) -> None:
+    encoder, recorder = recorded
+    # Longer ones first: their rows are still in the memory that the shorter ones' passes share.
+    for frames in ((800, 799, 390), (64,), (800,), (1, 64, 100, 164), (28, 128), (8, 8, 800)):
+        batch = windows(*frames)
+        recorder.replayed.clear()
+        for ours, theirs in zip(encoder.encode(batch), plain.encode(batch), strict=True):
+            assert ours.shape == theirs.shape
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
+        assert recorder.replayed
+
+
+def test_what_a_pass_returned_outlives_the_next(
+    recorded: tuple[BucketedEncoder, Counting],
+) -> None:
+    encoder, _ = recorded
+    block = MelBlock(windows(100)[0].frames, FLOOR)
+    outputs, embeddings = encoder.convolve([block]), encoder.encode(windows(100))
+    before = [outputs[0].clone(), embeddings[0].clone()]
+    encoder.encode(windows(99))
+    encoder.encode(windows(92, 100))
+    assert torch.equal(outputs[0], before[0])
+    assert torch.equal(embeddings[0], before[1])
+
+
+def test_more_blocks_than_a_bucket_holds_take_several_passes(plain: Encoder) -> None:
+    encoder, recorder = prepared("padded", most_windows=1)
+    blocks = [MelBlock(window.frames, FLOOR) for window in windows(*[100] * 5)]
+    ours = encoder.convolve(blocks)
+    assert len(recorder.replayed) == 3  # of two, two and one
+    for one, another in zip(ours, plain.convolve(blocks), strict=True):
+        torch.testing.assert_close(one, another, atol=1e-4, rtol=0)
+
+
+def test_more_windows_than_a_bucket_holds_are_not_refused(plain: Encoder) -> None:
+    encoder, recorder = prepared("padded", most_windows=1)
+    blocks = [plain.convolve([MelBlock(one.frames, FLOOR)]) for one in windows(100, 60)]
+    for one, another in zip(encoder.attend(blocks), plain.attend(blocks), strict=True):
+        torch.testing.assert_close(one, another, atol=1e-4, rtol=0)
+    assert not recorder.replayed
+
+
+def test_everything_is_recorded_before_the_first_pass() -> None:
+    recorder = Counting()
+    encoder = BucketedEncoder(CHECKPOINT, "float32", "cpu", 1, 2, recorder)
+    warm_up(encoder, CHECKPOINT.geometry, 2)
+    assert len(recorder.functions) == 2 * 4 + 3 * 4
+    assert recorder.replayed  # by the pass over silence
+
+
+class _Waits(TorchDispatchMode):
+    """Notes operations for which a host waits for its device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        name = str(func)
+        if any(waits in name for waits in ("_local_scalar_dense", "nonzero", "masked_select")):
+            self.seen.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_recorded_function_asks_the_device_for_no_value() -> None:
+    _, recorder = prepared("padded", most_windows=1)
+    with torch.inference_mode(), _Waits() as waits:
+        for function in recorder.functions:
+            function()
+    assert waits.seen == []
+
+
+def test_a_device_that_cannot_record_is_one_sentence() -> None:
+    class Cannot:
+        def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+
+    encoder = BucketedEncoder(CHECKPOINT, "float32", "cpu", 1, 1, Cannot())
+    with pytest.raises(SettingsError, match=r"not permitted .* EncodeWorker.cuda_graphs to false"):
+        encoder.prepare()
+
+
+def test_a_cpu_keeps_transformers_attention_to_the_bit() -> None:
+    encoder = encoder_for(CHECKPOINT, EncodeWorkerSettings(cuda_graphs=True))
+    assert type(encoder) is Encoder
+    blocks = encoder.convolve([MelBlock(one.frames, FLOOR) for one in windows(100, 60, 100)])
+    modules = encoder._encoder
+    assert modules.config._attn_implementation == "sdpa"
+    ends = torch.tensor([0, *np.cumsum([len(one) for one in blocks])], dtype=torch.int32)
+    with torch.inference_mode():
+        hidden = torch.cat(blocks)
+        for layer in modules.layers:
+            hidden = layer(hidden, ends)[0]
+        expected = encoder._projector(modules.ln_post(hidden))
+    assert torch.equal(torch.cat(encoder.attend([[one] for one in blocks])), expected)
+
+
+def test_buckets_are_few_and_every_pass_fits_one() -> None:
+    assert [b.rows for b in PUBLISHED.of_windows() if b.windows == 2] == [52, 104, 156, 208]
+    assert {b.frames for b in PUBLISHED.of_blocks()} == {24, 48, 72, 100}
+    assert len(PUBLISHED.of_windows()) == 6 * 4
+    assert len(PUBLISHED.of_blocks()) == 7 * 4
+    known = set(PUBLISHED.of_windows())
+    for count in range(1, 33):
+        for rows in (count, count * 60, count * 104):
+            room = PUBLISHED.for_windows(count, rows)
+            assert room in known
+            assert room.windows >= count
+            assert room.rows >= rows
+    assert PUBLISHED.for_windows(33, 33) is None
+    assert PUBLISHED.for_windows(3, 105) == WindowBucket(4, 208)
+    blocks = set(PUBLISHED.of_blocks())
+    for count in range(1, 65):
+        assert all(PUBLISHED.for_blocks(count, frames) in blocks for frames in (16, 24, 88, 100))
+    assert PUBLISHED.for_blocks(5, 64) == BlockBucket(8, 72)
+
+
+@pytest.mark.parametrize("most_windows", [1, 6, 8])
+@pytest.mark.parametrize("block_frames", [50, 64, 100, 128])
+def test_buckets_follow_the_geometry(most_windows: int, block_frames: int) -> None:
+    buckets = Buckets(most_windows, 104, block_frames)
+    assert buckets.for_windows(most_windows, 104 * most_windows) in buckets.of_windows()
+    assert buckets.for_blocks(1, block_frames).frames == block_frames
+    assert buckets.for_blocks(1, 16).frames >= 16

@@ -1,0 +1,194 @@
+"""Whisper's encoder: padded it is the published one, before cached silence close to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import Mock, patch
+
+import numpy as np
+import pytest
+import torch
+
+from auricle.audio.pcm import Int16, to_float, to_int16
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.whole_chunks import WhisperChunks
+from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
+from auricle.workers.encode import whisper
+from auricle.workers.encode.cost import PassCost
+from auricle.workers.encode.encoder import MelWindow, Unwanted
+from auricle.workers.encode.main import cost_of
+from auricle.workers.encode.whisper import WhisperChunkEncoder
+from auricle_testing import recordings
+from auricle_testing.checkpoints.whisper import Stock, random_whisper
+
+pytestmark = pytest.mark.unit
+SECONDS = (0.8, 2.5, 5.0, 3.1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A random checkpoint: transformers' own model, and the encoder of the split path."""
+
+    checkpoint: ModelCheckpoint
+    stock: Stock
+    encoder: WhisperChunkEncoder
+
+
+@pytest.fixture(scope="module", params=[80, 128], ids=["80 bins", "128 bins"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    path = tmp_path_factory.mktemp("whisper")
+    stock = random_whisper(path, bins=request.param)
+    return made(path, stock)
+
+
+def made(path: Path, stock: Stock) -> Model:
+    checkpoint = open_checkpoint(path)
+    return Model(checkpoint, stock, WhisperChunkEncoder(checkpoint, "float32", "cpu", 1))
+
+
+def clips() -> Iterator[Int16]:
+    """Cut-outs of different lengths, each of another recording."""
+    for name, seconds in zip(recordings.NAMES, SECONDS, strict=False):
+        yield to_int16(recordings.samples(name))[: int(seconds * recordings.SAMPLE_RATE)]
+
+
+def windows(model: Model, pcm: Int16, *, cached: bool) -> tuple[Window, ...]:
+    geometry = model.checkpoint.geometry
+    if cached:
+        geometry = geometry.before_cached_silence()
+    audio = SegmentAudio(geometry, KeyScheme(model.checkpoint.fingerprint, "float32", "t"))
+    audio.push(pcm)
+    return audio.windows(len(pcm))
+
+
+def mel(window: Window) -> MelWindow:
+    return MelWindow(window.frames, window.floor)
+
+
+def test_padded_it_is_the_published_encoder(model: Model) -> None:
+    for pcm in clips():
+        (window,) = windows(model, pcm, cached=False)
+        (found,) = model.encoder.encode([mel(window)])
+        expected = model.stock.embeddings(to_float(pcm))
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_chunks_of_a_batch_do_not_change_each_other(model: Model, cached: bool) -> None:
+    """Of different lengths and levels of silence; padded ones and silence itself among them."""
+    batch = [mel(one) for pcm in clips() for one in windows(model, pcm, cached=cached)]
+    batch += [mel(one) for pcm in clips() for one in windows(model, pcm // 50, cached=True)]
+    together = model.encoder.encode(batch)
+    for window, found in zip(batch, together, strict=True):
+        (alone,) = model.encoder.encode([window])
+        torch.testing.assert_close(found, alone, atol=1e-5, rtol=0)
+
+
+def test_before_cached_silence_it_computes_the_audio_and_a_second(model: Model) -> None:
+    for pcm in clips():
+        own, silence = windows(model, pcm, cached=True)
+        found, behind = model.encoder.encode([mel(own), mel(silence)])
+        assert found.shape == (own.embeddings, 64)
+        assert behind.shape == (1500, 64)
+        assert own.embeddings == pytest.approx(50 * (len(pcm) / recordings.SAMPLE_RATE + 1), abs=1)
+
+
+def test_cached_silence_is_heard_and_is_that_of_the_window_behind(model: Model) -> None:
+    """Where the audio is silence too, the approximation is the published encoder's answer."""
+    pcm = np.zeros(2 * recordings.SAMPLE_RATE, np.int16)
+    own, silence = windows(model, pcm, cached=True)
+    found, behind = model.encoder.encode([mel(own), mel(silence)])
+    expected = model.stock.embeddings(to_float(pcm))
+    whole = torch.cat([found, behind[len(found) :]])
+    torch.testing.assert_close(whole, expected, atol=1e-4, rtol=0)
+
+
+def test_of_speech_it_is_an_approximation_that_hears_the_silence(model: Model) -> None:
+    """Nearer to the published encoder than without any silence behind."""
+    pcm = next(clips())
+    own, _ = windows(model, pcm, cached=True)
+    expected = model.stock.embeddings(to_float(pcm))[: own.embeddings]
+    (found,) = model.encoder.encode([mel(own)])
+    (blocks,) = [model.encoder.convolve(model.encoder.blocks(mel(own)))]
+    cut_off = model.encoder._run([model.encoder._embedded(blocks)], [None])[0][0]
+    error, without = ((one - expected).abs().mean() for one in (found, cut_off))
+    assert 0 < error < without / 2
+
+
+def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[float] = []
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    encode_silence = encoder._encode_silence
+
+    def noted(floor: float) -> whisper.Silence:
+        computed.append(floor)
+        return encode_silence(floor)
+
+    monkeypatch.setattr(encoder, "_encode_silence", noted)
+    pcm = next(clips())
+    (one, _), (other, _), (third, _) = (
+        windows(model, pcm // quieter, cached=True) for quieter in (1, 4, 16)
+    )
+    first = encoder.encode([mel(one)])[0]
+    encoder.encode([mel(one), mel(one), mel(other), mel(one)])
+    assert len(computed) == len({*computed}) == 2
+    size = encode_silence(computed[0]).bytes
+    monkeypatch.setattr(whisper, "_CACHE_BYTES", 2 * size)
+    encoder.encode([mel(third)])  # in the place of `other`, used before `one`
+    encoder.encode([mel(one)])
+    assert len(computed) == 3
+    encoder.encode([mel(other)])
+    assert computed[3] == computed[1]
+    assert len(encoder._silence) == 2
+    again = encoder.encode([mel(one)])[0]
+    torch.testing.assert_close(again, first, atol=1e-6, rtol=0)
+
+
+def test_a_chunk_of_silence_is_computed_once(model: Model) -> None:
+    """Also with the audio before it, and in any order with other chunks."""
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    pairs = [windows(model, pcm, cached=True) for pcm in clips()]
+    chunks = [mel(one) for own, silence in pairs for one in (silence, own)]
+    blocks = [encoder.convolve(encoder.blocks(one)) for one in chunks]
+    for found, expected in zip(encoder.attend(blocks), model.encoder.encode(chunks), strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    run = Mock(wraps=encoder._run)
+    with patch.object(encoder, "_run", run):
+        encoder.attend(blocks[::2])
+    run.assert_not_called()
+
+
+@pytest.mark.parametrize("floor", [-7.1, -6.5])
+def test_the_silence_behind_usual_speech_is_ready_before_the_first_pass(
+    model: Model, floor: float
+) -> None:
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    encoder.prepare()
+    run = Mock(wraps=encoder._run)
+    pairs = windows(model, next(clips()), cached=True)
+    chunks = [encoder.blocks(MelWindow(one.frames, floor)) for one in pairs]
+    with patch.object(encoder, "_run", run):
+        encoder.attend([encoder.convolve(blocks) for blocks in chunks])
+    run.assert_called_once()
+
+
+def test_a_pass_stops_between_two_layers(model: Model) -> None:
+    own, _ = windows(model, next(clips()), cached=True)
+    blocks = [model.encoder.convolve(model.encoder.blocks(mel(own)))]
+    answers = iter((True, False))
+    with pytest.raises(Unwanted):
+        model.encoder.attend(blocks, lambda: next(answers))
+    assert not [*answers]
+
+
+def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: Model) -> None:
+    cost: PassCost = cost_of(model.checkpoint)
+    geometry = model.checkpoint.geometry
+    assert isinstance(geometry, WhisperChunks)
+    assert cost.convs([100]) == 0
+    # All linear: of a fifth of the positions, each with the keys of a whole chunk.
+    assert cost.window(300) * 5 == pytest.approx(cost.window(geometry.window_embeddings))

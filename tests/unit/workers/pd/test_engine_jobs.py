@@ -1,0 +1,96 @@
+"""What waits for the one thread of transformers' engine."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from auricle.core.errors import Overloaded, WorkerUnavailable
+from auricle.workers.pd.engine import GenerateRequest
+from auricle.workers.pd.transformers.jobs import DecodeJob, Jobs
+
+pytestmark = pytest.mark.unit
+WAIT_SECONDS = 60.0
+
+
+def job(priority: int = 1) -> DecodeJob:
+    request = GenerateRequest("r", (1,), (), (2,), (3,), 4, priority=priority, tenant="t")
+    return DecodeJob(request, stop_tokens=frozenset({3}), reusable_windows=0, prompt_tokens=2)
+
+
+def test_the_lowest_priority_runs_first_and_equal_ones_in_turn() -> None:
+    jobs = Jobs(8)
+    late, first, second, early = job(2), job(1), job(1), job(0)
+    for one in (late, first, second, early):
+        jobs.put(one)
+    assert [jobs.take() for _ in range(4)] == [early, first, second, late]
+
+
+def test_no_more_wait_than_may() -> None:
+    jobs = Jobs(2)
+    jobs.put(job())
+    jobs.put(job())
+    running = jobs.take()
+    with pytest.raises(Overloaded, match="2 requests wait for the engine; try again"):
+        jobs.put(job())
+    assert running is not None
+    jobs.take()  # the one before has ended
+    jobs.put(job())
+
+
+def test_a_job_that_is_withdrawn_is_not_run() -> None:
+    jobs = Jobs(8)
+    gone, left = job(), job()
+    jobs.put(gone)
+    jobs.put(left)
+    assert jobs.withdraw(gone)
+    assert jobs.take() is left
+    assert not jobs.withdraw(left)  # it runs: its thread looks
+    assert left.withdrawn
+
+
+def test_questions_are_answered_between_two_steps() -> None:
+    jobs = Jobs(8)
+    jobs.put(job())
+    jobs.take()
+    question = jobs.ask()
+    assert not question.done()
+    assert jobs.between_steps()
+    assert question.result(0) is None
+
+
+def test_a_thread_that_waits_answers_at_once() -> None:
+    jobs = Jobs(8)
+    thread = threading.Thread(target=jobs.take)
+    thread.start()
+    try:
+        assert jobs.ask().result(WAIT_SECONDS) is None
+    finally:
+        jobs.close()
+        thread.join(WAIT_SECONDS)
+    assert not thread.is_alive()
+
+
+def test_once_it_is_closed_all_that_waits_and_all_that_comes_fails() -> None:
+    jobs = Jobs(8)
+    running, waiting = job(0), job(1)
+    jobs.put(running)
+    jobs.put(waiting)
+    jobs.take()
+    question = jobs.ask()
+    question.cancel()
+    other = jobs.ask()
+    jobs.close()
+    for outcome in (waiting.outcome, other):
+        with pytest.raises(WorkerUnavailable, match="has ended"):
+            outcome.result(0)
+    with pytest.raises(CancelledError):
+        question.result(0)
+    assert not running.outcome.done()
+    assert not jobs.between_steps()
+    assert jobs.take() is None
+    for refused in (lambda: jobs.put(job()), jobs.ask):
+        with pytest.raises(WorkerUnavailable):
+            refused()

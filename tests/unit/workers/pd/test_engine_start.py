@@ -1,0 +1,137 @@
+"""Which engine a PD worker starts, and what is refused before it does."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.geometry import kv_values_per_token
+from auricle.checkpoints.text_model import end_tokens
+from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
+from auricle.core.errors import CheckpointError, SettingsError
+from auricle.workers.pd import engine_start
+from auricle.workers.pd.engine import EngineCapabilities
+from auricle.workers.pd.engine_start import checked_kind, text_kind
+from auricle.workers.pd.transformers.start import TransformersKind, kv_slots
+from auricle.workers.pd.vllm import start
+from auricle.workers.pd.vllm.start import VllmKind
+from auricle_testing.server import ROOT
+
+pytestmark = pytest.mark.unit
+
+
+def pd(**values: object) -> PdWorkerSettings:
+    return PdWorkerSettings.model_validate(values)
+
+
+def test_the_settings_name_the_engine() -> None:
+    assert isinstance(checked_kind(pd()), VllmKind)
+    assert isinstance(checked_kind(pd(engine="transformers")), TransformersKind)
+    with pytest.raises(ValidationError, match="'vllm' or 'transformers'"):
+        pd(engine="sglang")
+
+
+def test_where_vllm_is_not_installed_it_is_said_what_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start, "find_spec", {"torch": object()}.get)
+    said = "PdWorker runs vLLM, which is not installed: install requirements/cpu.txt, or "
+    for refuses in (lambda: checked_kind(pd()), lambda: VllmKind().built_for(pd())):
+        with pytest.raises(
+            SettingsError, match=f"{said}.*, or set PdWorker.engine to transformers"
+        ):
+            refuses()
+    checked_kind(pd(engine="transformers"))
+    with pytest.raises(SettingsError, match=r"TranslateWorker runs vLLM, .* with GPUs$"):
+        text_kind().check_device(TranslateWorkerSettings(translate_model=ROOT / "models/demo"))
+
+
+def test_no_engine_is_imported_before_it_is_chosen() -> None:
+    """A machine without vLLM can run the other one."""
+    tree = ast.parse(Path(engine_start.__file__).read_text())
+    homes = {"auricle.workers.pd.vllm", "auricle.workers.pd.transformers"}
+    at_once = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module}
+    assert not any(module.startswith(home) for module in at_once for home in homes)
+    inside = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+    assert all(any(module.startswith(home) for module in inside) for home in homes)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"placement": "kv"}, "placement is kv, but engine transformers publishes no KV events"),
+        ({"cudagraph_mode": "full"}, "cudagraph_mode is full, which is for vLLM"),
+        ({"attention_backend": "FLASH_ATTN"}, "attention_backend is FLASH_ATTN"),
+        ({"max_batched_tokens": 4096}, "max_batched_tokens is 4096"),
+        ({"enforce_eager": True}, "enforce_eager is True"),
+        ({"gpu_memory_share": 0.5}, r"gpu_memory_share is 0\.5"),
+    ],
+)
+def test_what_only_vllm_has_is_refused_with_another_engine(
+    values: dict[str, object], said: str
+) -> None:
+    pd(**values)
+    with pytest.raises(ValidationError, match=said):
+        pd(engine="transformers", **values)
+
+
+def test_kv_events_are_asked_of_an_engine_that_declares_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(VllmKind):
+        name = "silent"
+
+        def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
+            return EngineCapabilities(True, True, True, kv_events=False)
+
+    monkeypatch.setattr(engine_start, "engine_kind", lambda _engine: Silent())
+    with pytest.raises(SettingsError, match="needs KV events, but silent publishes none"):
+        checked_kind(pd(placement="kv"))
+    checked_kind(pd())
+
+
+def test_an_engine_declares_what_its_settings_leave_it() -> None:
+    assert VllmKind().capabilities(pd()) == EngineCapabilities(True, True, True, True)
+    less = pd(draft_tokens=0, limit_reuse=False)
+    assert VllmKind().capabilities(less) == EngineCapabilities(False, False, True, True)
+    plain = EngineCapabilities(drafts=False, limited_reuse=True, logprobs=True, kv_events=False)
+    assert TransformersKind().capabilities(pd(engine="transformers")) == plain
+
+
+def test_the_kv_cache_has_slots_of_whole_prompts() -> None:
+    checkpoint = open_checkpoint(ROOT / "models/demo")
+    per_token = 4 * kv_values_per_token(checkpoint.text_config)
+    settings = pd(engine="transformers", dtype="float32", max_model_len=1024)
+    assert kv_slots(settings, checkpoint) == (1 << 30) // per_token // 1024
+    blocks = settings.model_copy(update={"kv_blocks": 64, "block_size": 32})
+    assert kv_slots(blocks, checkpoint) == 2
+    small = settings.model_copy(update={"kv_blocks": 31, "block_size": 32})
+    said = r"PdWorker\.kv_blocks is 31, of 32 tokens each, which is room for 992 tokens, but"
+    with pytest.raises(SettingsError, match=said):
+        TransformersKind().check_memory(small, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("content", "ends"),
+    [({"eos_token_id": [3, 5]}, {3, 5}), ({"eos_token_id": 7}, {7}), ({}, set())],
+)
+def test_a_checkpoint_names_the_tokens_that_end_an_output(
+    tmp_path: Path, content: object, ends: set[int]
+) -> None:
+    assert end_tokens(tmp_path) == set()
+    (tmp_path / "generation_config.json").write_text(json.dumps(content))
+    assert end_tokens(tmp_path) == ends
+
+
+@pytest.mark.parametrize(
+    "content", ["[", "[1]", '{"eos_token_id": "end"}', '{"eos_token_id": [true]}']
+)
+def test_end_tokens_that_are_none_areengine_kind(tmp_path: Path, content: str) -> None:
+    (tmp_path / "generation_config.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"generation_config\.json"):
+        end_tokens(tmp_path)

@@ -1,0 +1,61 @@
+"""Why vLLM's engine cannot start, or ended, is heard in its own process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from auricle.workers.pd.vllm import process as module
+from auricle.workers.pd.vllm.process import last_words, listen, said
+
+pytestmark = pytest.mark.unit
+VLLMS = logging.getLogger("vllm.v1.engine.core")
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    kept = list(VLLMS.handlers)
+    yield
+    VLLMS.handlers[:] = kept
+
+
+@pytest.fixture
+def met(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """The errors that may have been of a device."""
+    found: list[BaseException] = []
+    monkeypatch.setattr(module, "end_if_sticky", lambda error, what: found.append(error))
+    return found
+
+
+def log(error: Exception) -> None:
+    """As vLLM does where its engine ends."""
+    try:
+        raise error
+    except type(error):
+        VLLMS.exception("EngineCore failed to start.")
+
+
+def test_an_error_is_written_for_the_process_that_starts_the_engine(
+    met: list[BaseException],
+) -> None:
+    error = ValueError("No available memory for the cache blocks.\nTry another.")
+    with last_words() as file:
+        listen()
+        listen()  # vLLM calls a plug-in more than once
+        assert said(file) is None
+        log(error)
+        assert said(file) == "No available memory for the cache blocks."
+    assert met == [error]
+    assert not file.exists()
+
+
+def test_an_engine_that_runs_ends_with_its_device(met: list[BaseException]) -> None:
+    with last_words():
+        listen()
+    VLLMS.error("no error of Python's")
+    assert met == []
+    error = RuntimeError("CUDA error: an illegal memory access was encountered")
+    log(error)  # the file has gone meanwhile
+    assert met == [error]
