@@ -55,7 +55,7 @@ def _fail_jobs() -> None:
     if (encoder := sys.modules.get("auricle.workers.encode.encoder")) is not None:
         encoder.Encoder.attend = encoder.Encoder.convolve = encode
     if (engine := sys.modules.get("auricle.workers.pd.vllm.engine")) is not None:
-        engine.Engine.generate = generate
+        engine.VllmEngine.generate = generate
 
 
 if _FOLDER:

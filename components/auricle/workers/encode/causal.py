@@ -7,7 +7,7 @@ reach back to. transformers' own model computes everything from the beginning ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from auricle.checkpoints.causal import FRAMES_PER_POSITION, STEM_FRAMES, Causal
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
-from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, always
+from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow
 
 # A layer of Gemma 4's audio encoder over new positions, given what it had of those before them.
 
@@ -156,9 +156,7 @@ class CausalEncoder(AudioEncoder):
         return [found[at] for at in range(len(blocks))]
 
     @torch.inference_mode()
-    def attend(
-        self, windows: Sequence[Sequence[BlockOutput]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
+    def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
         """Return (length_i, hidden_size) per window, given as its blocks: projected, no more."""
         lengths = [sum(len(block.rows) for block in blocks) for blocks in windows]
         rows = torch.cat([block.rows for blocks in windows for block in blocks])

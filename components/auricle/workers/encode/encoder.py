@@ -6,7 +6,7 @@ second is convolved once; the transformer attends over a whole window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,15 +58,6 @@ class MelWindow:
     floor: float
 
 
-class Unwanted(Exception):
-    """Nobody waits for a pass any more."""
-
-
-def always() -> bool:
-    """Return True: somebody waits for the pass."""
-    return True
-
-
 class AudioEncoder(DeviceModel):
     """The audio encoder of a checkpoint. Both halves raise whatever the device raises."""
 
@@ -85,14 +76,8 @@ class AudioEncoder(DeviceModel):
         """
         raise NotImplementedError
 
-    def attend(
-        self, windows: Sequence[Sequence[BlockOutput]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
-        """Return (length_i, hidden_size) per window, given as what `convolve` made of it.
-
-        An encoder whose passes take long asks between two layers whether they are still `wanted`,
-        and raises Unwanted if they are not.
-        """
+    def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
+        """Return (length_i, hidden_size) per window, given as what `convolve` made of it."""
         raise NotImplementedError
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
@@ -194,9 +179,7 @@ class Encoder(AudioEncoder):
         return placed
 
     @torch.inference_mode()
-    def attend(
-        self, windows: Sequence[Sequence[torch.Tensor]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
+    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """Run transformer and projector over windows, given as their blocks' conv outputs.
 
         All windows take one pass: they are concatenated without padding, and each attends only to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from auricle.checkpoints.geometry import Geometry
 from auricle.core.errors import AuricleError, FeaturesMissing, Overloaded
 from auricle.embeddings.layout import Bytes
 from auricle.protocol.recognition import WindowFeatures
-from auricle.workers.encode.encoder import AudioEncoder, BlockOutput, MelBlock, MelWindow, Unwanted
+from auricle.workers.encode.encoder import AudioEncoder, BlockOutput, MelBlock, MelWindow
 from auricle.workers.encode.store import EmbeddingStore, Reservation
 
 # A pass over silence: warms the encoder up, and tells a broken device from a bad job.
@@ -57,13 +57,6 @@ def refuse_unless(finite: bool) -> None:
         raise AuricleError("the encoder produced values that are not finite")
 
 
-@dataclass
-class Wanted:
-    """Whether a request waits for a job. The event loop sets it, the encoder's thread reads it."""
-
-    now: bool = True
-
-
 @dataclass(frozen=True)
 class EncodeJob:
     """A window and what is kept, or None, of each of its blocks.
@@ -76,7 +69,6 @@ class EncodeJob:
     attends: bool = True
     trace: str = ""
     submitted: float = 0.0  # monotonic seconds
-    wanted: Wanted = field(default_factory=Wanted)
 
     def find(self, kept: Callable[[str], BlockOutput | None]) -> None:
         """Look once more for blocks that came without features."""
@@ -86,7 +78,7 @@ class EncodeJob:
 
 
 # What became of a job: its window's slot, why there was none for it, or None if it had no need.
-Stored = Reservation | Overloaded | FeaturesMissing | Unwanted | None
+Stored = Reservation | Overloaded | FeaturesMissing | None
 
 
 @dataclass(frozen=True)
@@ -108,9 +100,8 @@ class EncoderPass:
     def run(self, jobs: Sequence[EncodeJob]) -> Passed:
         """Convolve each new block once, then encode all windows at once and publish them.
 
-        A window for which there is no slot is not encoded, and disturbs no other. A pass for whose
-        windows no request waits any more stops between two layers. Raises whatever the device
-        raises; no slot is reserved then.
+        A window for which there is no slot is not encoded, and disturbs no other. Raises whatever
+        the device raises; no slot is reserved then.
         """
         stored: list[Stored] = []
         new = self._new_blocks(jobs)
@@ -119,9 +110,6 @@ class EncoderPass:
                 stored.append(self._lacking(job, new) or self._reserved(job))
             convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
-        except Unwanted as unwanted:
-            self._abandon(stored)
-            return Passed([unwanted] * len(jobs), convolved)
         except BaseException:
             self._abandon(stored)
             raise
@@ -181,7 +169,7 @@ class EncoderPass:
             blocks = list(zip(job.window.blocks, job.outputs, strict=True))[job.window.context :]
             windows.append([convolved[b.key] if out is None else out for b, out in blocks])
         if reserved:
-            embeddings = self._encoder.attend(windows, lambda: any(job.wanted.now for job in jobs))
+            embeddings = self._encoder.attend(windows)
             self._publish(reserved, embeddings)
 
     def _publish(self, reserved: Sequence[Reservation], embeddings: Sequence[torch.Tensor]) -> None:

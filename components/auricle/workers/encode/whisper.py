@@ -9,7 +9,7 @@ approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from auricle.checkpoints.files import ModelCheckpoint, audio_weights
 from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks, silence_floor
 from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
-from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, Unwanted, always
+from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow
 from auricle.workers.encode.whole_chunks import embedded
 
 # Of silence, of all levels.
@@ -93,9 +93,7 @@ class WhisperChunkEncoder(AudioEncoder):
         return [ScaledBlock(self._features(block), block.floor) for block in blocks]
 
     @torch.inference_mode()
-    def attend(
-        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
+    def attend(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         """Encode chunks, given as the features of their blocks, in one pass.
 
         Chunks of silence are taken from what is kept, or computed to be kept. Returns
@@ -103,15 +101,13 @@ class WhisperChunkEncoder(AudioEncoder):
         """
         kept = [self._silence_at(w[0].floor) if self._silent(w) else None for w in windows]
         rest = [w for w, one in zip(windows, kept, strict=True) if one is None]
-        computed = iter(self._computed(rest, wanted) if rest else ())
+        computed = iter(self._computed(rest) if rest else ())
         return [next(computed) if one is None else one.embeddings for one in kept]
 
     @torch.inference_mode()
-    def _computed(
-        self, windows: Sequence[Sequence[ScaledBlock]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
+    def _computed(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
-        return self._run([self._embedded(blocks) for blocks in windows], silence, wanted)[0]
+        return self._run([self._embedded(blocks) for blocks in windows], silence)[0]
 
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""
@@ -148,10 +144,7 @@ class WhisperChunkEncoder(AudioEncoder):
         return Silence(embeddings, layers)
 
     def _run(
-        self,
-        chunks: list[torch.Tensor],
-        silence: Sequence[Silence | None],
-        wanted: Callable[[], bool] = always,
+        self, chunks: list[torch.Tensor], silence: Sequence[Silence | None]
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 
@@ -162,8 +155,6 @@ class WhisperChunkEncoder(AudioEncoder):
         hidden = torch.cat(chunks)
         first: list[KeysValues] = []
         for number, layer in enumerate(self._encoder.layers):
-            if not wanted():
-                raise Unwanted
             attention = layer.self_attn
             normed = layer.self_attn_layer_norm(hidden)
             queries, keys, values = (

@@ -7,7 +7,7 @@ chunk up to 30 s and masks what it has filled: a short chunk costs less, and giv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
 from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
-from auricle.workers.encode.encoder import AudioEncoder, MelBlock, always
+from auricle.workers.encode.encoder import AudioEncoder, MelBlock
 
 
 class WholeChunkEncoder(AudioEncoder):
@@ -53,9 +53,7 @@ class WholeChunkEncoder(AudioEncoder):
         return [self._features(block) for block in blocks]
 
     @torch.inference_mode()
-    def attend(
-        self, windows: Sequence[Sequence[torch.Tensor]], wanted: Callable[[], bool] = always
-    ) -> list[torch.Tensor]:
+    def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """Encode chunks, given as the features of their blocks; one after the other.
 
         Returns (length_i, hidden_size) per chunk, on the encoder's device.

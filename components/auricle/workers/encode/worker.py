@@ -32,8 +32,8 @@ from auricle.protocol.recognition import (
     WindowRef,
 )
 from auricle.workers.encode.cost import PassCost
-from auricle.workers.encode.encoder import AudioEncoder, BlockOutput, Unwanted
-from auricle.workers.encode.passes import EncodeJob, EncoderPass, Stored, Wanted, encode_silence
+from auricle.workers.encode.encoder import AudioEncoder, BlockOutput
+from auricle.workers.encode.passes import EncodeJob, EncoderPass, Stored, encode_silence
 from auricle.workers.encode.store import EmbeddingStore, Identity, Reservation
 
 log = logging.getLogger(__name__)
@@ -44,9 +44,8 @@ log = logging.getLogger(__name__)
 class _Encoding:
     """The future of a window's slot, and the number of requests that are not done with it."""
 
-    def __init__(self, future: asyncio.Future[Stored], wanted: Wanted) -> None:
+    def __init__(self, future: asyncio.Future[Stored]) -> None:
         self.future = future
-        self.wanted = wanted
         self.wanted_by = 0
         self.over = False
 
@@ -75,18 +74,16 @@ class SharedEncodings:
             for job in jobs:
                 encoding = self._running.get(job.window.key) or self._begun(job, submit(job))
                 encoding.wanted_by += 1
-                encoding.wanted.now = True
                 joined.append(encoding)
             yield [encoding.future for encoding in joined]
         finally:
             for encoding in joined:
                 encoding.wanted_by -= 1
-                encoding.wanted.now = encoding.wanted_by > 0
                 self._settle(encoding)
 
     def _begun(self, job: EncodeJob, future: asyncio.Future[Stored]) -> _Encoding:
         key = job.window.key
-        self._running[key] = encoding = _Encoding(future, job.wanted)
+        self._running[key] = encoding = _Encoding(future)
         future.add_done_callback(lambda _: self._end(key, encoding))
         return encoding
 
@@ -294,7 +291,7 @@ class EncodeWorker:
         windows = {window.key: window for window in request.windows}
         leased: dict[str, WindowRef] = {}
         try:
-            encoded, convolved = await self._leased(windows, leased, request, trace)
+            encoded, convolved = await self._lease(windows, leased, request, trace)
         except BaseException:
             # Nobody will read these: the caller's next attempt gets leases of its own.
             self._store.give_back(leased.values())
@@ -302,20 +299,6 @@ class EncodeWorker:
         self._wake_reader()
         refs = tuple(leased[window.key] for window in request.windows)
         return EncodeReply(windows=refs, encoded=encoded, convolved=convolved)
-
-    async def _leased(
-        self,
-        windows: Mapping[str, WindowFeatures],
-        leased: dict[str, WindowRef],
-        request: EncodeRequest,
-        trace: str,
-    ) -> tuple[int, int]:
-        """As `_lease`, once more if an encoding that this request joined was being stopped."""
-        while True:
-            try:
-                return await self._lease(windows, leased, request, trace)
-            except Unwanted:
-                await asyncio.sleep(0)  # it is forgotten meanwhile
 
     async def _lease(
         self,
@@ -329,7 +312,7 @@ class EncodeWorker:
         Returns how many windows and how many blocks had to be encoded.
         """
         now = time.monotonic()
-        for key in [key for key in windows if key not in leased]:
+        for key in windows:
             if (ref := self._store.reuse(key, self._identity, now)) is not None:
                 leased[key] = ref
         todo = [window for key, window in windows.items() if key not in leased]
@@ -425,6 +408,6 @@ def _reserved(stored: Stored) -> Reservation:
     """Return the slot of a window that was encoded. Raises why there is none for it."""
     if isinstance(stored, Reservation):
         return stored
-    if isinstance(stored, FeaturesMissing | Unwanted):
+    if isinstance(stored, FeaturesMissing):
         raise stored
     raise Overloaded(str(stored))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +34,7 @@ from auricle.protocol.recognition import (
     WindowRef,
 )
 from auricle.workers.encode.cost import EncoderCost
-from auricle.workers.encode.encoder import Encoder, MelBlock, Unwanted
+from auricle.workers.encode.encoder import Encoder, MelBlock
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from auricle_testing.server import ROOT
@@ -189,47 +187,13 @@ async def test_a_slot_whose_header_was_overwritten_is_encoded_again(running: Run
     np.testing.assert_array_equal(running.embeddings(again), expected)
 
 
-async def test_a_pass_that_no_request_waits_for_stops_and_leaves_no_slot(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = running.worker._pass._encoder
-    attend = encoder.attend
-    began, stopped = threading.Event(), threading.Event()
-
-    def in_layers(
-        windows: Sequence[Sequence[torch.Tensor]], wanted: Callable[[], bool]
-    ) -> list[torch.Tensor]:
-        monkeypatch.setattr(encoder, "attend", attend)
-        began.set()
-        while wanted():
-            time.sleep(0.001)
-        stopped.set()
-        raise Unwanted
-
-    monkeypatch.setattr(encoder, "attend", in_layers)
-    asked = request("11", block(FIRST, 60, final=False))
-    first, second = (asyncio.create_task(running.worker.encode(asked)) for _ in range(2))
-    await asyncio.to_thread(began.wait, 10)
-    first.cancel()
-    await asyncio.wait([first])
-    assert not stopped.is_set()  # the other waits for it
-    second.cancel()
-    await asyncio.wait([second])
-    assert await asyncio.to_thread(stopped.wait, 10)
-    (found,) = (await running.worker.encode(asked)).windows
-    running.slab.verify(found.slot, found.key, found.generation, found.length)
-    assert running.store.slots_in_use() == 1
-
-
 async def test_values_that_are_not_finite_are_never_stored(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = running.worker._pass._encoder
     attend = encoder.attend
 
-    def broken_once(
-        windows: Sequence[Sequence[torch.Tensor]], _wanted: Callable[[], bool]
-    ) -> list[torch.Tensor]:
+    def broken_once(windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         monkeypatch.setattr(encoder, "attend", attend)
         return [torch.full_like(one, float("nan")) for one in attend(windows)]
 

@@ -17,7 +17,7 @@ from auricle.checkpoints.whole_chunks import WhisperChunks
 from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
 from auricle.workers.encode import whisper
 from auricle.workers.encode.cost import PassCost
-from auricle.workers.encode.encoder import MelWindow, Unwanted
+from auricle.workers.encode.encoder import MelWindow
 from auricle.workers.encode.main import cost_of
 from auricle.workers.encode.whisper import WhisperChunkEncoder
 from auricle_testing import recordings
@@ -174,15 +174,6 @@ def test_the_silence_behind_usual_speech_is_ready_before_the_first_pass(
     with patch.object(encoder, "_run", run):
         encoder.attend([encoder.convolve(blocks) for blocks in chunks])
     run.assert_called_once()
-
-
-def test_a_pass_stops_between_two_layers(model: Model) -> None:
-    own, _ = windows(model, next(clips()), cached=True)
-    blocks = [model.encoder.convolve(model.encoder.blocks(mel(own)))]
-    answers = iter((True, False))
-    with pytest.raises(Unwanted):
-        model.encoder.attend(blocks, lambda: next(answers))
-    assert not [*answers]
 
 
 def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: Model) -> None:

@@ -31,6 +31,7 @@ class CallMessages:
         self._slow_reader_seconds = slow_reader_seconds
         self._patience = Patience()
         self._reading: asyncio.Task[Any] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
 
     async def receive(self, seconds: float, what: str) -> bytes | None:
@@ -56,13 +57,29 @@ class CallMessages:
     async def send(self, message: bytes) -> None:
         """Send a message. Raises DeadlineExceeded if the client does not read."""
         async with self._sending:
+            await self._written()
+            self._writing = asyncio.create_task(self._write(message))
+            seconds, writing = self._slow_reader_seconds, asyncio.shield(self._writing)
             try:
-                sending = self._context.write(message)
-                await within(self._slow_reader_seconds, sending, "reading what was sent")
+                await within(seconds, writing, "reading what was sent")
             except AuricleError:
+                self._writing.cancel()
                 raise
-            except Exception:
-                raise ClientGone from None
+
+    async def _write(self, message: bytes) -> None:
+        try:
+            await self._context.write(message)
+        except Exception:
+            raise ClientGone from None
+
+    async def _written(self) -> None:
+        """Wait for the write of a `send` that was cancelled.
+
+        gRPC completes it anyway, and takes neither another message nor the call's status before.
+        """
+        if self._writing is not None:
+            await asyncio.wait([self._writing], timeout=self._slow_reader_seconds)
+            await cancelled([self._writing])
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
@@ -77,6 +94,7 @@ class CallMessages:
         self._patience.close()
         if self._reading is not None:
             await cancelled([self._reading])
+        await self._written()
 
 
 _RECONNECT_SECONDS = 1.0

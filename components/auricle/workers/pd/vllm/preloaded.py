@@ -12,10 +12,13 @@ collect_rarely()
 # vLLM applies it only where an engine starts.
 logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
 
+import setproctitle  # noqa: E402
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.executor.uniproc_executor  # noqa: E402,F401
 
 import auricle.workers.pd.vllm.device_worker  # noqa: E402
 import auricle.workers.pd.vllm.scheduler  # noqa: E402,F401
 
+# It finds where titles are written by what is in memory before the environment changes.
+setproctitle.getproctitle()
 gc.freeze()  # their pages stay shared with the engine's process
