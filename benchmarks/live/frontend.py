@@ -36,23 +36,13 @@ from auricle.frontend.transport.slots import Seat, Seats
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle_testing import wire
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
 from benchmarks.live.inputs import LAST, STREAM
 
 _LAST = LAST.encode()
 _LEAVING = wire.frame(wire.CLOSE, (1000).to_bytes(2, "big"))
 _READ_BYTES = 1 << 18  # what uvloop and asyncio read at a time
 _SECONDS = 60.0
-
-
-class _OpenDoor:
-    """In place of a front door through which nobody leaves."""
-
-    leaving = False
-
-    def ends(self, resting: Callable[[], bool]) -> bool:
-        """Return whether draining ends a session."""
-        return False
 
 
 class _Anyone:
@@ -152,7 +142,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         settings,
         ("model",),
         ProcessorEndpoints(*[cast(Any, processor)] * 5, cast(Any, SteadyPulses())),
-        cast(Any, _OpenDoor()),
+        front_door(),
         detector,
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.voice_activity import Floats, VoiceState
 from auricle.frontend.audio.voice_activity import VoiceDetector
+from auricle.frontend.transport.admission import FrontDoor
 from auricle.protocol.sessions import (
     Accepted,
     EndAudio,
@@ -109,6 +110,14 @@ class Processor:
         await asyncio.sleep(0)
         session = self._sessions[message.session]
         return session.end() if isinstance(message, EndAudio) else session.push(message)
+
+
+def front_door(*, leaving: bool = False) -> FrontDoor:
+    """Return a front door with room for one session; `leaving`: all sessions end at once."""
+    door = FrontDoor(cast(Any, None), 1)
+    if leaving:
+        door.leave(0.0)
+    return door
 
 
 class SteadyPulses:

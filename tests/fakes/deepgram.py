@@ -21,7 +21,7 @@ from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.deepgram.live import ListenProtocol
 from auricle.frontend.transport.access.keys import ANYONE
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
 from tests.fakes.front import Front
 
 AUDIO = "encoding=linear16&sample_rate=16000"
@@ -84,7 +84,7 @@ async def served(
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
+        front_door(leaving=leaving),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

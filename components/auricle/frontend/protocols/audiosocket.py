@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
-from auricle.core.aio import Interrupted, LoopTurn
+from auricle.core.aio import LoopTurn
 from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import host_of
@@ -112,9 +113,8 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
         async with frontend.live_sessions.session(Record(NAME), client, host) as session:
             rate = AUDIO_RATES[audio.kind]
             # A dialplan may give all calls the same id, so the part is what tells them apart.
-            channel = Channel(
-                *(frontend, session, rate, "pcm_s16le"), call=name, part=session.session
-            )
+            options = ChannelOptions(sample_rate=rate, call=name, part=session.session)
+            channel = Channel(frontend, session, options)
             await follow([channel], call.read(channel, audio))
 
     return TcpProtocol(NAME, serve, _told)
@@ -169,13 +169,15 @@ class _Call:
         """Return the next frame; None once the call is over, or the server leaves."""
         door = self._frontend.front_door
         while (frame := self._parser.next()) is None:
-            if door.ends(lambda: channel is None or channel.resting):
-                return None
             try:
-                self._parser.feed(await self._connection.read(seconds, what))
-            except Interrupted:
-                continue
+                data = await door.unless_draining(
+                    lambda: channel is None or channel.resting,
+                    lambda: self._connection.read(seconds, what),
+                )
             except ClientGone:
                 return None
+            if data is None:
+                return None
+            self._parser.feed(data)
         await self._turn.give_way()
         return None if frame.kind in (AudioSocketKind.HANGUP, AudioSocketKind.ERROR) else frame

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from auricle.core.aio import Interrupted
 from auricle.core.errors import ProtocolError, Unauthorized, UnsupportedValue
 from auricle.core.limits import CONTEXT, LANGUAGE, check
 from auricle.core.sanitize import quoted
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.late_websockets import LateProtocol, LateSocket
 from auricle.frontend.transport.live_sessions import Record
@@ -197,23 +197,23 @@ class TwilioCalls:
                 session = await sessions.enter_async_context(
                     live.session(Record(NAME), client, socket.host)
                 )
-                channels[track] = Channel(
-                    *(self._frontend, session, SAMPLE_RATE, ENCODING),
+                options = ChannelOptions(
+                    sample_rate=SAMPLE_RATE,
+                    encoding=ENCODING,
                     language=call.language,
                     context=call.context,
                     call=call.call,
                     part=f"{track}-{call.stream}",
                 )
+                channels[track] = Channel(self._frontend, session, options)
             await follow(list(channels.values()), self._read(socket, channels))
 
     async def _begun(self, socket: LateSocket) -> Call:
         """Return the call, once its `start` has come."""
         seconds = self._frontend.settings.start_timeout_seconds
         for _ in range(_MOST_BEFORE_START):
-            try:
-                message = parse_message(await socket.receive(seconds, "the start message"))
-            except Interrupted:
-                raise about_to_go() from None
+            text = await first_message(socket.receive(seconds, "the start message"))
+            message = parse_message(text)
             if isinstance(message, TwilioStart):
                 return Call.begun_by(message.start)
             if message is not None and not isinstance(message, Connected):
@@ -235,15 +235,17 @@ class TwilioCalls:
         idle = self._frontend.settings.idle_timeout_seconds
         door = self._frontend.front_door
         while True:
-            if door.ends(lambda: _resting(channels)):
-                socket.goes()
-                return
             try:
-                message = parse_message(await socket.receive(idle, "the next media message"))
-            except Interrupted:
-                continue
+                text = await door.unless_draining(
+                    lambda: _resting(channels),
+                    lambda: socket.receive(idle, "the next media message"),
+                )
             except ClientGone:
                 return
+            if text is None:
+                socket.goes()
+                return
+            message = parse_message(text)
             if isinstance(message, Media):
                 await self._take(channels, message)
             elif isinstance(message, Stop):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
 
-from auricle.core.aio import Interrupted
 from auricle.core.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.core.limits import query_fields
 from auricle.frontend.audio.chunks import Interleaved
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, follow
-from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.options import (
     Context,
@@ -141,21 +142,23 @@ class VapiCalls:
         Raises AuricleError if it fails.
         """
         options = parse_options(socket.query_string)
-        start = await self._begun(socket)
+        seconds = self._frontend.settings.start_timeout_seconds
+        text, _ = await first_message(socket.receive(seconds, "the start message"))
+        start = parse_start(text)
         live = self._frontend.live_sessions
         sessions: list[LiveSession] = [socket]
         async with AsyncExitStack() as further:
             for _ in range(1, start.channels):
                 another = live.session(Record(NAME), socket.client, socket.sharer)
                 sessions.append(await further.enter_async_context(another))
+            audio = ChannelOptions(
+                sample_rate=start.sample_rate,
+                language=options.language or None,
+                context=options.context,
+                call=socket.session,
+            )
             channels = [
-                Channel(
-                    *(self._frontend, session, start.sample_rate, "pcm_s16le"),
-                    language=options.language or None,
-                    context=options.context,
-                    call=socket.session,
-                    part=speaker,
-                )
+                Channel(self._frontend, session, replace(audio, part=speaker))
                 for session, speaker in zip(sessions, SPEAKERS, strict=False)
             ]
 
@@ -165,24 +168,18 @@ class VapiCalls:
 
             await follow(channels, self._read(socket, channels), told)
 
-    async def _begun(self, socket: ClientSocket) -> VapiStart:
-        seconds = self._frontend.settings.start_timeout_seconds
-        try:
-            text, _ = await socket.receive(seconds, "the start message")
-        except Interrupted:
-            raise about_to_go() from None
-        return parse_start(text)
-
     async def _read(self, socket: ClientSocket, channels: Sequence[Channel]) -> None:
         """Feed the channels until the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
         interleaved = Interleaved(len(channels), sample_bytes=2)
         door = self._frontend.front_door
-        while not door.ends(lambda: all(channel.resting for channel in channels)):
-            try:
-                text, data = await socket.receive(idle, "the next audio packet")
-            except Interrupted:
-                continue
+        while (
+            message := await door.unless_draining(
+                lambda: all(channel.resting for channel in channels),
+                lambda: socket.receive(idle, "the next audio packet"),
+            )
+        ) is not None:
+            text, data = message
             if text is not None:
                 continue  # whatever Vapi says of the call, only its audio is for a transcriber
             self._frontend.metrics.bytes("websocket", len(data))

@@ -11,18 +11,19 @@ import msgspec
 
 from auricle import __version__
 from auricle.checkpoints.languages import language_code
-from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.aio import LoopTurn
 from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
 from auricle.core.limits import LANGUAGE, check
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import host_of
 from auricle.frontend.transport.admission import about_to_go
 from auricle.frontend.transport.client_gone import ClientGone
-from auricle.frontend.transport.live_sessions import LiveSession, Record
+from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.options import context_of
 from auricle.frontend.transport.request_errors import json_fault
 from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
@@ -308,13 +309,13 @@ class _Conversation:
         or, with `leave_at_once`, nothing was being said."""
         door = self._frontend.front_door
         while (event := self._parser.next()) is None:
-            if door.ends(lambda: leave_at_once):
+            data = await door.unless_draining(
+                lambda: leave_at_once, lambda: self._connection.read(seconds, what)
+            )
+            if data is None:
                 # Half a command must not be taken for a whole one, so there is no text either.
                 raise about_to_go()
-            try:
-                self._parser.feed(await self._connection.read(seconds, what))
-            except Interrupted:
-                continue
+            self._parser.feed(data)
         await self._turn.give_way()
         return event
 
@@ -330,19 +331,11 @@ class _Conversation:
         host = host_of(self._connection.client)
         live = self._frontend.live_sessions
         async with live.session(Record(NAME), self._client, host) as session:
-            channel = self._channel(session, audio, asked.language, context)
-            writer = asyncio.create_task(self._write(channel))
-            reader = asyncio.create_task(self._read(channel, audio, first))
-            await first_failure_or(writer, [reader, asyncio.create_task(channel.pump())])
-
-    def _channel(
-        self, session: LiveSession, audio: AudioFormat, language: str | None, context: str
-    ) -> Channel:
-        return Channel(
-            *(self._frontend, session, audio.rate, "pcm_s16le"),
-            language=language or None,
-            context=context,
-        )
+            options = ChannelOptions(
+                sample_rate=audio.rate, language=asked.language or None, context=context
+            )
+            channel = Channel(self._frontend, session, options)
+            await channel.run(self._read(channel, audio, first), self._write(channel))
 
     async def _read(self, channel: Channel, audio: AudioFormat, event: Event) -> None:
         """Read up to the audio's end, then only whether the client stays."""

@@ -34,26 +34,43 @@ def encode(reply: Reply) -> str:
     return msgspec.json.encode(reply).decode()
 
 
-# What the options of every dialect say of the audio and its text. No I/O.
+# What the options of every protocol say of the audio and its text. No I/O.
 
 
 @dataclass(frozen=True, kw_only=True)
-class AudioOptions:
-    """What the protocols share; `encoding` is one of `audio.pcm.ENCODINGS`.
+class ChannelOptions:
+    """How the audio of one session is transcribed; `encoding` is one of `audio.pcm.ENCODINGS`.
 
-    `sample_rate` is in Hz, of each of the `channels`, which are sessions of their own. Without
-    `silence` the server's endpointing applies. With `languages` each segment is in one of them.
-    `words`: the times that words have. `warnings` are sentences on what has no effect.
+    `sample_rate` is in Hz. Without `silence` the server's endpointing applies. With `languages`
+    each segment is in one of them. `words`: the times that words have; without it there are none.
+    The processor knows the session as `name`, by default the speaker's; on the transcript bus it
+    is `part` of the session `call`, by default of its own. Text is translated into `translate`,
+    an ISO 639-1 code.
     """
 
-    encoding: str
     sample_rate: int
-    channels: int = 1
-    model: str | None = None
+    encoding: str = "pcm_s16le"
     language: str | None = None
     languages: tuple[str, ...] = ()
     context: str = ""
-    partials: bool = False
     silence: Silence | None = None
-    words: WordTimes = "grid"
+    partials: bool = True
+    words: WordTimes | None = None
+    name: str | None = None
+    call: str | None = None
+    part: str = ""
+    translate: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioOptions(ChannelOptions):
+    """What a client asks for of a connection.
+
+    Each of the `channels` is a session of its own. `warnings` are sentences on what has no effect.
+    """
+
+    channels: int = 1
+    model: str | None = None
+    partials: bool = False
+    words: WordTimes | None = "grid"
     warnings: tuple[str, ...] = ()

@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from contextlib import aclosing
 from typing import Any
 
-from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import LoopTurn, first_failure_or
+from auricle.core.aio import first_failure_or
 from auricle.core.errors import (
     AuricleError,
     BadRequest,
@@ -21,12 +20,13 @@ from auricle.core.errors import (
 )
 from auricle.frontend.audio.chunks import AudioChunk, GateEvent
 from auricle.frontend.audio.endpointing import EndpointingOptions
-from auricle.frontend.audio.holding import Holding
 from auricle.frontend.audio.ingest import Ingest
 from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint
 from auricle.frontend.audio.turn_detection import Silence, TurnWait
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.link.words import HeldWords, WordTimes
+from auricle.frontend.link.words import HeldWords
+from auricle.frontend.session.adapter import ChannelOptions
+from auricle.frontend.session.intake import AudioIntake
 from auricle.frontend.transport.live_sessions import LiveSession
 from auricle.protocol.annotation import SegmentTranslation
 from auricle.protocol.sessions import (
@@ -45,7 +45,7 @@ Translated = Callable[[SegmentTranslation], Awaitable[None]]
 Found = Callable[[Sequence[GateEvent], int], Awaitable[None]]
 
 
-class Channel:
+class Channel(AudioIntake[Ingest]):
     """The audio of one session. One task feeds it, one iterates over `texts`, and one runs `pump`;
     all on the event loop."""
 
@@ -53,61 +53,43 @@ class Channel:
         self,
         frontend: Frontend,
         speaker: LiveSession,
-        sample_rate: int,
-        encoding: str,
+        options: ChannelOptions,
         *,
-        language: str | None = None,
-        languages: tuple[str, ...] = (),
-        context: str = "",
-        silence: Silence | None = None,
-        partials: bool = True,
-        words: WordTimes | None = None,
-        name: str | None = None,
-        call: str | None = None,
-        part: str = "",
         found: Found | None = None,
-        translate: str | None = None,
         translated: Translated | None = None,
     ) -> None:
-        """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
-
-        Speech ends after `silence`, by default the server's. The processor knows the session
-        as `name`, by default the speaker's; on the transcript bus it is `part` of the session
-        `call`, by default of its own. With `words`, texts have theirs. `found` gets what
-        endpointing finds, before the processor gets the speech: its text may come at once. Text is
-        translated into `translate`, an ISO 639-1 code, for `translated`.
-        """
-        self._frontend = frontend
-        self._speaker = speaker
-        self._sample_rate = sample_rate
-        self._encoding = encoding
+        """`found` gets what endpointing finds, before the processor gets the speech: its text may
+        come at once. `translated` gets the translations."""
+        self._options = options
         self._found = found
         self._translated = translated
-        name = name or speaker.session
-        aligned = words == "aligned"
+        name = options.name or speaker.session
+        aligned = options.words == "aligned"
         self._held = HeldWords() if aligned else None
         opened = OpenSession(
             session=name,
             tenant=speaker.client.tenant,
-            language=language,
-            languages=languages,
-            context=context,
+            language=options.language,
+            languages=options.languages,
+            context=options.context,
             chunk_ms=frontend.chunk_ms(None),
-            partials=partials,
+            partials=options.partials,
             trace=speaker.trace,
             admission=name,
             words=aligned,
-            grid_words=words is not None,
-            translate=() if translate is None else (translate,),
+            grid_words=options.words is not None,
+            translate=() if options.translate is None else (options.translate,),
         )
-        self._link = frontend.link(opened, session=call, part=part, lead=frontend.lead())
-        self._ingest = self._listening(BEGIN, silence)
-        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
-        self._counted = 0  # session samples that were counted as heard
-        self._turn = LoopTurn()
+        link = frontend.link(opened, session=options.call, part=options.part, lead=frontend.lead())
+        self._link = link
+        ingest = self._listening(frontend, BEGIN, options.silence)
+        super().__init__(
+            *(frontend, speaker, ingest, self._hand_over), missing=lambda: link.missing
+        )
 
-    def _listening(self, start: ListeningPoint, silence: Silence | None) -> Ingest:
-        frontend = self._frontend
+    def _listening(
+        self, frontend: Frontend, start: ListeningPoint, silence: Silence | None
+    ) -> Ingest:
         turns = silence if isinstance(silence, TurnWait) else None
         silence_ms = None if isinstance(silence, TurnWait) else silence
         # Silence is dropped whatever the settings: the model would hallucinate words there.
@@ -115,51 +97,27 @@ class Channel:
             frontend.settings, min_silence_ms=silence_ms, turns=turns
         )
         return Ingest(
-            *(self._sample_rate, self._encoding, frontend.detector, endpointing),
+            *(self._options.sample_rate, self._options.encoding, frontend.detector, endpointing),
             start=start,
             judge=frontend.judge,
         )
 
-    def expect(self) -> int:
-        """Hold audio back until something can be decided; see `Ingest.expect`."""
-        return self._ingest.expect(self._link.missing)
-
-    async def take(self, data: bytes) -> None:
-        """Process what the client sent, slice by slice; others run in between.
-
-        Waits while the processor is full, or the client exceeds its audio rate.
-        """
-        async with self._holding:
-            self.expect()
-            self._ingest.take(data)
-            while self._ingest.ready:
-                await self._process()
-        await self._turn.give_way()
-
-    async def _process(self) -> None:
-        await self._hand_over(await self._frontend.listened(self._ingest, self._speaker.trace))
-        await self._turn.give_way()
-
-    async def _pass_on(self) -> None:
-        while self._ingest.holds:
-            await self._process()
-
     async def end_speech(self) -> None:
         """End the speech so far. Raises ProtocolError within a sample."""
-        async with self._holding:
-            await self._hand_over(await self._ingest.end())
+        async with self.holding:
+            await self.flush()
 
     async def listen_anew(self, silence: Silence | None) -> int:
         """End the speech so far, return where that was, and listen to what follows."""
         await self.end_speech()
-        at = self._ingest.total_samples
-        self._ingest = self._listening(ListeningPoint(at, at, at), silence)
+        at = self.heard_samples
+        self.follow_with(self._listening(self._frontend, ListeningPoint(at, at, at), silence))
         return at
 
     def finish(self) -> None:
         """The audio has ended, and so has its speech."""
-        self._holding.close()
-        self._link.finish(self._ingest.total_samples)
+        self.holding.close()
+        self._link.finish(self.heard_samples)
 
     async def end(self) -> None:
         """The audio has ended. Raises ProtocolError within a sample."""
@@ -175,26 +133,18 @@ class Channel:
         self.finish()
         return at
 
-    @property
-    def resting_at(self) -> int | None:
-        """The session sample from which another session can continue; None within a turn, and
-        while it is being found out."""
-        return None if self._holding.busy else self._ingest.resting_at
-
-    @property
-    def resting(self) -> bool:
-        """Whether nobody speaks, so that no word is cut if the session ends now."""
-        return self.resting_at is not None
-
-    @property
-    def heard_samples(self) -> int:
-        """The 16 kHz samples that were processed so far."""
-        return self._ingest.total_samples
-
     async def pump(self) -> None:
         """Send audio to the processor, held audio too; see `ProcessorLink.pump`."""
         pumping = asyncio.create_task(self._link.pump())
-        await first_failure_or(pumping, [asyncio.create_task(self._holding.run())])
+        await first_failure_or(pumping, [asyncio.create_task(self.holding.run())])
+
+    async def run(
+        self, reading: Coroutine[Any, Any, None], writing: Coroutine[Any, Any, None]
+    ) -> None:
+        """Run `reading`, which feeds the channel, until `writing` has sent its last text."""
+        writer = asyncio.create_task(writing)
+        others = [asyncio.create_task(part) for part in (reading, self.pump())]
+        await first_failure_or(writer, others)
 
     async def texts(self) -> AsyncGenerator[SegmentPartial | SegmentFinal, None]:
         """Yield the session's text until all audio has its own. Raises the error it fails with."""
@@ -223,18 +173,12 @@ class Channel:
             raise failure
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
-        """Tell what was found, send speech to the processor, and count the audio."""
-        at = self._ingest.total_samples
+        """Tell what was found, and send speech to the processor."""
         if self._found is not None:
-            await self._found(events, at)
+            await self._found(events, self.heard_samples)
         for event in events:
             if isinstance(event, AudioChunk):
                 await self._link.add(event)
-        seconds = (at - self._counted) / SAMPLE_RATE
-        self._counted = at
-        if seconds:
-            self._frontend.metrics.audio(received=seconds)
-            await self._speaker.heard(seconds)
 
 
 async def follow(

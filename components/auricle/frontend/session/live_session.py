@@ -9,13 +9,13 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.aio import LoopTurn, first_failure_or
 from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.frontend.audio.chunks import GateEvent, Interleaved
 from auricle.frontend.audio.turn_detection import Silence
@@ -59,7 +59,7 @@ class Talk(Protocol):
 Tell = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
 
 
-class SpokenChannel:
+class SpokenChannel(Channel):
     """The session of one channel. A reader feeds it; `pump` and `write` run beside it."""
 
     def __init__(
@@ -72,41 +72,26 @@ class SpokenChannel:
         tell: Tell,
     ) -> None:
         """`number` counts from 0, among the `options.channels` of the connection."""
-        self._tracer = frontend.tracer
-        self._trace = socket.trace
         self._silence = options.silence
         self._other_silence: Silence | None = None  # once nobody speaks on
         self._talk = talk
         self._tell = tell
-        self._audio = Channel(
-            frontend,
-            socket,
-            options.sample_rate,
-            options.encoding,
-            language=options.language,
-            languages=options.languages,
-            context=options.context,
-            silence=options.silence,
-            partials=options.partials,
-            words=options.words,
+        named = replace(
+            options,
             name=socket.sessions[number],
             call=socket.session,
             part=str(number) if options.channels > 1 else "",
-            found=self._found,
         )
+        super().__init__(frontend, socket, named, found=self._tell_found)
 
     # ── audio ───────────────────────────────────────────────────────────────
 
-    def expect(self) -> int:
-        """Hold audio back until something can be decided; see `Ingest.expect`."""
-        return self._audio.expect()
-
     async def take(self, data: bytes) -> None:
         """Process whole samples slice by slice, however many; others run in between."""
-        if self._other_silence is not None and self._audio.resting:
+        if self._other_silence is not None and self.resting:
             self._silence, self._other_silence = self._other_silence, None
-            await self._audio.listen_anew(self._silence)
-        await self._audio.take(data)
+            await self.listen_anew(self._silence)
+        await super().take(data)
 
     def end_speech_after(self, silence: Silence) -> None:
         """Let speech end after such a silence, from when nobody speaks on."""
@@ -114,45 +99,23 @@ class SpokenChannel:
 
     async def finalize(self) -> None:
         """End the speech so far, and listen anew to what follows."""
-        at = await self._audio.listen_anew(self._silence)
+        at = await self.listen_anew(self._silence)
         await self._tell(lambda: self._talk.finalized(at))
 
-    async def end(self) -> None:
-        """End the speech so far."""
-        await self._audio.end_speech()
-
-    def finish(self) -> None:
-        """The audio has ended, and so has its speech."""
-        self._audio.finish()
-
-    @property
-    def heard_samples(self) -> int:
-        """The 16 kHz samples that were processed so far."""
-        return self._audio.heard_samples
-
-    @property
-    def resting_at(self) -> int | None:
-        """The session sample from which another session can continue; None within speech."""
-        return self._audio.resting_at
-
-    async def _found(self, events: Sequence[GateEvent], until: int) -> None:
+    async def _tell_found(self, events: Sequence[GateEvent], until: int) -> None:
         await self._tell(lambda: self._talk.heard(events, until))
 
     # ── text ────────────────────────────────────────────────────────────────
-
-    async def pump(self) -> None:
-        """Send audio to the processor; see `ProcessorLink.pump`."""
-        await self._audio.pump()
 
     async def write(self) -> None:
         """Tell the client of the processor's text, until there is no more.
 
         Raises the error that the session fails with.
         """
-        async with aclosing(self._audio.texts()) as texts:
+        async with aclosing(self.texts()) as texts:
             async for event in texts:
                 if isinstance(event, SegmentPartial):
-                    with self._tracer.span("send", self._trace):
+                    with self._frontend.tracer.span("send", self._speaker.trace):
                         await self._tell(partial(self._talk.partial, event))
                 else:
                     await self._tell(partial(self._talk.final, event))
@@ -248,20 +211,16 @@ class ProtocolSession:
     # ── from the client ─────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        while True:
-            if self._door.ends(self._resting):
-                await self._leave()
-                break
-            try:
-                text, data = await self._next()
-            except Interrupted:
-                continue
+        while (message := await self._door.unless_draining(self._resting, self._next)) is not None:
+            text, data = message
             await self._turn.give_way()
             if text is None:
                 await self._take(data)
             elif await self._ended_by(text):
                 await self._end()
                 break
+        else:
+            await self._leave()
         while True:  # clients may send KeepAlive until they have read that the session is over
             await self._socket.gone()
             await self._turn.give_way()
@@ -296,7 +255,6 @@ class ProtocolSession:
     async def _end(self) -> None:
         for channel in self._channels:
             await channel.end()
-            channel.finish()
 
     def _resting(self) -> bool:
         """Whether all channels are between two segments."""

@@ -6,11 +6,13 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import blake2b
+from typing import TypeVar
 
 from auricle.audio.pcm import milliseconds
+from auricle.core.aio import Interrupted
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
 from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.transport.slots import Seat, Seats
@@ -22,6 +24,7 @@ from auricle.protocol.sessions import (
     Withdrawn,
 )
 
+T = TypeVar("T")
 _ANSWER_SECONDS = 2.0
 _RECONNECT_SECONDS = 1.0
 _ASKED = 3  # processors asked before a client is refused: they share the same workers
@@ -30,6 +33,14 @@ _ASKED = 3  # processors asked before a client is refused: they share the same w
 def about_to_go() -> Overloaded:
     """Return the error for a client that arrives while this frontend is draining."""
     return Overloaded("this server is shutting down; connect again", _RECONNECT_SECONDS)
+
+
+async def first_message(receiving: Awaitable[T]) -> T:
+    """Await a client's first message. Raises Overloaded if draining begins before it comes."""
+    try:
+        return await receiving
+    except Interrupted:
+        raise about_to_go() from None
 
 
 def farewell(samples: int) -> str:
@@ -94,6 +105,18 @@ class FrontDoor:
         A session ends between two segments, or at the drain's deadline even within one.
         """
         return self.leaving and (self._clock() >= self._last_call or resting())
+
+    async def unless_draining(
+        self, resting: Callable[[], bool], receive: Callable[[], Awaitable[T]]
+    ) -> T | None:
+        """Return what `receive` returns; None if draining ends the session before, see `ends`.
+
+        Draining must interrupt `receive`: see `interrupting`.
+        """
+        while not self.ends(resting):
+            with suppress(Interrupted):
+                return await receive()
+        return None
 
     @contextmanager
     def counted(self, client: str) -> Iterator[Seat]:

@@ -54,7 +54,7 @@ class KeysValues:
 
 
 @dataclass(frozen=True)
-class Silence:
+class EncodedSilence:
     """A whole chunk of silence: its embeddings, and the keys and values of each layer."""
 
     embeddings: torch.Tensor
@@ -80,7 +80,7 @@ class WhisperChunkEncoder(AudioEncoder):
         self._heads = int(config.encoder_attention_heads)
         self._positions = checkpoint.geometry.window_embeddings
         # The least recently used level is forgotten first.
-        self._silence: OrderedDict[float, Silence] = OrderedDict()
+        self._silence: OrderedDict[float, EncodedSilence] = OrderedDict()
 
     @torch.inference_mode()
     def prepare(self) -> None:
@@ -124,7 +124,7 @@ class WhisperChunkEncoder(AudioEncoder):
         level = blocks[0].frames[0, 0]
         return all(bool((block.frames == level).all()) for block in blocks)
 
-    def _silence_at(self, floor: float) -> Silence:
+    def _silence_at(self, floor: float) -> EncodedSilence:
         """Return a whole chunk of silence at the level of audio with the clamp floor `floor`."""
         floor = silence_floor(floor)
         if floor not in self._silence:
@@ -132,19 +132,19 @@ class WhisperChunkEncoder(AudioEncoder):
         self._silence.move_to_end(floor)
         return self._silence[floor]
 
-    def _keep(self, floor: float, new: Silence) -> None:
+    def _keep(self, floor: float, new: EncodedSilence) -> None:
         while self._silence and (len(self._silence) + 1) * new.bytes > _CACHE_BYTES:
             self._silence.popitem(last=False)
         self._silence[floor] = new
 
-    def _encode_silence(self, floor: float) -> Silence:
+    def _encode_silence(self, floor: float) -> EncodedSilence:
         shape = (self._geometry.window_frames, self._geometry.mel_bins)
         (block,) = self.convolve([MelBlock(np.full(shape, SILENT, np.float32), floor)])
         (embeddings,), layers = self._run([self._embedded([block])], [None])
-        return Silence(embeddings, layers)
+        return EncodedSilence(embeddings, layers)
 
     def _run(
-        self, chunks: list[torch.Tensor], silence: Sequence[Silence | None]
+        self, chunks: list[torch.Tensor], silence: Sequence[EncodedSilence | None]
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 

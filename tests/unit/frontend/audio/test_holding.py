@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from auricle.core.errors import WorkerUnavailable
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.holding import Holding, HoldTimer
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, follow
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.access.limits import ClientAccount
@@ -251,14 +252,7 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
     pieces = Pieces()
 
     async def call() -> None:
-        channel = Channel(
-            *(
-                frontend(cast(Any, pieces)),
-                SPEAKER,
-                16_000,
-                "pcm_s16le",
-            )
-        )
+        channel = Channel(frontend(cast(Any, pieces)), SPEAKER, ChannelOptions(sample_rate=16_000))
 
         async def reading() -> None:
             for data, seconds in packets:
@@ -267,7 +261,7 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
 
         await follow([channel], reading())
         assert len(asyncio.all_tasks()) == 1
-        assert not channel._holding._timer._timer
+        assert not channel.holding._timer._timer
 
     run(call())
     return pieces
@@ -296,9 +290,7 @@ def test_however_a_client_pauses_the_same_speech_is_passed_on(
 
 def test_a_client_that_leaves_while_its_audio_is_held_leaves_nothing_behind() -> None:
     async def call() -> None:
-        channel = Channel(
-            *(frontend(), SPEAKER, 16_000, "pcm_s16le"),
-        )
+        channel = Channel(frontend(), SPEAKER, ChannelOptions(sample_rate=16_000))
 
         async def reading() -> None:
             await channel.take(np.full(16_500, 8_000, "<i2").tobytes())
@@ -307,6 +299,6 @@ def test_a_client_that_leaves_while_its_audio_is_held_leaves_nothing_behind() ->
         with pytest.raises(WorkerUnavailable, match="gone"):
             await follow([channel], reading())
         assert len(asyncio.all_tasks()) == 1
-        assert not channel._holding._timer._timer
+        assert not channel.holding._timer._timer
 
     run(call())

@@ -28,7 +28,7 @@ from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.client_gone import ClientGone
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -160,7 +160,7 @@ class House:
             self.settings,
             ("demo",),
             ProcessorEndpoints(*[self._processor] * 5, cast(Any, SteadyPulses())),
-            cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
+            front_door(leaving=leaving),
             InstantDetector(),
             self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),

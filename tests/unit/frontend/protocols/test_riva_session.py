@@ -21,7 +21,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.riva.service import StreamingRecognize
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.grpc.schema import message
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM = {"encoding": 1, "sample_rate_hertz": 16_000}
@@ -84,7 +84,7 @@ async def served(*messages: bytes, leaving: bool = False) -> Caller:
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        cast(Any, SimpleNamespace(leaving=leaving, ends=lambda _: leaving)),
+        front_door(leaving=leaving),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

@@ -15,6 +15,7 @@ from auricle.dynamo import Tokens
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
+from auricle.frontend.transport.admission import FrontDoor
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.process.tracing import OFF
 from auricle.protocol.sessions import SessionDone, SessionReady
@@ -93,7 +94,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
         judge=None,
-        front_door=SimpleNamespace(ends=lambda _: False),
+        front_door=FrontDoor(MagicMock(), 1),
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",

@@ -124,7 +124,7 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
     encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
     encode_silence = encoder._encode_silence
 
-    def noted(floor: float) -> whisper.Silence:
+    def noted(floor: float) -> whisper.EncodedSilence:
         computed.append(floor)
         return encode_silence(floor)
 

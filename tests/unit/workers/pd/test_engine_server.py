@@ -28,7 +28,9 @@ def test_a_process_has_the_environment_of_when_it_is_made(monkeypatch: pytest.Mo
     monkeypatch.setenv("SET_LATER", "1")
     monkeypatch.delenv("UNSET_LATER")
     mine, theirs = multiprocessing.Pipe(duplex=False)
-    process = engine_server._Context().Process(target=say, kwargs={"to": theirs}, name="engine")
+    process = engine_server.ForkedContext().Process(
+        target=say, kwargs={"to": theirs}, name="engine"
+    )
     process.start()
     assert mine.poll(SECONDS)
     assert mine.recv() == ("1", None, os.getpid())

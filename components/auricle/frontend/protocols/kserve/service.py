@@ -47,6 +47,7 @@ from auricle.frontend.protocols.kserve.messages import (
     whole_text,
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
@@ -154,30 +155,29 @@ class Sequence:
 
     async def _serve(self, session: LiveSession) -> None:
         options = self._options
-        channel = Channel(
-            *(self._frontend, session, options.sample_rate, "pcm_s16le"),
+        audio = ChannelOptions(
+            sample_rate=options.sample_rate,
             language=options.language,
             context=options.context,
             silence=options.silence_ms,
             partials=options.partials,
         )
+        channel = Channel(self._frontend, session, audio)
         with self._door.interrupting(self._patience.interrupt):
-            parts = (self._read(channel), channel.pump())
-            writing = asyncio.create_task(self._write(channel))
-            await first_failure_or(writing, [asyncio.create_task(part) for part in parts])
+            await channel.run(self._read(channel), self._write(channel))
 
     async def _read(self, channel: Channel) -> None:
         idle = self._frontend.settings.idle_timeout_seconds
         while not self._ended:
-            if self._door.ends(lambda: channel.resting):
-                await self._leave(channel)
-                return
-            try:
-                chunk = await self._patience.wait(
+            chunk = await self._door.unless_draining(
+                lambda: channel.resting,
+                lambda: self._patience.wait(
                     idle, self._chunks.get(), "the next request of the sequence"
-                )
-            except Interrupted:
-                continue
+                ),
+            )
+            if chunk is None:
+                self._farewell = farewell(await channel.leave())
+                return
             self._asked = chunk.asked
             if chunk.error is not None:
                 raise chunk.error
@@ -185,10 +185,6 @@ class Sequence:
             await channel.take(chunk.samples)
             self._ended = chunk.asked.ends
         await channel.end()
-
-    async def _leave(self, channel: Channel) -> None:
-        """End the sequence early, for draining."""
-        self._farewell = farewell(await channel.leave())
 
     async def _write(self, channel: Channel) -> None:
         """Send the session's text. What may be its last text waits until it is known to be."""

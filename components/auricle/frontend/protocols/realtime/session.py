@@ -18,8 +18,8 @@ from auricle.core.aio import LoopTurn, first_failure_or, unless
 from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue, from_code
 from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.audio.endpointing import EndpointingOptions
-from auricle.frontend.audio.holding import Holding
 from auricle.frontend.audio.ingest import Ingest
+from auricle.frontend.audio.resume_state import ListeningPoint
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.link.words import joined
@@ -38,7 +38,8 @@ from auricle.frontend.protocols.realtime.events import (
     ServerEvent,
     SessionUpdate,
 )
-from auricle.process.tracing import NO_TRACE
+from auricle.frontend.session.intake import AudioIntake
+from auricle.frontend.transport.live_sessions import LiveSession
 from auricle.protocol.sessions import Failed, OpenSession, ResumePoint, SegmentFinal, SegmentPartial
 
 log = logging.getLogger(__name__)
@@ -180,35 +181,19 @@ class RealtimeSession:
     Audio positions are 16 kHz samples from the start of the session.
     """
 
-    def __init__(
-        self,
-        frontend: Frontend,
-        tenant: str,
-        name: str,
-        emit: Emit,
-        charge: Callable[[float], Awaitable[None]],
-        trace: str = NO_TRACE,
-    ) -> None:
-        """`charge(seconds)` counts audio, and waits while the client exceeds its audio rate.
-
-        `emit` sends an event to the client.
-        """
-        self._trace = trace
+    def __init__(self, frontend: Frontend, speaker: LiveSession, emit: Emit) -> None:
+        """`emit` sends an event to the client."""
         self._frontend = frontend
-        self._settings = frontend.settings
-        self._tenant = tenant
+        self._speaker = speaker
         self._emit = emit
-        self._charge = charge
-        self._id = name
         self._config = SessionConfig()
         self._runner = TurnRunner(emit)
         self._lead = frontend.lead()
         self._turn: RealtimeTurn | None = None
         self._loop_turn = LoopTurn()
         self._previous_item: str | None = None
-        self._base = 0  # samples before the current ingest
-        self._ingest = self._new_ingest()
-        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
+        self._begun_at = 0  # where the input audio buffer begins
+        self._audio = AudioIntake(frontend, speaker, self._listening(), self._take)
 
     async def announce(self) -> None:
         """Emit the first event. Not used behind Dynamo's own frontend, which sends its own."""
@@ -221,20 +206,19 @@ class RealtimeSession:
         AuricleError if the session fails.
         """
         reading = asyncio.create_task(self._read(incoming))
-        others = (self._runner.run(), self._holding.run())
+        others = (self._runner.run(), self._audio.holding.run())
         await first_failure_or(reading, [asyncio.create_task(other) for other in others])
 
     @property
     def resting(self) -> bool:
         """Whether the session can end here: no turn is open, and there is no undecided speech."""
-        at_rest = self._turn is None and self._ingest.resting_at is not None
-        return at_rest and not self._holding.busy
+        return self._turn is None and self._audio.resting
 
     @property
     def resume_at(self) -> int:
         """The session sample from which another session can continue if this one ends now."""
-        resting_at = self._ingest.resting_at if self.resting else None
-        return self._base + (self._ingest.total_samples if resting_at is None else resting_at)
+        resting_at = self._audio.resting_at if self._turn is None else None
+        return self._audio.heard_samples if resting_at is None else resting_at
 
     async def _read(self, incoming: AsyncIterator[ClientMessage]) -> None:
         async for message in incoming:
@@ -242,27 +226,28 @@ class RealtimeSession:
             event: ClientEvent | None = None
             try:
                 event = events.parse_event(message)
-                async with self._holding:
-                    await self._handle(event)
+                await self._handle(event)
             except BadRequest as error:
                 named = None if event is None else event.event_id
                 await self._emit(events.error_event(error, named))
-        async with self._holding:
-            self._holding.close()
+        async with self._audio.holding:
+            self._audio.holding.close()
             if self._turn is not None:
                 await self._commit()
         await self._runner.finished()
 
     async def _handle(self, event: ClientEvent) -> None:
-        match event:
-            case SessionUpdate():
-                await self._update(event)
-            case Append():
-                await self._append(event.audio)
-            case Commit():
-                await self._commit()
-            case Clear():
-                await self._clear()
+        if isinstance(event, Append):
+            await self._audio.take(event.audio)
+            return
+        async with self._audio.holding:
+            match event:
+                case SessionUpdate():
+                    await self._update(event)
+                case Commit():
+                    await self._commit()
+                case Clear():
+                    await self._clear()
 
     # ── settings ────────────────────────────────────────────────────────────
 
@@ -281,7 +266,7 @@ class RealtimeSession:
             )
         self._config = config
         if other_audio:
-            self._start_ingest()
+            self._listen_anew()
         warnings = {"warnings": config.warnings} if config.warnings else {}
         await self._emit(
             events.server_event("session.updated", session=self._described(), **warnings)
@@ -294,7 +279,7 @@ class RealtimeSession:
         given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
         if (turns := self._config.audio.input.turn_detection) is not None:
             given["turn_detection"] = described(turns, self._endpointing)
-        return {"id": self._id, "object": "realtime.transcription_session", **whole}
+        return {"id": self._speaker.session, "object": "realtime.transcription_session", **whole}
 
     @property
     def _detects_turns(self) -> bool:
@@ -304,56 +289,37 @@ class RealtimeSession:
     def _endpointing(self) -> EndpointingOptions:
         """The endpointing in effect; manual turns drop silence too, as the model would
         hallucinate words there."""
-        return (self._config.audio.input.turn_detection or ServerVad()).over(self._settings)
+        return (self._config.audio.input.turn_detection or ServerVad()).over(
+            self._frontend.settings
+        )
 
-    def _new_ingest(self) -> Ingest:
+    def _listening(self, at: int = 0) -> Ingest:
         encoding, rate = self._config.encoding
         return Ingest(
             *(rate, encoding, self._frontend.detector, self._endpointing),
+            start=ListeningPoint(at, at, at),
             judge=self._frontend.judge,
         )
 
-    def _start_ingest(self) -> None:
-        self._base += self._ingest.total_samples
-        self._ingest = self._new_ingest()
+    def _listen_anew(self) -> None:
+        """What comes next is a new input audio buffer."""
+        self._begun_at = self._audio.heard_samples
+        self._audio.follow_with(self._listening(self._begun_at))
 
     # ── audio ───────────────────────────────────────────────────────────────
-
-    async def _append(self, data: bytes) -> None:
-        self._ingest.take(data)
-        while self._ingest.ready:
-            await self._process()
-
-    async def _process(self) -> None:
-        ingest = self._ingest
-        heard = ingest.total_samples
-        await self._take(await ingest.process())
-        await self._heard(ingest.total_samples - heard)
-        await self._loop_turn.give_way()
-
-    async def _pass_on(self) -> None:
-        while self._ingest.holds:
-            await self._process()
-
-    async def _heard(self, samples: int) -> None:
-        """Count processed audio (16 kHz samples); waits if the client exceeds its audio rate."""
-        if samples:
-            self._frontend.metrics.audio(received=samples / SAMPLE_RATE)
-            await self._charge(samples / SAMPLE_RATE)
 
     async def _take(self, heard: list[GateEvent]) -> None:
         """Add speech to the open turn. With turn detection, turns begin and end with speech."""
         starting = False
         for event in heard:
             if isinstance(event, AudioChunk):
-                piece = AudioChunk(self._base + event.start, event.pcm, event.boundary)
                 turn = self._turn or await self._begin_turn()
                 if starting:
                     await self._said(
-                        "speech_started", turn, audio_start_ms=milliseconds(piece.start)
+                        "speech_started", turn, audio_start_ms=milliseconds(event.start)
                     )
                     starting = False
-                await turn.add(piece)
+                await turn.add(event)
             elif isinstance(event, SpeechOnset):
                 starting = self._detects_turns
             elif not isinstance(event, SpeechEnd):
@@ -366,18 +332,16 @@ class RealtimeSession:
 
     async def _commit(self) -> None:
         """End the turn at the client's request. Raises UnsupportedValue if there is no audio."""
-        ending, heard = self._ingest, self._ingest.total_samples
-        was_open = self._turn is not None
-        await self._take(await ending.end())
-        await self._heard(ending.total_samples - heard)
-        self._start_ingest()
+        was_open, begun_at = self._turn is not None, self._begun_at
+        await self._audio.flush()
+        self._listen_anew()
         if self._turn is not None:
             await self._end_turn(self._turn)
         elif was_open:
             return  # with turn detection, the end of the audio has ended the turn
         elif not self._detects_turns:
-            if ending.total_samples < _SHORTEST_TURN:
-                raise events.empty_commit(milliseconds(ending.total_samples))
+            if (samples := self._begun_at - begun_at) < _SHORTEST_TURN:
+                raise events.empty_commit(milliseconds(samples))
             await self._end_turn(await self._begin_turn())
         else:
             raise UnsupportedValue("there is no speech to commit: no turn is open")
@@ -386,8 +350,8 @@ class RealtimeSession:
         if self._turn is not None:
             self._turn.drop()
             self._turn = None
-        self._ingest.drop()
-        self._start_ingest()
+        self._audio.ingest.drop()
+        self._listen_anew()
         await self._emit(events.server_event("input_audio_buffer.cleared"))
 
     # ── turns ───────────────────────────────────────────────────────────────
@@ -396,13 +360,13 @@ class RealtimeSession:
         asked = self._config.audio.input.transcription
         opened = OpenSession(
             session=uuid.uuid4().hex,
-            tenant=self._tenant,
+            tenant=self._speaker.client.tenant,
             language=asked.spoken,
             languages=asked.among,
             context=asked.context,
             chunk_ms=self._frontend.chunk_ms(asked.chunk),
-            trace=self._trace,
-            admission=self._id,
+            trace=self._speaker.trace,
+            admission=self._speaker.session,
             hasty=asked.hasty,
             logprobs=bool(self._config.include),
         )
@@ -413,7 +377,7 @@ class RealtimeSession:
     def _link(self, opened: OpenSession, start: int) -> ProcessorLink:
         resume = ResumePoint(segment_start=start)
         return self._frontend.link(
-            opened, resume, session=self._id, part=str(start), lead=self._lead
+            opened, resume, session=self._speaker.session, part=str(start), lead=self._lead
         )
 
     async def _end_turn(self, turn: RealtimeTurn) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
-from auricle.core.aio import Interrupted, cancelled
+from auricle.core.aio import cancelled
 from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.realtime import events
@@ -34,14 +34,7 @@ class RealtimeProtocol:
         async def emit(event: ServerEvent) -> None:
             await socket.send(events.encode(event))
 
-        session = RealtimeSession(
-            self._frontend,
-            socket.client.tenant,
-            socket.session,
-            emit,
-            socket.heard,
-            socket.trace,
-        )
+        session = RealtimeSession(self._frontend, socket, emit)
         await session.announce()
         await session.run(self._incoming(socket, session))
 
@@ -51,14 +44,14 @@ class RealtimeProtocol:
         The protocol has no event for that, so the reason of the close frame says how much audio
         was transcribed.
         """
-        door = self._frontend.front_door
-        while not door.ends(lambda: session.resting):
-            try:
-                text, _ = await socket.receive(
-                    self._frontend.settings.realtime_idle_seconds, "the next event of the client"
-                )
-            except Interrupted:
-                continue
+        door, seconds = self._frontend.front_door, self._frontend.settings.realtime_idle_seconds
+        while (
+            message := await door.unless_draining(
+                lambda: session.resting,
+                lambda: socket.receive(seconds, "the next event of the client"),
+            )
+        ) is not None:
+            text, _ = message
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
             self._frontend.metrics.bytes("websocket", len(text))
@@ -111,9 +104,6 @@ class RealtimeWorker:
         live = self._frontend.live_sessions
         try:
             async with live.session(Record(_DYNAMO, _DYNAMO), self._client, _DYNAMO) as session:
-                await RealtimeSession(
-                    *(self._frontend, session.client.tenant, session.session, waiting.put),
-                    *(session.heard, session.trace),
-                ).run(incoming)
+                await RealtimeSession(self._frontend, session, waiting.put).run(incoming)
         except AuricleError as error:
             await waiting.put(events.error_event(error))

@@ -10,12 +10,12 @@ from msgspec import UNSET, UnsetType
 from auricle.annotation.translation.targets import NO_TRANSLATOR, SAME, check_targets
 from auricle.annotation.translation.text import between
 from auricle.checkpoints.languages import language_code, language_name
-from auricle.core.aio import Interrupted
 from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
 from auricle.core.limits import EVENT_ID, LANGUAGE, MODEL, check, query_fields
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, follow
 from auricle.frontend.transport.request_errors import check_text, json_fault
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
@@ -227,10 +227,11 @@ class _Session:
         await self._emit("session.created", session=self._described())
         first = await self._next()
         if isinstance(first, AppendTranslationAudio):
+            options = ChannelOptions(
+                sample_rate=RATE, encoding=ENCODING, translate=self._config.language
+            )
             self._channel = channel = Channel(
-                *(self._frontend, self._socket, RATE, ENCODING),
-                translate=self._config.language,
-                translated=self._translated,
+                self._frontend, self._socket, options, translated=self._translated
             )
             await follow([channel], self._read(channel, first), self._told)
         await self._emit("session.closed")
@@ -242,13 +243,9 @@ class _Session:
 
     async def _next(self) -> AppendTranslationAudio | Close | None:
         """Return the client's next audio or end; None if draining ends the session before."""
-        while not self._frontend.front_door.ends(self._resting):
-            try:
-                text, _ = await self._socket.receive(
-                    self._frontend.settings.realtime_idle_seconds, "the next event of the client"
-                )
-            except Interrupted:
-                continue
+        door = self._frontend.front_door
+        while (message := await door.unless_draining(self._resting, self._receive)) is not None:
+            text, _ = message
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
             self._frontend.metrics.bytes("websocket", len(text))
@@ -263,6 +260,10 @@ class _Session:
                 await self._socket.send(events.encode(events.error_event(error, named)))
         self._socket.goes_at(0 if self._channel is None else self._channel.heard_samples)
         return None
+
+    async def _receive(self) -> tuple[str | None, bytes]:
+        seconds = self._frontend.settings.realtime_idle_seconds
+        return await self._socket.receive(seconds, "the next event of the client")
 
     def _resting(self) -> bool:
         return self._channel is None or self._channel.resting

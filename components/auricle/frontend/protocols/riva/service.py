@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.wav import Opening, is_wav, wav_header
-from auricle.core.aio import Interrupted, first_failure_or, within
+from auricle.core.aio import within
 from auricle.core.errors import ProtocolError
 from auricle.core.limits import EVENT_ID, check
 from auricle.frontend.frontend import Frontend
@@ -22,9 +21,10 @@ from auricle.frontend.protocols.riva.options import (
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.recordings.transcriber import RecordingSegment
+from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel
 from auricle.frontend.transport.access.gate import Access
-from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.grpc.calls import LiveCall, LiveCalls
 from auricle.frontend.transport.grpc.incoming import (
     Context,
@@ -157,10 +157,7 @@ class StreamingRecognize:
 
     async def _first(self, call: LiveCall) -> bytes:
         seconds = self._frontend.settings.start_timeout_seconds
-        try:
-            message = await call.receive(seconds, "the first message")
-        except Interrupted:
-            raise about_to_go() from None
+        message = await first_message(call.receive(seconds, "the first message"))
         if message is None:
             raise ProtocolError("the call ended before its streaming_config")
         return message
@@ -183,11 +180,7 @@ class _Session:
         if (begun := await self._begin()) is None:
             return
         channel, first = begun
-        writer = asyncio.create_task(self._write(channel))
-        others = [
-            asyncio.create_task(part) for part in (self._read(channel, first), channel.pump())
-        ]
-        await first_failure_or(writer, others)
+        await channel.run(self._read(channel, first), self._write(channel))
 
     # ── from the client ─────────────────────────────────────────────────────
 
@@ -197,62 +190,53 @@ class _Session:
         None if the call ends before any audio came.
         """
         opening = Opening()
-        while True:
-            if self._door.leaving:
-                self._call.goes_at(0)
-                return None
-            try:
-                message = await self._next()
-            except Interrupted:
-                continue
-            if message is None:
+        while (message := await self._door.unless_draining(lambda: True, self._next)) is not None:
+            data, ended = message
+            if ended:
                 if opening.begun:
                     raise ProtocolError("the audio ended within its WAV header")
                 return None
-            if (found := opening.push(message)) is not None:
+            if (found := opening.push(data)) is not None:
                 header, samples = found
                 self._left_of_file = None if header is None else header.size
                 return self._channel(*audio_format(self._options, header)), self._within(samples)
+        self._call.goes_at(0)
+        return None
 
     def _channel(self, encoding: str, sample_rate: int) -> Channel:
         options = self._options
-        return Channel(
-            self._frontend,
-            self._call,
-            sample_rate,
-            encoding,
+        audio = ChannelOptions(
+            sample_rate=sample_rate,
+            encoding=encoding,
             language=options.language,
             context=options.context,
             silence=options.silence_ms,
             partials=self._interim_results,
             words=options.words,
         )
+        return Channel(self._frontend, self._call, audio)
 
     async def _read(self, channel: Channel, first: bytes) -> None:
         await channel.take(first)
-        while True:
-            if self._door.ends(lambda: channel.resting):
-                await self._leave(channel)
-                return
-            channel.expect()
-            try:
-                message = await self._next()
-            except Interrupted:
-                continue
-            if message is None:
+        while (
+            message := await self._door.unless_draining(lambda: channel.resting, self._next)
+        ) is not None:
+            data, ended = message
+            if ended:
                 await channel.end()
                 return
-            await channel.take(self._within(message))
+            await channel.take(self._within(data))
+        self._call.goes_at(await channel.leave())
 
-    async def _next(self) -> bytes | None:
-        """Return the next message's bytes of audio; None at the end of the call."""
+    async def _next(self) -> tuple[bytes, bool]:
+        """Return the next message's bytes of audio, and whether the call has ended instead."""
         idle = self._frontend.settings.idle_timeout_seconds
         message = await self._call.receive(idle, "the next audio")
         if message is None:
-            return None
+            return b"", True
         data = _audio(message)
         self._frontend.metrics.bytes("grpc", len(data))
-        return data
+        return data, False
 
     def _within(self, data: bytes) -> bytes:
         """Return the part of a stream's next bytes that is audio: what follows a file's is none."""
@@ -260,10 +244,6 @@ class _Session:
             data = data[: self._left_of_file]
             self._left_of_file -= len(data)
         return data
-
-    async def _leave(self, channel: Channel) -> None:
-        """End the session early, for draining."""
-        self._call.goes_at(await channel.leave())
 
     # ── to the client ───────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import Interrupted, LoopTurn, first_failure_or
+from auricle.core.aio import Interrupted, first_failure_or
 from auricle.core.errors import AuricleError, ProtocolError, from_code
 from auricle.core.limits import CONTEXT
 from auricle.frontend.audio.chunks import (
@@ -24,13 +24,13 @@ from auricle.frontend.audio.chunks import (
     TurnPause,
     TurnResumption,
 )
-from auricle.frontend.audio.holding import Holding
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.stream import messages as protocol
 from auricle.frontend.protocols.stream.refusals import ResumeTakenOver
 from auricle.frontend.protocols.stream.resume import ResumeTokens
 from auricle.frontend.protocols.stream.start import Beginning, begin, parse_end, parse_start
-from auricle.frontend.transport.admission import about_to_go
+from auricle.frontend.session.intake import AudioIntake
+from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.message_writer import Telling
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol import stream
@@ -133,18 +133,11 @@ class StreamProtocol:
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
-        text = await self._first(socket)
+        seconds = self._frontend.settings.start_timeout_seconds
+        text, _ = await first_message(socket.receive(seconds, "the start message"))
         beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
         with self._takeovers.serving(beginning.name) as taken_over:
             await _Session(self._frontend, socket, beginning).run(taken_over)
-
-    async def _first(self, socket: ClientSocket) -> str | None:
-        seconds = self._frontend.settings.start_timeout_seconds
-        try:
-            text, _ = await socket.receive(seconds, "the start message")
-        except Interrupted:
-            raise about_to_go() from None
-        return text
 
     @staticmethod
     def error(error: AuricleError) -> str:
@@ -161,92 +154,76 @@ class _Session:
         self._settings = frontend.settings
         self._socket = socket
         self._begun = beginning
-        self._ingest, self._link = beginning.ingest, beginning.link
-        self._holding = Holding(lambda: self._ingest.holds, self._pass_on)
-        self._ledger = beginning.ledger
+        self._ledger, self._link = beginning.ledger, beginning.link
+        self._audio = AudioIntake(
+            *(frontend, socket, beginning.ingest, self._hand_over),
+            missing=lambda: beginning.link.missing,
+            count=self._count,
+        )
         # Messages leave in the order in which the ledger knows of them.
         self._telling = Telling(socket)
         self._texts: list[str] = []
         # Segments whose final this connection has told: what comes later of others is left out.
         self._wordless: set[int] = set()
         self._speakerless: set[int] = set()
-        self._turn = LoopTurn()
         # Session sample at which the client resumes; set when draining ends this session.
         self._resume_at: int | None = None
 
     async def run(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
         writer = asyncio.create_task(self._write_events())
-        parts = (self._read(), self._link.pump(), self._holding.run(), _until(taken_over))
+        parts = (self._read(), self._link.pump(), self._audio.holding.run(), _until(taken_over))
         others = [asyncio.create_task(part) for part in parts]
         with self._telling.may_leave():
             await first_failure_or(writer, others)
 
     async def _read(self) -> None:
         """Read the client's messages up to `end`, and pass speech on to the link."""
-        idle = self._settings.idle_timeout_seconds
-        while True:
-            if self._frontend.front_door.ends(self._resting):
-                async with self._holding:
-                    await self._leave()
-                await self._ignored()
-            enough = self._ingest.expect(self._link.missing)
-            try:
-                text, data = await self._socket.receive(idle, "the next audio packet", enough)
-            except Interrupted:
-                continue
-            await self._turn.give_way()
+        while (message := await self._next()) is not None:
+            text, data = message
             if text is None:
                 self._frontend.metrics.bytes("websocket", len(data))
-                await self._take(data)
+                await self._audio.take(data)
             else:
                 parse_end(text)
                 await self._end()
-                break
-        # After `end` the client may only listen. Detect if it leaves or sends more.
-        await self._socket.gone()
-        raise ProtocolError("nothing may follow the end message")
+                # After `end` the client may only listen. Detect if it leaves or sends more.
+                await self._socket.gone()
+                raise ProtocolError("nothing may follow the end message")
+        await self._leave()
+        await self._ignored()
 
-    async def _take(self, data: bytes) -> None:
-        """Process a frame slice by slice, however large it is; others run in between."""
-        async with self._holding:
-            self._ingest.take(data)
-            while self._ingest.ready:
-                await self._process()
-
-    async def _process(self) -> None:
-        await self._hand_over(await self._frontend.listened(self._ingest, self._socket.trace))
-        await self._heard()
-        await self._turn.give_way()
-
-    async def _pass_on(self) -> None:
-        while self._ingest.holds:
-            await self._process()
+    async def _next(self) -> tuple[str | None, bytes] | None:
+        """Return the client's next message; None if draining ends the session before."""
+        idle = self._settings.idle_timeout_seconds
+        return await self._frontend.front_door.unless_draining(
+            lambda: self._audio.resting,
+            lambda: self._socket.receive(idle, "the next audio packet", self._audio.expect()),
+        )
 
     async def _end(self) -> None:
-        async with self._holding:
-            await self._hand_over(await self._ingest.end())
-            self._holding.close()
-            self._link.finish(self._ingest.total_samples)
-            await self._heard()
-
-    def _resting(self) -> bool:
-        """Whether the session is between two segments."""
-        return self._ingest.resting_at is not None and not self._holding.busy
+        async with self._audio.holding:
+            await self._hand_over(await self._audio.ingest.end())
+            self._finish()
+            await self._audio.charge()
 
     async def _leave(self) -> None:
         """End the session early, for draining."""
-        ingest = self._ingest
-        resume_at = ingest.resting_at
-        if resume_at is None:
-            # Only the client can end a segment of features, so `end` raises ProtocolError here.
-            await self._hand_over(await ingest.end())
-            resume_at = ingest.total_samples
-        self._resume_at = resume_at
-        self._holding.close()
-        self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
-        self._socket.goes_at(resume_at)
-        self._link.finish(ingest.total_samples)
+        ingest = self._audio.ingest
+        async with self._audio.holding:
+            resume_at = ingest.resting_at
+            if resume_at is None:
+                # Only the client can end a segment of features, so this raises ProtocolError then.
+                await self._hand_over(await ingest.end())
+                resume_at = ingest.total_samples
+            self._resume_at = resume_at
+            self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
+            self._socket.goes_at(resume_at)
+            self._finish()
+
+    def _finish(self) -> None:
+        self._audio.holding.close()
+        self._link.finish(self._audio.ingest.total_samples)
 
     async def _ignored(self) -> None:
         """Discard what the client sends until it has read that the session is over."""
@@ -254,15 +231,13 @@ class _Session:
             with suppress(Interrupted):
                 await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
 
-    async def _heard(self) -> None:
-        """Count the audio processed now; waits if the client exceeds its audio rate."""
-        ingest = self._ingest
+    async def _count(self) -> int:
+        """Return how many of the samples processed now were not sent on a connection before."""
+        ingest = self._audio.ingest
         new = self._ledger.listened(ingest.heard_samples, lambda: ingest.point)
         if self._ledger.due and self._begun.offer is not None:
             await self._send(stream.Checkpoint())
-        if new:
-            self._frontend.metrics.audio(received=new / SAMPLE_RATE)
-            await self._socket.heard(new / SAMPLE_RATE)
+        return new
 
     async def _hand_over(self, events: list[GateEvent]) -> None:
         """Send speech to the processor, and its start and stop to the client."""

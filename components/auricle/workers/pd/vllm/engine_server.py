@@ -56,22 +56,22 @@ def forked(*, started: bool) -> Iterator[None]:
     from vllm.v1.engine import utils
 
     known: Any = utils.get_mp_context
-    utils.get_mp_context = _Context
+    utils.get_mp_context = ForkedContext
     try:
         yield
     finally:
         utils.get_mp_context = known
 
 
-class _Process(ForkServerProcess):
+class ForkedProcess(ForkServerProcess):
     """A process with the environment that this one has now, not with the server's."""
 
     def __init__(self, *, target: Callable[..., None], **arguments: Any) -> None:
         super().__init__(target=partial(_run, dict(os.environ), target), **arguments)
 
 
-class _Context(ForkServerContext):
-    Process: ClassVar[type[_Process]] = _Process
+class ForkedContext(ForkServerContext):
+    Process: ClassVar[type[ForkedProcess]] = ForkedProcess
 
 
 def _run(environment: dict[str, str], target: Callable[..., None], **arguments: Any) -> None:
