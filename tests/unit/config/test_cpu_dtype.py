@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle.config import common as common_settings
+from auricle.config import common
 from auricle.config.common import multiplies_bfloat16
 from auricle.config.settings import SECTIONS, CommonSettings
 from auricle.core.errors import SettingsError
@@ -41,7 +41,7 @@ def test_without_flags_it_is_float32(tmp_path: Path) -> None:
 def test_all_components_have_the_type_of_the_machine(
     monkeypatch: pytest.MonkeyPatch, can: bool, dtype: str
 ) -> None:
-    monkeypatch.setattr(common_settings, "multiplies_bfloat16", lambda: can)
+    monkeypatch.setattr(common, "multiplies_bfloat16", lambda: can)
     sections = load_config(None, ["--Common.dtype=auto"])
     assert {settings_for(name, sections, "here").dtype for name in SECTIONS} == {dtype}
 
