@@ -170,6 +170,8 @@ SHORT = (
         400,
         (
             "python -m benchmarks.real_speech --model DIR --ctranslate2 DIR "
+            "--out build/real-speech.json",
+            "python -m benchmarks.real_speech --model DIR --ctranslate2 DIR "
             "--out build/real-speech.json [--quick]",
         ),
     ),

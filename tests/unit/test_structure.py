@@ -164,8 +164,8 @@ def test_every_imported_library_is_a_direct_requirement() -> None:
     named = {_normal(line.partition("==")[0]) for line in base.splitlines() if line[:1] != "#"}
     packages = packages_distributions()
     tops = {name.partition(".")[0] for path in FILES for name in imports(path)}
-    # They come with vLLM, with GPUs, and with the extra for microphones.
-    elsewhere = {"vllm", "pynvml", "sounddevice"}
+    # With vLLM, with GPUs, and with the extra for microphones.
+    elsewhere = {"vllm", "setproctitle", "pynvml", "sounddevice"}
     lacking = {
         library
         for library in tops - {"auricle", *elsewhere, *sys.stdlib_module_names}

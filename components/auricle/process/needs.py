@@ -76,7 +76,7 @@ def needs_of_torch(
 
 def checkpoint(path: Path) -> Need:
     """Return the need of a checkpoint in the folder `path`, of which all is read."""
-    return Need("checkpoints", partial(_read_checkpoint, path))
+    return Need("checkpoint", partial(_read_checkpoint, path))
 
 
 def modules_of(package: ModuleType) -> list[str]:

@@ -17,7 +17,7 @@ def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
     return [
         Need("device", partial(kind.built_for, settings)),
         imports_of("workers.translate", *kind.libraries()),
-        Need("checkpoints", partial(_read, settings)),
+        Need("checkpoint", partial(_read, settings)),
     ]
 
 
