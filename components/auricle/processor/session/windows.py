@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -326,8 +327,9 @@ MIN_SAMPLES = FFT // 2 + 1
 class SegmentAudio:
     """The samples or features of one open segment, and its windows.
 
-    Not thread-safe. `windows` computes log-mel, and is called in a worker thread if that takes
-    long; nothing may be appended before it has returned.
+    `windows` computes log-mel, and is called in a worker thread if that takes long. Copies made by
+    `encoded_by` share what is computed, and take turns. Otherwise it is not thread-safe: nothing
+    may be appended before `windows` has returned.
     """
 
     def __init__(self, geometry: Geometry, scheme: KeyScheme) -> None:
@@ -338,14 +340,15 @@ class SegmentAudio:
         self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead, geometry.mel_bins)
         self._final_hashes: list[bytes] = []
         self._hashed_samples = 0
+        self._turns = Lock()
 
     def encoded_by(self, geometry: Geometry, scheme: KeyScheme) -> SegmentAudio:
         """Return the same audio as windows of another checkpoint.
 
-        Features are computed once if they are the same. Of the two one may be used at a time, and
-        nothing may be appended any more.
+        Features are computed once if they are the same. Nothing may be appended any more.
         """
         other = SegmentAudio(geometry, scheme)
+        other._turns = self._turns
         if geometry == self._geometry:
             other._chunks = self._chunks
         same = (geometry.front_end, geometry.mel_bins)
@@ -401,6 +404,10 @@ class SegmentAudio:
 
     def windows(self, samples: int) -> tuple[Window, ...]:
         """Return the segment's windows as if it ended after `samples` (at least 201)."""
+        with self._turns:
+            return self._windows(samples)
+
+    def _windows(self, samples: int) -> tuple[Window, ...]:
         if self._geometry.front_end == "whisper_by_window":
             return self._whole_chunks(samples)
         if self._geometry.context_blocks:

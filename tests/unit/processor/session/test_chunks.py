@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -52,6 +53,18 @@ def segment(*parts: np.ndarray) -> SegmentAudio:
     for part in parts:
         audio.push(part)
     return audio
+
+
+def test_copies_that_are_used_at_the_same_time_have_the_same_windows() -> None:
+    """Words and a translation of one segment are asked for at once, each in a thread."""
+    samples = 11 * SECOND + 77
+    expected = [window.key for window in segment(speech(samples)).windows(samples)]
+    for _ in range(10):
+        audio = segment(speech(samples))
+        with ThreadPoolExecutor(4) as threads:
+            copies = [audio.encoded_by(GEOMETRY, SCHEME) for _ in range(4)]
+            found = list(threads.map(lambda copy: copy.windows(samples), copies))
+        assert all([window.key for window in windows] == expected for windows in found)
 
 
 @pytest.mark.parametrize(
