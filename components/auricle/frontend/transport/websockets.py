@@ -248,7 +248,7 @@ class SocketSessions:
 async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
     try:
         await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
-    except (WebSocketDisconnect, RuntimeError):
+    except (OSError, WebSocketDisconnect, RuntimeError):  # an OSError is uvicorn's
         raise ClientGone from None
 
 

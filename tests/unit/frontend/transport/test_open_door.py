@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ import pytest
 import websockets
 from fastapi import FastAPI, WebSocket
 from prometheus_client import CollectorRegistry
+from uvicorn.protocols.utils import ClientDisconnected
 
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, ProtocolError
@@ -95,6 +97,19 @@ class Sessions:
     def _error(error: AuricleError) -> str:
         return json.dumps({"code": error.code, "message": str(error)})
 
+    async def leaves_at_its_handshake(self) -> None:
+        """Serve a client that has gone when the server accepts its connection."""
+
+        async def receive() -> dict[str, str]:
+            return {"type": "websocket.connect"}
+
+        async def send(_message: object) -> None:
+            raise ClientDisconnected
+
+        address = {"client": ("127.0.0.1", 1), "path": "/", "query_string": b"", "headers": []}
+        scope = {"type": "websocket", "extensions": {"websocket.http.response": {}}, **address}
+        await self._sessions.serve(WebSocket(scope, receive, send), self._protocol)
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         proxies = {"proxy_headers": True, "forwarded_allow_ips": ["127.0.0.1"]}
@@ -124,6 +139,15 @@ class Sessions:
                 if sample.name == "auricle_frontend_sessions_ended_total"
             }
         )
+
+
+async def test_a_client_that_leaves_at_its_handshake_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sessions = Sessions()
+    await sessions.leaves_at_its_handshake()
+    assert sessions.ended() == {"client_gone": 1}
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_a_dozen_failed_starts_keep_nobody_out() -> None:
