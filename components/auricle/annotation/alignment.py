@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from auricle.transcript.words import spoken_part
 
-_SNAPPED = 2  # so many wrong times in a row take a neighbour's value; more are interpolated
+_SNAPPED = 2  # up to this many wrong times in a row take a neighbour's value; more are interpolated
 
 
 def monotone(times: Sequence[int]) -> list[int]:
@@ -120,7 +120,7 @@ def _traced(entered: npt.NDArray[np.bool_], straight: npt.NDArray[np.bool_]) -> 
     return found[::-1]
 
 
-# From the times of a text's tokens to those of its words. No I/O.
+# Word times from token times. No I/O.
 
 
 def word_times(

@@ -177,6 +177,7 @@ class Recognizer:
 
 async def _windows(audio: SegmentAudio, samples: int) -> tuple[Window, ...]:
     """Return the segment's windows as if it ended after `samples`."""
-    if samples <= _SHORT_SEGMENT and 0 <= samples - audio.computed <= _AT_ONCE:
-        return audio.windows(samples)
+    short = samples <= _SHORT_SEGMENT and 0 <= samples - audio.computed <= _AT_ONCE
+    if short and (windows := audio.windows_at_once(samples)) is not None:
+        return windows
     return await in_thread(audio.windows, samples)

@@ -142,6 +142,10 @@ async def test_only_what_takes_a_moment_is_computed_on_the_event_loop(
             threads.append(threading.current_thread())
             return super().windows(samples)
 
+        def windows_at_once(self, samples: int) -> tuple[Window, ...] | None:
+            threads.append(threading.current_thread())
+            return super().windows_at_once(samples)
+
     audio = Watched(VIEW.geometry, KeyScheme(VIEW.fingerprint, "float32", "t"))
     noise = np.random.default_rng(1).integers(-9_000, 9_000, samples).astype(np.int16)
     audio.push(noise)

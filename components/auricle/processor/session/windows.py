@@ -407,6 +407,15 @@ class SegmentAudio:
         with self._turns:
             return self._windows(samples)
 
+    def windows_at_once(self, samples: int) -> tuple[Window, ...] | None:
+        """As `windows`, for an event loop: None while another copy's windows are computed."""
+        if not self._turns.acquire(blocking=False):
+            return None
+        try:
+            return self._windows(samples)
+        finally:
+            self._turns.release()
+
     def _windows(self, samples: int) -> tuple[Window, ...]:
         if self._geometry.front_end == "whisper_by_window":
             return self._whole_chunks(samples)

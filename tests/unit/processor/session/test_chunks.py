@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.core.errors import CheckpointError, ProtocolError
 from auricle.processor.segment_encoder import SentBlocks
-from auricle.processor.session.windows import KeyScheme, SegmentAudio
+from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
 from auricle.workers.encode.encoder import MelWindow
 from auricle.workers.encode.main import cost_of, encoder_for
 from auricle.workers.encode.passes import encode_silence
@@ -65,6 +66,32 @@ def test_copies_that_are_used_at_the_same_time_have_the_same_windows() -> None:
             copies = [audio.encoded_by(GEOMETRY, SCHEME) for _ in range(4)]
             found = list(threads.map(lambda copy: copy.windows(samples), copies))
         assert all([window.key for window in windows] == expected for windows in found)
+
+
+def test_an_event_loop_does_not_wait_for_a_copy_that_computes_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples = 4 * SECOND
+    expected = [window.key for window in segment(speech(samples)).windows(samples)]
+    audio = segment(speech(samples))
+    copy = audio.encoded_by(GEOMETRY, SCHEME)
+    computes, goes_on = Event(), Event()
+    compute = copy._whole_chunks
+
+    def slowly(samples: int) -> tuple[Window, ...]:
+        computes.set()
+        assert goes_on.wait(60)
+        return compute(samples)
+
+    monkeypatch.setattr(copy, "_whole_chunks", slowly)
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(copy.windows, samples)
+        assert computes.wait(60)
+        assert audio.windows_at_once(samples) is None
+        goes_on.set()
+        assert [window.key for window in found.result()] == expected
+    windows = audio.windows_at_once(samples)
+    assert windows is not None and [window.key for window in windows] == expected
 
 
 @pytest.mark.parametrize(
