@@ -194,14 +194,6 @@ async def outcome_of(future: asyncio.Future[T]) -> T:
     return await asyncio.shield(future)
 
 
-async def first_of(tasks: list[asyncio.Task[Any]]) -> asyncio.Task[Any]:
-    """Wait for the first task to end and return it, or raise its error."""
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    return next(task for task in tasks if task in done)
-
-
 async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel all tasks, wait until they have ended, and ignore their results and errors."""
     for task in tasks:

@@ -93,8 +93,6 @@ class StartingPools(msgspec.Struct, frozen=True, tag=True):
     kinds: tuple[PoolKind, ...]
 
 
-LoadReport = WorkerLoad | ProcessorLoad
-
 # Units of `WorkerLoad.work`.
 ENCODE_WORK = ("windows", "gflops")
 PD_WORK = ("decodes", "prefill_tokens", "steps")
