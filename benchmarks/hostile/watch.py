@@ -86,7 +86,7 @@ def _held(processes: list[psutil.Process]) -> Held:
 def ports(server: Server) -> tuple[Port, ...]:
     """Every TCP port of the graph that takes connections, but the frontend's own.
 
-    Those of vLLM's engine take none: `workers/pd/vllm/process.py`.
+    vLLM's engine accepts no connections: `workers/pd/vllm/process.py`.
     """
     public = httpx.URL(server.url).port
     systems = set(server.system_ports.values())

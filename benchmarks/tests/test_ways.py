@@ -1,4 +1,4 @@
-"""The benchmark of the ways in tells how far they lie apart, and what nobody said."""
+"""The benchmark of the protocols reports how far their texts differ, and invented words."""
 
 from __future__ import annotations
 

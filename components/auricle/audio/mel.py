@@ -44,7 +44,7 @@ def mel_tables(bins: int) -> tuple[Table, Table]:
 
 @lru_cache(maxsize=4)
 def htk_filters(bins: int, fft: int) -> Table:
-    """Return HTK's mel filters for an FFT of so many points, (fft // 2 + 1, bins)."""
+    """Return HTK's mel filters for an FFT of `fft` points, (fft // 2 + 1, bins)."""
     top = 2595.0 * np.log10(1.0 + SAMPLE_RATE / 2 / 700.0)
     corners = 700.0 * (10.0 ** (np.linspace(0.0, top, bins + 2) / 2595.0) - 1.0)
     return _triangles(corners, fft)

@@ -143,7 +143,7 @@ Active = npt.NDArray[np.bool_]
 _BELOW = 6.9  # natural logarithms of power, 30 dB: speech is not quieter against its loudest
 _ABOVE_NOISE = 0.25  # of the range from the quietest to the loudest
 _QUIETEST = -9.0  # speech is not below this: 16-bit samples of 1 or 2 are
-_CLOSED = 30  # frames: shorter silence belongs to what is said
+_CLOSED = 30  # frames: shorter silence counts as speech
 _DROPPED = 10  # frames: shorter sounds are none
 _SEARCH = 50  # frames on either side in which a change of speakers has its pause
 _SMOOTH = 5
@@ -172,7 +172,7 @@ def runs(marked: Active) -> list[tuple[int, int]]:
 def frame_labels(
     centres: Sequence[int], labels: Sequence[int], loudness: Loudness
 ) -> npt.NDArray[np.intp]:
-    """Return the voice of each frame from that of windows with such centres, ascending.
+    """Return the voice of each frame, given the voices of windows and their centres, ascending.
 
     It changes at the quietest point near the middle between two windows of different voices.
     """

@@ -75,7 +75,7 @@ _ENGLISH_ONLY = (
 class Directions:
     """`pool` has the languages of the translate pool, empty for any, None without a pool.
 
-    `by_speech`: the speech model can write English for what is said in other languages.
+    `by_speech`: the speech model translates other languages into English.
     """
 
     pool: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class Directions:
         return target == ENGLISH and self.english_by_speech
 
     def of_pool(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return those of `targets` into which the pool translates, or refuses to."""
+        """Return the `targets` that go to the translate pool, refused ones included."""
         return tuple(target for target in targets if not self.of_speech(target))
 
     def check(self, targets: Sequence[str], param: str | None) -> None:

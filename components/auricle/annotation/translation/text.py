@@ -118,7 +118,7 @@ class Growing:
         return self.hypothesis[len(self.committed) :]
 
     def after(self, text: str, rule: Rule, *, whole: bool) -> Growing:
-        """Return the translation after a hypothesis that goes on with `text` after `committed`.
+        """Return the translation after a hypothesis, whose `text` follows `committed`.
 
         With `whole` it is the last one, and all of it is committed.
         """
