@@ -161,7 +161,8 @@ class Served:
     async def _tcp(self, name: str) -> AsyncIterator[None]:
         connections = connections_of(self.frontend.settings)
         protocol = TCP[name](self.frontend, self.access)
-        server = TcpServer(protocol, connections, self._rates, self.door)
+        sessions = self.frontend.live_sessions
+        server = TcpServer(protocol, connections, self._rates, self.door, sessions)
         listener = socket.socket()
         self.port = _bound(listener)
         await server.start(listener)

@@ -45,29 +45,29 @@ half a sample: at the end of the audio
   1000 'word' | session done | listen flux assemblyai | as the services do
   left | session client_gone | vapi
   - | - | twilio | its samples have a byte each
-  closed protocol | session protocol, client protocol | wyoming
-  closed | session protocol, client protocol | audiosocket
+  closed protocol | session protocol | wyoming
+  closed | session protocol | audiosocket
   INVALID_ARGUMENT protocol | session protocol | riva
   OK unsupported_value | session unsupported_value | kserve | its shape says how many there are
 
 no key: where there are keys
   http 401 invalid_api_key | client invalid_api_key | SOCKETS
-  1008 | client invalid_api_key, counted: nothing | twilio | no reason
+  1008 | client invalid_api_key | twilio
   UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
   - | - | wyoming audiosocket | they have no keys, but a tenant
 
 wrong key:
   http 401 invalid_api_key | client invalid_api_key | SOCKETS
-  1008 | client invalid_api_key, counted: nothing | twilio | no reason
+  1008 | client invalid_api_key | twilio
   UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
   - | - | wyoming audiosocket
 
 key for recordings: of another scope
   http 403 forbidden | client forbidden | SOCKETS
-  1008 | client forbidden, counted: nothing | twilio | no reason
+  1008 | client forbidden | twilio
   PERMISSION_DENIED forbidden | client forbidden | riva kserve
-  closed forbidden | client forbidden, counted: nothing | wyoming | no reason
-  hung up | client forbidden, counted: nothing | audiosocket | no reason
+  closed forbidden | client forbidden | wyoming
+  hung up | client forbidden | audiosocket
 
 server full: Frontend.max_sessions
   http 503 overloaded | client overloaded | SOCKETS
@@ -106,19 +106,19 @@ audio of key used: a session that runs is slowed down, and another refused
 server draining: before the client came
   http 503 overloaded | client overloaded | SOCKETS twilio
   UNAVAILABLE overloaded | client overloaded | riva
-  UNAVAILABLE overloaded | nothing | kserve | no reason
-  closed overloaded | client overloaded, counted: nothing | wyoming | no reason
-  hung up | nothing | audiosocket | no reason
+  UNAVAILABLE overloaded | client overloaded | kserve
+  closed overloaded | client overloaded | wyoming
+  hung up | client overloaded | audiosocket
 
 no start: the client sends nothing
   1008 deadline | session deadline | stream realtime translations vapi
   1011 no_audio | session no_audio | listen flux
   4031 4031 | session deadline | assemblyai
-  1008 | client deadline, counted: nothing | twilio
+  1008 | client deadline | twilio
   DEADLINE_EXCEEDED deadline | session deadline | riva
-  DEADLINE_EXCEEDED deadline | nothing | kserve | no reason
-  closed deadline | client deadline, counted: nothing | wyoming
-  hung up | client deadline, counted: nothing | audiosocket
+  DEADLINE_EXCEEDED deadline | client deadline | kserve
+  closed deadline | client deadline | wyoming
+  hung up | client deadline | audiosocket
 
 idle: nothing follows speech; those whose clients wait for no text give it first
   1008 deadline | session deadline | stream realtime
@@ -126,18 +126,17 @@ idle: nothing follows speech; those whose clients wait for no text give it first
   1011 no_audio | session no_audio | listen flux
   4031 4031 | session deadline | assemblyai
   1008 deadline 'word' | session deadline | vapi
-  1008 'word' | session deadline, client deadline | twilio
+  1008 'word' | session deadline | twilio
   DEADLINE_EXCEEDED deadline | session deadline | riva
   OK deadline | session deadline | kserve
-  closed deadline | session deadline, client deadline | wyoming
-  hung up 'word' | session deadline, client deadline | audiosocket
+  closed deadline | session deadline | wyoming
+  hung up 'word' | session deadline | audiosocket
 
 long message: Frontend.max_frame_bytes, of gRPC grpc_max_message_bytes
-  1009 | session too_large | SOCKETS
-  1009 | session done | twilio | no reason: its client broke the protocol, it did not hang up
+  1009 | session too_large | SOCKETS twilio
   RESOURCE_EXHAUSTED | session client_gone | riva | gRPC itself refuses it
   RESOURCE_EXHAUSTED | nothing | kserve | no sequence has begun
-  closed too_large | session too_large, client too_large | wyoming
+  closed too_large | session too_large | wyoming
   - | - | audiosocket | the length of a frame has 16 bits
 
 drained when quiet: at once
@@ -151,37 +150,37 @@ drained in speech: at the deadline only
   1012 'word' | session done | stream realtime listen flux assemblyai vapi twilio
   1012 'WORD' | session done | translations
   UNAVAILABLE overloaded 'word' | session done | riva kserve
-  closed overloaded | session overloaded, client overloaded | wyoming
+  closed overloaded | session overloaded | wyoming
   hung up 'word' | session done | audiosocket
 
 processor lost: and no other takes the session
   1011 unavailable | session unavailable | stream translations listen flux vapi
   left unavailable | session client_gone | realtime | a turn fails, not the session
   3005 3005 | session unavailable | assemblyai
-  1011 | session unavailable, client unavailable | twilio
+  1011 | session unavailable | twilio
   UNAVAILABLE unavailable | session unavailable | riva
   OK unavailable | session unavailable | kserve
-  closed unavailable | session unavailable, client unavailable | wyoming
-  hung up | session unavailable, client unavailable | audiosocket
+  closed unavailable | session unavailable | wyoming
+  hung up | session unavailable | audiosocket
 
 processor fails: the session, by its last event
   1011 internal | session internal | stream translations listen flux vapi
   left internal | session client_gone | realtime
   3005 3005 | session internal | assemblyai
-  1011 | session internal, client internal | twilio
+  1011 | session internal | twilio
   INTERNAL internal | session internal | riva
   OK internal | session internal | kserve
-  closed internal | session internal, client internal | wyoming
-  hung up | session internal, client internal | audiosocket
+  closed internal | session internal | wyoming
+  hung up | session internal | audiosocket
 
 unforeseen error: an exception of any kind within the session
   1011 internal | session internal | stream realtime translations listen flux vapi
   3005 3005 | session internal | assemblyai
-  1011 | session internal, client internal | twilio
+  1011 | session internal | twilio
   INTERNAL internal | session internal | riva
   OK internal | session internal | kserve
-  closed internal | session internal, client internal | wyoming
-  hung up | session internal, client internal | audiosocket
+  closed internal | session internal | wyoming
+  hung up | session internal | audiosocket
 
 client vanishes: within speech
   left | session client_gone | SOCKETS riva kserve wyoming
@@ -190,10 +189,10 @@ client vanishes: within speech
 key withdrawn: while a session runs
   1008 invalid_api_key | session invalid_api_key | stream realtime translations listen flux vapi
   1008 1008 | session invalid_api_key | assemblyai
-  1008 | session invalid_api_key, client invalid_api_key | twilio
+  1008 | session invalid_api_key | twilio
   UNAUTHENTICATED invalid_api_key | session invalid_api_key | riva kserve
-  closed invalid_api_key | session invalid_api_key, client invalid_api_key | wyoming
-  hung up | session invalid_api_key, client invalid_api_key | audiosocket
+  closed invalid_api_key | session invalid_api_key | wyoming
+  hung up | session invalid_api_key | audiosocket
 """
 
 

@@ -70,7 +70,8 @@ class Port:
         self.connections = Connections(limits or ConnectionLimits())
         rates = Rates(self.frontend.settings.max_handshakes_per_address, "requests")
         protocol = speaks(self.frontend, self.access)
-        self._server = TcpServer(protocol, self.connections, rates, self.frontend.front_door)
+        door, sessions = self.frontend.front_door, self.frontend.live_sessions
+        self._server = TcpServer(protocol, self.connections, rates, door, sessions)
         self.number = 0
 
     @asynccontextmanager

@@ -32,6 +32,7 @@ class AuricleError(Exception):
     keys: tuple[str, ...] = ()
     param: str | None = None
     told: str | None = UNFORESEEN
+    settled = False  # a session was logged and counted as ended by it
 
     @property
     def for_client(self) -> str:

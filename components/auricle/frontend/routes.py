@@ -86,7 +86,8 @@ class Ports:
         """Accept clients."""
         for name, listener in self._listeners.items():
             protocol = self._protocol(name, frontend)
-            server = TcpServer(protocol, connections, rates, frontend.front_door)
+            sessions = frontend.live_sessions
+            server = TcpServer(protocol, connections, rates, frontend.front_door, sessions)
             self._servers.append(server)
             await server.start(listener)
             report_status(f"{name} at {self._host}:{listener.getsockname()[1]}")

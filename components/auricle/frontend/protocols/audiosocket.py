@@ -14,7 +14,8 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
 from auricle.frontend.transport.access.gate import Access
-from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.addresses import address_of, host_of
+from auricle.frontend.transport.admission import about_to_go
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
@@ -109,8 +110,9 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
         if begun is None:
             return
         name, audio = begun
+        record = Record(NAME, address_of(connection.client))
         host = host_of(connection.client)
-        async with frontend.live_sessions.session(Record(NAME), client, host) as session:
+        async with frontend.live_sessions.session(record, client, host) as session:
             rate = AUDIO_RATES[audio.kind]
             # A dialplan may give all calls the same id, so the part is what tells them apart.
             options = ChannelOptions(sample_rate=rate, call=name, part=session.session)
@@ -166,7 +168,10 @@ class _Call:
     async def _next(
         self, seconds: float, what: str, channel: Channel | None = None
     ) -> AudioSocketFrame | None:
-        """Return the next frame; None once the call is over, or the server leaves."""
+        """Return the next frame; None once the call is over, or draining ends its session.
+
+        Raises Overloaded if draining begins before there is a session.
+        """
         door = self._frontend.front_door
         while (frame := self._parser.next()) is None:
             try:
@@ -177,6 +182,8 @@ class _Call:
             except ClientGone:
                 return None
             if data is None:
+                if channel is None:
+                    raise about_to_go()
                 return None
             self._parser.feed(data)
         await self._turn.give_way()

@@ -19,7 +19,7 @@ from auricle.frontend.session.channel import Channel, check_text_is_wanted, foll
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import first_message
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.client_gone import ClientBrokeProtocol, ClientGone
 from auricle.frontend.transport.late_websockets import LateProtocol, LateSocket
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.request_errors import json_fault
@@ -195,7 +195,7 @@ class TwilioCalls:
         async with AsyncExitStack() as sessions:
             for track in call.tracks:
                 session = await sessions.enter_async_context(
-                    live.session(Record(NAME), client, socket.host)
+                    live.session(Record(NAME, socket.address), client, socket.host)
                 )
                 options = ChannelOptions(
                     sample_rate=SAMPLE_RATE,
@@ -240,6 +240,8 @@ class TwilioCalls:
                     lambda: _resting(channels),
                     lambda: socket.receive(idle, "the next media message"),
                 )
+            except ClientBrokeProtocol:
+                raise
             except ClientGone:
                 return
             if text is None:

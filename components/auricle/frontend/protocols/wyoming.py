@@ -20,7 +20,7 @@ from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channel import Channel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import about_to_go
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.live_sessions import Record
@@ -328,9 +328,10 @@ class _Conversation:
         self._frontend.check_model(asked.name)
         check("language", asked.language, LANGUAGE)
         context = _context(asked)
-        host = host_of(self._connection.client)
+        peer = self._connection.client
+        record = Record(NAME, address_of(peer))
         live = self._frontend.live_sessions
-        async with live.session(Record(NAME), self._client, host) as session:
+        async with live.session(record, self._client, host_of(peer)) as session:
             options = ChannelOptions(
                 sample_rate=audio.rate, language=asked.language or None, context=context
             )

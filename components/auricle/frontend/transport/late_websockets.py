@@ -17,9 +17,8 @@ from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import FrontDoor, about_to_go
 from auricle.frontend.transport.client_gone import ClientGone, check_connected
-from auricle.frontend.transport.live_sessions import LiveSessions, Record, foreseen
+from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.request_errors import error_response
-from auricle.frontend.transport.session_log import log_refused
 from auricle.frontend.transport.websockets import close_socket
 
 log = logging.getLogger(__name__)
@@ -38,6 +37,11 @@ class LateSocket:
     def host(self) -> str:
         """The client's address, as what counts as one client."""
         return host_of(self._socket.client)
+
+    @property
+    def address(self) -> str:
+        """The client's address and port, for the log."""
+        return address_of(self._socket.client)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -94,8 +98,9 @@ class LateSockets:
 
     async def serve(self, socket: WebSocket, protocol: LateProtocol) -> None:
         """Serve one connection until it is closed. Its close code and reason tell an error."""
+        address = address_of(socket.client)
         try:
-            with self._sessions.settled(Record(protocol.name, address_of(socket.client))):
+            with self._sessions.connection(protocol.name, address):
                 if self._front_door.leaving:
                     raise about_to_go()
                 protocol.check()
@@ -106,7 +111,7 @@ class LateSockets:
         connection = LateSocket(socket)
         try:
             with (
-                foreseen(f"a connection of {protocol.name}"),
+                self._sessions.connection(protocol.name, address),
                 self._front_door.interrupting(connection.interrupt),
             ):
                 await protocol.serve(connection)
@@ -114,7 +119,6 @@ class LateSockets:
         except ClientGone:
             log.debug("the client of %s has left", protocol.name)
         except AuricleError as error:
-            log_refused(address_of(socket.client), error)
             await connection.close(error.close_code, _reason(error))
 
 

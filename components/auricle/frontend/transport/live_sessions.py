@@ -207,7 +207,26 @@ class LiveSessions:
                 record.settled = True
                 self._settle(record, outcome, failure)
 
+    @contextmanager
+    def connection(self, protocol: str, address: str) -> Iterator[Record]:
+        """Log and count the error that ends a connection, unless one of its sessions ended with it.
+
+        For protocols whose connections can have several sessions, or none; the block may mark the
+        connection's record as settled. Raises ClientGone and AuricleError as the block does, the
+        latter for unforeseen errors too.
+        """
+        record = Record(protocol, address)
+        try:
+            with foreseen(f"a connection of {protocol}"):
+                yield record
+        except AuricleError as error:
+            if not record.settled and not error.settled:
+                self._settle(record, error.code, error)
+            raise
+
     def _settle(self, record: Record, outcome: str, failure: AuricleError | None) -> None:
+        if failure is not None:
+            failure.settled = True
         if record.kind == "session":
             self._metrics.ended(outcome)
         else:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from auricle.core.aio import Patience, TaskOwner, within
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
-from auricle.frontend.transport.addresses import host_of
+from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import FrontDoor
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer
-from auricle.frontend.transport.live_sessions import foreseen
+from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.slots import Rates
 
 log = logging.getLogger(__name__)
@@ -127,12 +127,14 @@ class TcpServer:
         connections: Connections,
         rates: Rates,
         front_door: FrontDoor,
+        sessions: LiveSessions,
     ) -> None:
         """`rates` are those of an address, of new connections here."""
         self._protocol = protocol
         self._connections = connections
         self._rates = rates
         self._front_door = front_door
+        self._sessions = sessions
         self._tasks = TaskOwner()
         self._server: asyncio.Server | None = None
 
@@ -156,11 +158,11 @@ class TcpServer:
             self._rates.spend(host_of(connection.client))
             self._connections.enter(connection)
         except (Overloaded, RateLimited) as error:
+            self._connections.log(connection, error)
             if self._connections.refuse(connection):
                 await self._told(connection, error)
             else:
                 connection.abort()
-                self._connections.log(connection, error)
         else:
             await self._let_in(connection)
         finally:
@@ -170,7 +172,7 @@ class TcpServer:
     async def _let_in(self, connection: TcpConnection) -> None:
         try:
             with (
-                foreseen(f"a {self._protocol.name} connection"),
+                self._sessions.connection(self._protocol.name, address_of(connection.client)),
                 self._front_door.interrupting(connection.interrupt),
             ):
                 await self._protocol.serve(connection)
@@ -180,7 +182,6 @@ class TcpServer:
             await self._told(connection, error)
 
     async def _told(self, connection: TcpConnection, error: AuricleError) -> None:
-        self._connections.log(connection, error)
         try:
             await connection.send(self._protocol.error(error))
         except (ClientGone, AuricleError):

@@ -67,6 +67,7 @@ class Stream:
     """Twilio's side of one connection, which hangs up once it has sent these messages."""
 
     host = "10.0.0.1"
+    address = "10.0.0.1:1"
 
     def __init__(self, *messages: str, stays: bool = False) -> None:
         self.headers: dict[str, str] = {}

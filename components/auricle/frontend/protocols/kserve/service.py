@@ -272,16 +272,20 @@ class ModelStreamInfer:
             client = self._access.client(incoming.metadata, "live")
         caller = SequenceOwner(client, incoming.host, incoming.address)
         try:
-            await _Stream(self._frontend, caller, context).run()
+            with self._frontend.live_sessions.connection(NAME, incoming.address) as record:
+                await _Stream(self._frontend, caller, context, record).run()
         except ClientGone:
-            return  # each sequence has said so
+            return  # each sequence has settled its own
 
 
 class _Stream:
     """One stream: a reader, and a task for each sequence."""
 
-    def __init__(self, frontend: Frontend, caller: SequenceOwner, context: Context) -> None:
+    def __init__(
+        self, frontend: Frontend, caller: SequenceOwner, context: Context, record: Record
+    ) -> None:
         self._frontend = frontend
+        self._record = record
         self._door = frontend.front_door
         self._caller = caller
         self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
@@ -369,6 +373,7 @@ class _Stream:
             raise Overloaded(
                 f"a stream has at most {_MOST_SEQUENCES} sequences that have not ended"
             )
+        self._record.settled = True  # by its sequences, from now on
         sequence = Sequence(self._frontend, self._caller, asked, self._messages.send)
         task = asyncio.create_task(sequence.run())
         self._running.add(task)
