@@ -24,7 +24,7 @@ from auricle.checkpoints.geometry import Geometry
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.engine import GenerateRequest
 from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions
@@ -97,7 +97,7 @@ class Bench:
             total.reusable += len(head) + known * self._geometry.window_embeddings
         session.decoded_frames = session.frames
 
-    def _windows(self, session: LiveSession) -> list[PlacedWindow]:
+    def _windows(self, session: LiveSession) -> list[SlotRef]:
         placed = []
         for index, start in enumerate(range(0, session.frames, _WINDOW_FRAMES)):
             frames = min(_WINDOW_FRAMES, session.frames - start)
@@ -107,7 +107,7 @@ class Bench:
             placed.append(self._put(session.number * _SLOTS + index, key, frames))
         return placed
 
-    def _put(self, slot: int, key: str, frames: int) -> PlacedWindow:
+    def _put(self, slot: int, key: str, frames: int) -> SlotRef:
         length, layout = self._geometry.embeddings(frames), self._slab.layout
         generation = self._generations.get(slot, 0)
         if self._slab.mismatch(slot, key, generation, length) is not None:
@@ -116,7 +116,7 @@ class Bench:
             values = self._noise.standard_normal((length, layout.width)).astype(np.float32)
             payload = values.view(np.uint8).reshape(-1)
             self._slab.write(slot, key, generation, payload)
-        return PlacedWindow(key, slot, generation, length)
+        return SlotRef(key, slot, generation, length)
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ import torch
 from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.reads import ReadRequest, Region, SlotRegions, payloads_then_headers
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from benchmarks.gpu.device import Device
@@ -61,7 +61,7 @@ def own(memory: str) -> None:
         told = {
             "agent": endpoint.name,
             "metadata": endpoint.start().hex(),
-            "places": [_plain(slab.place(slot, _LENGTH)) for slot in range(slab.count)],
+            "places": [_plain(slab.regions_of(slot, _LENGTH)) for slot in range(slab.count)],
         }
         print(json.dumps(told), flush=True)
         sys.stdin.read()
@@ -69,15 +69,15 @@ def own(memory: str) -> None:
         endpoint.close()
 
 
-def _plain(place: Place) -> list[list[Any]]:
+def _plain(place: SlotRegions) -> list[list[Any]]:
     return [[r.address, r.size, r.device, r.memory] for r in (place.payload, place.header)]
 
 
 def _endpoint(role: str, slab: Slab, *, serving: bool) -> NixlEndpoint:
-    name, enter = f"hop-{role}-{os.getpid()}", slab.enter_thread
+    name, enter = f"hop-{role}-{os.getpid()}", slab.bind_thread
     if not serving:
-        return NixlEndpoint(name, slab.regions, enter_thread=enter)
-    return NixlEndpoint(name, slab.regions, lambda _notice: None, lambda: True, enter_thread=enter)
+        return NixlEndpoint(name, slab.regions, bind_thread=enter)
+    return NixlEndpoint(name, slab.regions, lambda _notice: None, lambda: True, bind_thread=enter)
 
 
 async def reads(memory: str, count: int) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ async def reads(memory: str, count: int) -> list[dict[str, Any]]:
             if not line:  # others are NIXL's own
                 raise RuntimeError(f"the owner of a slab in {memory} ended: see above")
         told = json.loads(line)
-        places = [Place(*(Region(*region) for region in place)) for place in told["places"]]
+        places = [SlotRegions(*(Region(*region) for region in place)) for place in told["places"]]
         agent = told["agent"], bytes.fromhex(told["metadata"])
         return [
             await _row(memory, windows, endpoint, agent, places[:windows], slab, count)
@@ -112,18 +112,18 @@ async def _row(
     windows: int,
     endpoint: NixlEndpoint,
     agent: tuple[str, bytes],
-    remote: Sequence[Place],
+    remote: Sequence[SlotRegions],
     slab: Slab,
     count: int,
 ) -> dict[str, Any]:
     name, metadata = agent
-    local = [slab.place(slot, _LENGTH) for slot in range(windows)]
+    local = [slab.regions_of(slot, _LENGTH) for slot in range(windows)]
     took: list[float] = []
     for _ in range(count + _WARM_UP):
         for slot in range(windows):
             slab.invalidate(slot)
         began = time.monotonic()
-        request = ReadRequest(name, metadata, in_two_steps(remote, local), b"read", 5.0)
+        request = ReadRequest(name, metadata, payloads_then_headers(remote, local), b"read", 5.0)
         await asyncio.wrap_future(endpoint.begin(request).outcome)
         for slot in range(windows):
             slab.verify(slot, _KEY, _GENERATION, _LENGTH)

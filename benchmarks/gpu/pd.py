@@ -24,7 +24,7 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import PdWorkerSettings
 from auricle.embeddings.layout import ITEM_BYTES, Bytes, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.launcher.config import load_config, settings_for
 from auricle.workers.pd.engine import Decoded, GenerateRequest
 from auricle.workers.pd.vllm.engine import VllmEngine
@@ -46,7 +46,7 @@ _NO_DRAFTS = "_no_drafts"
 class _Speaker:
     """One session: its finished windows in the slab, what its growing window is, and its text."""
 
-    finished: tuple[PlacedWindow, ...]
+    finished: tuple[SlotRef, ...]
     growing: Bytes
     text: tuple[int, ...]
 
@@ -83,11 +83,11 @@ class Sessions:
         flat: Bytes = values.to(self._dtype).view(torch.uint8).numpy().reshape(-1)
         return flat
 
-    def _place(self, slot: int, payload: Bytes) -> PlacedWindow:
+    def _place(self, slot: int, payload: Bytes) -> SlotRef:
         """Write a window as new as every decode's last one is."""
         key, generation = uuid.uuid4().hex + tenant_mark(_TENANT), next(self._numbers)
         self._slab.write(slot, key, generation, payload)
-        return PlacedWindow(key, slot, generation, payload.nbytes // self._slab.layout.row_bytes)
+        return SlotRef(key, slot, generation, payload.nbytes // self._slab.layout.row_bytes)
 
     async def learn(self) -> None:
         """Decode each session's prompt alone and without a draft: so must all answers be."""

@@ -24,7 +24,7 @@ from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks
 from auricle.config.settings import PdWorkerSettings
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.process.device import DTYPES
 from auricle.workers.encode.encoder import MelWindow
 from auricle.workers.encode.whisper import WhisperChunkEncoder
@@ -143,11 +143,11 @@ class _Sessions:
         self.answers: list[tuple[int, ...]] = []
         self.prompt = (*prompt.head(""), *prompt.tail("English"))
 
-    def _place(self, slot: int, rows: torch.Tensor) -> PlacedWindow:
+    def _place(self, slot: int, rows: torch.Tensor) -> SlotRef:
         key, generation = uuid.uuid4().hex + tenant_mark(_TENANT), next(self._numbers)
         payload = rows.contiguous().view(torch.uint8).numpy().reshape(-1)
         self._slab.write(slot, key, generation, payload)
-        return PlacedWindow(key, slot, generation, len(rows))
+        return SlotRef(key, slot, generation, len(rows))
 
     async def learn(self) -> None:
         """Decode each session's prompt alone and without a draft: so must all answers be."""

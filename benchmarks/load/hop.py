@@ -20,7 +20,7 @@ import numpy as np
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.reads import ReadRequest, Region, SlotRegions, payloads_then_headers
 
 _LENGTH, _WIDTH, _ITEM_BYTES = 104, 1024, 2
 _KEY = "ab" * 24
@@ -40,7 +40,7 @@ def own() -> None:
     endpoint = NixlEndpoint("hop-owner", slab.regions, lambda _notice: None, lambda: True)
     try:
         metadata = endpoint.start()
-        place = slab.place(0, _LENGTH)
+        place = slab.regions_of(0, _LENGTH)
         regions = [[r.address, r.size] for r in (place.payload, place.header)]
         print(json.dumps({"metadata": metadata.hex(), "regions": regions}), flush=True)
         sys.stdin.read()
@@ -58,7 +58,7 @@ async def measure(reads: int) -> list[float]:
     while not (line := await process.stdout.readline()).startswith(b"{"):
         pass  # NIXL's own lines
     told = json.loads(line)
-    remote = Place(*(Region(*region) for region in told["regions"]))
+    remote = SlotRegions(*(Region(*region) for region in told["regions"]))
     slab = HostSlab.private(_layout(), 1)
     endpoint = NixlEndpoint("hop-reader", slab.regions)
     endpoint.start()
@@ -69,7 +69,7 @@ async def measure(reads: int) -> list[float]:
             request = ReadRequest(
                 agent="hop-owner",
                 agent_metadata=bytes.fromhex(told["metadata"]),
-                steps=in_two_steps([remote], [slab.place(0, _LENGTH)]),
+                steps=payloads_then_headers([remote], [slab.regions_of(0, _LENGTH)]),
                 notice=b"read",
                 deadline_seconds=5.0,
             )

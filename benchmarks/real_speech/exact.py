@@ -23,7 +23,7 @@ from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.geometry import Geometry
 from auricle.checkpoints.prompt import PromptFormat, suppressed_tokens
 from auricle.config.settings import EncodeWorkerSettings
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.workers.encode.main import encoder_for
 from auricle.workers.pd.engine import GenerateRequest
@@ -85,7 +85,7 @@ class Split:
         )  # fmt: skip
         self._engine = VllmEngine(options, self._slab, self.prompt.audio_token)
 
-    def placed(self, pcm: Int16, geometry: Geometry) -> tuple[PlacedWindow, ...]:
+    def placed(self, pcm: Int16, geometry: Geometry) -> tuple[SlotRef, ...]:
         """Encode a segment into the slab, in place of the one before."""
         scheme = KeyScheme(self._checkpoint.fingerprint, "float32", "benchmark")
         audio = SegmentAudio(geometry, scheme)
@@ -95,12 +95,12 @@ class Split:
         for slot, (key, payload) in enumerate(encoded(self._encoder, audio, len(pcm))):
             self._slab.write(slot, key, self._generation, payload)
             length = payload.nbytes // self._slab.layout.row_bytes
-            found.append(PlacedWindow(key, slot, self._generation, length))
+            found.append(SlotRef(key, slot, self._generation, length))
         return tuple(found)
 
     async def tokens(
         self,
-        windows: tuple[PlacedWindow, ...],
+        windows: tuple[SlotRef, ...],
         most: int,
         *,
         forced: Sequence[int] = (),

@@ -14,7 +14,7 @@ from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.workers.encode.encoder import Encoder, MelWindow
 from auricle.workers.pd.engine import Decoded, Engine, GenerateRequest
@@ -23,7 +23,7 @@ from auricle_testing.server import ROOT
 from auricle_testing.slabs import slab_in
 
 MODEL = ROOT / "models/demo"
-Windows = dict[str, tuple[PlacedWindow, ...]]
+Windows = dict[str, tuple[SlotRef, ...]]
 E = TypeVar("E", bound=Engine)
 
 
@@ -100,7 +100,7 @@ def with_recordings(checkpoint: ModelCheckpoint, slab: Slab) -> Windows:
         placed = []
         for key, payload in encoded(encoder, audio, len(pcm)):
             slab.write(slot, key, 1, payload)
-            placed.append(PlacedWindow(key, slot, 1, payload.nbytes // slab.layout.row_bytes))
+            placed.append(SlotRef(key, slot, 1, payload.nbytes // slab.layout.row_bytes))
             slot += 1
         windows[name] = tuple(placed)
     return windows

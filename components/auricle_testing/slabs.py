@@ -7,7 +7,7 @@ import torch
 from auricle.embeddings.layout import Bytes, SlabLayout
 from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slabs import StandInMemory
+from auricle.embeddings.slabs import FakeDeviceMemory
 
 KINDS = ("host", "device")
 
@@ -17,7 +17,7 @@ def slab_in(kind: str, layout: SlabLayout, count: int) -> Slab:
     if kind == "host":
         return HostSlab.create_shared(layout, count)
     payloads, headers = DeviceSlab.sizes(layout, count)
-    return DeviceSlab(layout, count, Mapped.shared(headers), StandInMemory.allocate(payloads))
+    return DeviceSlab(layout, count, Mapped.shared(headers), FakeDeviceMemory.allocate(payloads))
 
 
 def content(slab: Slab, index: int, length: int) -> Bytes:

@@ -20,7 +20,7 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.core.errors import BadRequest
 from auricle.embeddings.layout import KEY_BYTES
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.workers.encode.encoder import Encoder
 from auricle.workers.pd.transformers.engine import TransformersEngine
@@ -59,7 +59,7 @@ async def bench(checkpoint: ModelCheckpoint, slab: Slab) -> AsyncIterator[Bench[
     slab.unlink()
     windows = with_recordings(checkpoint, slab)
     first, slot = windows["kitchen"][0], sum(map(len, windows.values()))
-    copy = PlacedWindow("cd" * KEY_BYTES, slot, 1, first.length)
+    copy = SlotRef("cd" * KEY_BYTES, slot, 1, first.length)
     slab.write(slot, copy.key, 1, content(slab, first.slot, first.length))
     windows["twice"], windows["copied"] = (first, first), (first, copy)
     windows |= growing(checkpoint, slab, slot + 1)
@@ -73,7 +73,7 @@ def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
     pcm = to_int16(recordings.samples(GROWING))
     audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
     audio.push(pcm)
-    placed: dict[str, PlacedWindow] = {}
+    placed: dict[str, SlotRef] = {}
     windows: Windows = {}
     for offset in range(GRID, len(pcm), GRID):
         found = encoded(encoder, audio, offset)
@@ -81,7 +81,7 @@ def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
             if key not in placed:
                 slab.write(slot, key, 1, np.ascontiguousarray(payload))
                 length = payload.nbytes // slab.layout.row_bytes
-                placed[key] = PlacedWindow(key, slot, 1, length)
+                placed[key] = SlotRef(key, slot, 1, length)
                 slot += 1
         windows[f"{GROWING} up to {offset}"] = tuple(placed[key] for key, _ in found)
     return windows

@@ -17,7 +17,7 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.core.errors import ProcessFailed, WorkerUnavailable
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.engine import Decoded, GenerateRequest
 from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
@@ -85,7 +85,7 @@ async def decode(engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, name:
     slab.write(0, key, 1, np.zeros(slab.layout.payload_bytes(length), np.uint8))
     return await engine.generate(
         GenerateRequest(
-            name, prompt.head(""), [PlacedWindow(key, 0, 1, length)], prompt.tail(None),
+            name, prompt.head(""), [SlotRef(key, 0, 1, length)], prompt.tail(None),
             prompt.stop_tokens, 8, priority=1, tenant=TENANT, draft=(5, 6, 7), logprobs=True,
         )
     )  # fmt: skip

@@ -20,7 +20,13 @@ import pytest
 from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.embeddings.reads import READING, Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.reads import (
+    READING,
+    ReadRequest,
+    Region,
+    SlotRegions,
+    payloads_then_headers,
+)
 from auricle.embeddings.slab import Slab
 from auricle_testing.server import eventually
 from auricle_testing.slabs import KINDS, content, slab_in
@@ -37,8 +43,8 @@ class Address:
 
     agent: str
     metadata: bytes
-    still: Place
-    changing: Place
+    still: SlotRegions
+    changing: SlotRegions
 
 
 def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> None:
@@ -55,7 +61,11 @@ def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> No
     over = threading.Event()
     writer = threading.Thread(target=rewrite, args=(slab, generation, over))
     writer.start()
-    pipe.send(Address(endpoint.name, metadata, slab.place(STILL, 104), slab.place(CHANGING, 104)))
+    pipe.send(
+        Address(
+            endpoint.name, metadata, slab.regions_of(STILL, 104), slab.regions_of(CHANGING, 104)
+        )
+    )
     while pipe.recv() == "notices":
         pipe.send(list(notices))
     over.set()
@@ -74,8 +84,8 @@ def rewrite(slab: Slab, generation: Synchronized[int], over: threading.Event) ->
         time.sleep(pauses.uniform(0, 0.003))
         torn[half:] = number % 251
         slab.fill(CHANGING, torn)
-        slab.settle()
-        slab.seal(CHANGING, KEY, number, 104)
+        slab.synchronize()
+        slab.commit(CHANGING, KEY, number, 104)
         generation.value = number
         if over.wait(pauses.uniform(0, 0.006)):
             return
@@ -94,7 +104,7 @@ class Bench:
 
     async def read(
         self,
-        place: Place | None = None,
+        place: SlotRegions | None = None,
         *,
         agent: str | None = None,
         metadata: bytes | None = None,
@@ -105,7 +115,9 @@ class Bench:
         request = ReadRequest(
             agent=self.address.agent if agent is None else agent,
             agent_metadata=self.address.metadata if metadata is None else metadata,
-            steps=in_two_steps([place or self.address.still], [self.slab.place(1, 104)]),
+            steps=payloads_then_headers(
+                [place or self.address.still], [self.slab.regions_of(1, 104)]
+            ),
             notice=b"41,42",
             deadline_seconds=deadline,
         )

@@ -13,7 +13,7 @@ from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import EncodeWorkerSettings
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.encode.main import encoder_for
 from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions
@@ -66,7 +66,7 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
     slab.unlink()
     try:
         pcm = to_int16(recordings.samples("market"))
-        placed: dict[str, PlacedWindow] = {}
+        placed: dict[str, SlotRef] = {}
         bench = Bench(engine, prompt, {})
         draft: tuple[int, ...] = ()
         for found, samples in await grown(checkpoint, pcm):
@@ -74,7 +74,7 @@ async def test_a_growing_segment_gets_the_stock_models_tokens(
                 if key not in placed:
                     payload = embeddings.contiguous().view(torch.uint8).numpy().reshape(-1)
                     slab.write(len(placed), key, 1, payload)
-                    placed[key] = PlacedWindow(key, len(placed), 1, len(embeddings))
+                    placed[key] = SlotRef(key, len(placed), 1, len(embeddings))
             bench.windows["market"] = tuple(placed[key] for key, _ in found)
             finished = len(found) - 1
             answer = await bench.decode(

@@ -141,7 +141,7 @@ def test_a_language_that_is_given_is_written(graph: Whisper, given: str) -> None
 
 @pytest.mark.parametrize("among", [["de", "en"], ["en", "fr"]])
 def test_of_languages_that_are_named_one_is_detected(graph: Whisper, among: list[str]) -> None:
-    detected = graph.language(*graph.prompt.among(among))
+    detected = graph.language(*graph.prompt.language_constraint(among))
     told = graph.verbose(**_field("languages[]", among))
     assert (told["language"], told["text"]) == (detected.lower(), graph.text(detected))
 

@@ -37,7 +37,7 @@ from auricle.embeddings.memory import HostSlab
 
 # By what all commits have: `--before` meets some whose engine has another name.
 from auricle.workers.pd.vllm import engine as vllm_engine
-from auricle.workers.pd.vllm.engine import Decoded, EngineOptions, PlacedWindow
+from auricle.workers.pd.vllm.engine import Decoded, EngineOptions, SlotRef
 from benchmarks.checkpoints import Size, write_checkpoint
 from benchmarks.load.control.engine_pairs import compared
 
@@ -99,7 +99,7 @@ class Bench:
         self._answer: tuple[int, ...] = ()
         self._processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
 
-    def _place(self, slot: int, length: int) -> PlacedWindow:
+    def _place(self, slot: int, length: int) -> SlotRef:
         """Write a window of zeros: all sessions get the same answer, as long as windows do."""
         key, layout = uuid.uuid4().hex + tenant_mark("benchmark"), self._slab.layout
         generation = next(self._generation)
@@ -108,7 +108,7 @@ class Bench:
             self._slab.write(slot, key, generation, payload)
         else:  # an earlier commit's, whose headers lie before the embeddings
             layout.write(self._slab.slot(slot), key, generation, payload)
-        return PlacedWindow(key, slot, generation, length)
+        return SlotRef(key, slot, generation, length)
 
     async def warm_up(self) -> None:
         """Fill the KV cache with the finished windows, and learn the answer to draft from."""

@@ -87,7 +87,7 @@ class Geometry:
         return frames
 
     @property
-    def hears_silence(self) -> bool:
+    def attends_to_silence(self) -> bool:
         """Whether the decoder attends to silence where a chunk is not full."""
         return False
 

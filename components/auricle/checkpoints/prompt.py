@@ -123,7 +123,7 @@ class PromptFormat:
             )
         return name
 
-    def among(self, languages: Sequence[str]) -> tuple[str, ...]:
+    def language_constraint(self, languages: Sequence[str]) -> tuple[str, ...]:
         """Return the canonical names of those languages that the checkpoint supports, once each;
         none where answers name no language. Raises BadRequest if it supports none of them.
         """

@@ -126,7 +126,7 @@ def survey(checkpoint: ModelCheckpoint) -> Survey:
         kv_bytes_per_token=kv_values_per_token(checkpoint.text_config) * SERVED_ITEM_BYTES,
         max_positions=geometry.max_positions,
         times=times,
-        attended=geometry.window_embeddings if geometry.hears_silence else 0,
+        attended=geometry.window_embeddings if geometry.attends_to_silence else 0,
         longest_seconds=None if longest is None else longest / SAMPLE_RATE,
     )
 

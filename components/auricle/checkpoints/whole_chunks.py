@@ -102,7 +102,7 @@ class WhisperChunks(WholeChunks):
         return self.window_samples - _WHISPER_SILENCE_SECONDS * SAMPLE_RATE
 
     @property
-    def hears_silence(self) -> bool:
+    def attends_to_silence(self) -> bool:
         """True: the decoder always attends to 30 s."""
         return True
 

@@ -122,28 +122,28 @@ class CudaMemory(DeviceMemory):
 
     def handle(self) -> str:
         assert self._driver is not None
-        self.enter_thread()
+        self.bind_thread()
         return f"{self._index} {self._size} {self._driver.export(self._address).hex()}"
 
-    def enter_thread(self) -> None:
+    def bind_thread(self) -> None:
         torch.cuda.set_device(self._index)
         torch.cuda.current_stream().synchronize()  # makes the context, if there is none yet
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(self._index))
         event.synchronize()
 
     def close(self) -> None:
         if self._theirs is not None and self._driver is not None:
-            self.enter_thread()
+            self.bind_thread()
             torch.cuda.synchronize(self._index)  # copies from it may be under way
             self._tensor = None
             self._driver.close(self._address)
             self._driver = None
 
     def _map(self) -> torch.Tensor:
-        self.enter_thread()
+        self.bind_thread()
         driver = CudaDriver()
         if self._theirs is None:
             self._address = driver.allocate(self._size)

@@ -18,9 +18,9 @@ from auricle.core.errors import DeadlineExceeded, TransferFailed, WindowsMissing
 from auricle.embeddings.layout import HEADER_BYTES
 from auricle.embeddings.metrics import LandingMetrics
 from auricle.embeddings.nixl import NixlEndpoint
-from auricle.embeddings.reads import Place, ReadRequest, Region, in_two_steps
+from auricle.embeddings.reads import ReadRequest, Region, SlotRegions, payloads_then_headers
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow, Slot, SlotTable
+from auricle.embeddings.slots import Slot, SlotRef, SlotTable
 from auricle.process.device_faults import end_if_lost
 from auricle.protocol.diagnosis import RunningModel, SlabState
 from auricle.protocol.recognition import DecodeWindow, WindowRef
@@ -33,7 +33,7 @@ _THREAD_SECONDS = 1.0
 class Fetched:
     """A request's pinned windows; `bytes_read` were transferred for it, headers included."""
 
-    windows: tuple[PlacedWindow, ...]
+    windows: tuple[SlotRef, ...]
     bytes_read: int
 
 
@@ -77,12 +77,12 @@ class WindowFetcher:
             finally:
                 self._release(unread)
             placed = tuple(
-                PlacedWindow(w.key, slots[w.key].index, slots[w.key].generation, w.length)
+                SlotRef(w.key, slots[w.key].index, slots[w.key].generation, w.length)
                 for w in windows
             )
             yield Fetched(placed, bytes_read)
         except WindowsMissing:  # perhaps of the caller, who found a slot to be wrong
-            self._condemn_wrong(wanted, slots)
+            self._evict_corrupt(wanted, slots)
             raise
         finally:
             for key, slot in slots.items():
@@ -91,13 +91,13 @@ class WindowFetcher:
                     # The next chunk replaces a partial window; finished windows are reused.
                     self.table.supersede(key)
 
-    def _condemn_wrong(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
+    def _evict_corrupt(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
         """Evict those of a request's slots whose header is not as it was when they landed."""
         for key, slot in slots.items():
             wrong = self._slab.mismatch(slot.index, key, slot.generation, wanted[key].length)
             if wrong is not None:
                 log.error("landing slot %d was evicted: %s", slot.index, wrong)
-                self.table.condemn(slot.index, slot.generation)
+                self.table.evict(slot.index, slot.generation)
 
     def state(self) -> SlabState:
         """Return how much of the landing slab is in use."""
@@ -212,7 +212,7 @@ class WindowFetcher:
             await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
         except TransferFailed as error:
             if self._slab.on_device:  # which no read would ever reach again, were it lost
-                await asyncio.to_thread(end_if_lost, self._slab.settle, "the landing slab")
+                await asyncio.to_thread(end_if_lost, self._slab.synchronize, "the landing slab")
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None
         spoiled: dict[str, str] = {}
@@ -235,9 +235,12 @@ class WindowFetcher:
         request = ReadRequest(
             agent=refs[0].agent,
             agent_metadata=refs[0].agent_metadata,
-            steps=in_two_steps(
+            steps=payloads_then_headers(
                 [_place(ref) for ref in refs],
-                [self._slab.place(s.index, r.length) for s, r in zip(slots, refs, strict=True)],
+                [
+                    self._slab.regions_of(s.index, r.length)
+                    for s, r in zip(slots, refs, strict=True)
+                ],
             ),
             notice=_notice(refs),
             deadline_seconds=self._deadline_seconds,
@@ -269,7 +272,7 @@ class WindowFetcher:
     def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
         """Verify a slot's content, then replace the generation by that of this slab."""
         self._slab.verify(slot.index, window.key, ref.generation, window.length)
-        self._slab.restamp(slot.index, slot.generation)
+        self._slab.set_generation(slot.index, slot.generation)
         self.table.fill(slot)
 
 
@@ -292,7 +295,7 @@ def _notice(refs: Sequence[WindowRef]) -> bytes:
     return ",".join(str(ref.lease) for ref in refs).encode()
 
 
-def _place(ref: WindowRef) -> Place:
-    return Place(
+def _place(ref: WindowRef) -> SlotRegions:
+    return SlotRegions(
         Region(ref.address, ref.size, ref.device, ref.memory), Region(ref.header, HEADER_BYTES)
     )

@@ -133,7 +133,7 @@ class SlabLayout:
         checksum, has_one = _HEADER.unpack(header.tobytes())[-2:]
         return int(checksum) if has_one else None
 
-    def restamp(self, header: Bytes, generation: int) -> None:
+    def set_generation(self, header: Bytes, generation: int) -> None:
         """Replace the generation in the header."""
         header[_GENERATION_AT : _GENERATION_AT + 8] = np.frombuffer(
             struct.pack("<Q", generation), np.uint8

@@ -105,7 +105,7 @@ class HostSlab(Slab):
     def close(self) -> None:
         """Do nothing: memory is unmapped with its last view."""
 
-    def enter_thread(self) -> None:
+    def bind_thread(self) -> None:
         """Do nothing: host memory is every thread's."""
 
     @property
@@ -117,7 +117,7 @@ class HostSlab(Slab):
         start = index * self.layout.payload_stride
         self._memory[start : start + payload.nbytes] = payload
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Do nothing: what was filled is there."""
 
     def checksum(self, index: int, length: int) -> int:
@@ -161,11 +161,11 @@ class DeviceMemory(ABC):
         """Return what another process opens it by."""
 
     @abstractmethod
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until all that this thread has queued is done."""
 
     @abstractmethod
-    def enter_thread(self) -> None:
+    def bind_thread(self) -> None:
         """Prepare the calling thread for work on the device."""
 
     @abstractmethod
@@ -233,17 +233,17 @@ class DeviceSlab(Slab):
     def payloads(self) -> Region:
         return self._memory.region
 
-    def enter_thread(self) -> None:
-        self._memory.enter_thread()
+    def bind_thread(self) -> None:
+        self._memory.bind_thread()
 
     def fill(self, index: int, payload: Bytes | torch.Tensor) -> None:
-        """Takes tensors of any type, on the device, as well; writing goes on until `settle`."""
+        """Also takes device tensors of any type; the copy is complete after `synchronize`."""
         rows = as_bytes(payload)
         self.layout.check_payload(rows.numel())
         self._memory.put(index * self.layout.payload_stride, rows)
 
-    def settle(self) -> None:
-        self._memory.settle()
+    def synchronize(self) -> None:
+        self._memory.synchronize()
 
     def checksum(self, _index: int, _length: int) -> None:
         return None

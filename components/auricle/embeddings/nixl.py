@@ -31,7 +31,7 @@ from auricle.embeddings.reads import (
     Question,
     ReadRequest,
     Region,
-    settle,
+    resolve,
 )
 from auricle.embeddings.slab import Slab
 
@@ -67,7 +67,7 @@ class NixlEndpoint:
 
     All public methods may be called from any thread. `on_notice` is called in the agent's
     thread with each notification's bytes. `awaiting_notices` is called there too: while it
-    returns True, the thread polls for notifications. `enter_thread` is called there first.
+    returns True, the thread polls for notifications. `bind_thread` is called there first.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class NixlEndpoint:
         regions: Sequence[Region],
         on_notice: Callable[[bytes], None] | None = None,
         awaiting_notices: Callable[[], bool] = lambda: False,
-        enter_thread: Callable[[], None] = lambda: None,
+        bind_thread: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._regions = tuple(regions)
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
-        self._enter_thread = enter_thread
+        self._enter_thread = bind_thread
         self._inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
         self._reader = Reader(self._send)
         self._sending_until = self._serving_until = 0.0
@@ -155,7 +155,7 @@ class NixlEndpoint:
             log.exception("the NIXL thread died")
             death = ProcessFailed(f"the NIXL thread died: {error or type(error).__name__}")
         finally:
-            settle(self._death, death)
+            resolve(self._death, death)
             why = "the NIXL endpoint was closed" if death is None else "the NIXL thread has ended"
             self._reader.fail_all(why)
             self._fail_queued(why)
@@ -166,8 +166,8 @@ class NixlEndpoint:
             while True:
                 item = self._inbox.get_nowait()
                 if isinstance(item, PendingRead):
-                    settle(item.ended, None)
-                    settle(item.outcome, TransferFailed(why))
+                    resolve(item.ended, None)
+                    resolve(item.outcome, TransferFailed(why))
 
     def _open(self) -> None:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
@@ -196,7 +196,7 @@ class NixlEndpoint:
                 if isinstance(item, PendingRead):
                     self._reader.start(item)
                 elif isinstance(item, Question):
-                    settle(item.answer, None)
+                    resolve(item.answer, None)
                 elif item is not None:
                     self._send(item)
                 item = self._inbox.get_nowait()
@@ -281,5 +281,5 @@ def endpoint_over(
         slab.regions,
         on_notice=on_notice,
         awaiting_notices=awaiting_notices,
-        enter_thread=slab.enter_thread,
+        bind_thread=slab.bind_thread,
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from auricle.core.errors import TransferFailed
-from auricle.embeddings.reads import READING, Message, PendingRead, Region, settle
+from auricle.embeddings.reads import READING, Message, PendingRead, Region, resolve
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Reader:
     def fail_all(self, why: str) -> None:
         """Fail the reads in progress. NIXL may still write to their memory: none has ended."""
         for read in self._active:
-            settle(read.outcome, TransferFailed(why))
+            resolve(read.outcome, TransferFailed(why))
 
     def _prepare_step(self, read: PendingRead) -> None:
         """Prepare the next step, so that it can begin as soon as the one before has finished."""
@@ -120,7 +120,7 @@ class Reader:
             self._late.append(read)
             seconds = read.request.deadline_seconds
             what = f"reading from {read.request.agent} took longer than {seconds:g} s"
-            settle(read.outcome, TransferFailed(what))
+            resolve(read.outcome, TransferFailed(what))
             return False
         return state == "PROC" or (self._next_step(read) and self._goes_on(read, now))
 
@@ -149,7 +149,7 @@ class Reader:
             request = read.request
             self._send(Message(request.agent, request.agent_metadata, request.notice))
         self._release(read)
-        settle(read.ended, None)
+        resolve(read.ended, None)
         return True
 
     def _state(self, read: PendingRead) -> str:
@@ -165,8 +165,8 @@ class Reader:
 
     def _end(self, read: PendingRead, error: TransferFailed | None) -> None:
         self._release(read)
-        settle(read.ended, None)
-        settle(read.outcome, error)
+        resolve(read.ended, None)
+        resolve(read.outcome, error)
 
     def _release(self, read: PendingRead) -> None:
         for handle in read.handles:

@@ -33,14 +33,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Place:
+class SlotRegions:
     """Where a window is: its embeddings, and the header that identifies them."""
 
     payload: Region
     header: Region
 
 
-def in_two_steps(remote: Sequence[Place], local: Sequence[Place]) -> tuple[Step, Step]:
+def payloads_then_headers(
+    remote: Sequence[SlotRegions], local: Sequence[SlotRegions]
+) -> tuple[Step, Step]:
     """Return the steps that read windows, pairwise: all embeddings, then all headers.
 
     As a header is when it is read, so were its embeddings when they were read (layout.py).
@@ -106,7 +108,7 @@ class PendingRead:
 Asked = PendingRead | Message | Question | None  # None wakes the thread
 
 
-def settle(future: Future[None], error: Exception | None) -> None:
+def resolve(future: Future[None], error: Exception | None) -> None:
     """Set result or error, unless the waiter has cancelled the future."""
     if future.done() or not future.set_running_or_notify_cancel():
         return

@@ -8,14 +8,14 @@ from typing import Any
 
 from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
-from auricle.embeddings.reads import Place, Region
+from auricle.embeddings.reads import Region, SlotRegions
 
 
 class Slab(ABC):
     """`count` slots: embeddings in some kind of memory, headers always in the host's.
 
-    A slot is written in this order: `invalidate`, `fill`, `settle`, `seal`. One `settle` does for
-    all slots that were filled before it. It is for one writer at a time; any number may read.
+    Writing order: `invalidate`, `fill`, `synchronize`, `commit`. One `synchronize` covers all slots
+    filled before it. One writer at a time; any number of readers.
     """
 
     on_device = False  # whether the embeddings are on a GPU
@@ -58,10 +58,10 @@ class Slab(ABC):
         """All embeddings and all headers, for registration with NIXL."""
         return self.payloads, Region(self._headers.ctypes.data, self.count * HEADER_BYTES)
 
-    def place(self, index: int, length: int) -> Place:
+    def regions_of(self, index: int, length: int) -> SlotRegions:
         """Return where a slot's first `length` embeddings and its header are."""
         payloads, headers = self.regions
-        return Place(
+        return SlotRegions(
             Region(
                 payloads.address + index * self.layout.payload_stride,
                 self.layout.payload_bytes(length),
@@ -72,7 +72,7 @@ class Slab(ABC):
         )
 
     @abstractmethod
-    def enter_thread(self) -> None:
+    def bind_thread(self) -> None:
         """Prepare the calling thread for transfers of this memory."""
 
     # ── for writers ─────────────────────────────────────────────────────────
@@ -90,10 +90,10 @@ class Slab(ABC):
         """
 
     @abstractmethod
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until all that this thread has filled or gathered is done."""
 
-    def seal(self, index: int, key: str, generation: int, length: int) -> None:
+    def commit(self, index: int, key: str, generation: int, length: int) -> None:
         """Write the header of a filled slot, after which its content verifies."""
         checksum = self.checksum(index, length)
         self.header(index)[:] = self.layout.header(key, generation, length, checksum)
@@ -102,12 +102,12 @@ class Slab(ABC):
         """Replace a slot's content. Raises ValueError as `fill` does, and for a malformed key."""
         self.invalidate(index)
         self.fill(index, payload)
-        self.settle()
-        self.seal(index, key, generation, payload.nbytes // self.layout.row_bytes)
+        self.synchronize()
+        self.commit(index, key, generation, payload.nbytes // self.layout.row_bytes)
 
-    def restamp(self, index: int, generation: int) -> None:
+    def set_generation(self, index: int, generation: int) -> None:
         """Replace the generation in a slot's header."""
-        self.layout.restamp(self.header(index), generation)
+        self.layout.set_generation(self.header(index), generation)
 
     # ── for readers ─────────────────────────────────────────────────────────
 
@@ -124,7 +124,7 @@ class Slab(ABC):
     def gather(self, slots: Sequence[tuple[int, int]]) -> Sequence[Any]:
         """Copy the embeddings of `slots` (index, length), each to new memory of its own.
 
-        These are arrays of bytes, or tensors of bytes on a device, there after `settle`.
+        These are arrays of bytes, or tensors of bytes on a device, there after `synchronize`.
         """
 
     def mismatch(self, index: int, key: str, generation: int, length: int) -> str | None:

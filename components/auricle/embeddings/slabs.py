@@ -65,7 +65,7 @@ def _opened(kind: str, handle: str) -> DeviceMemory:
 
         return CudaMemory.open(handle)
 
-    return StandInMemory.open(handle)
+    return FakeDeviceMemory.open(handle)
 
 
 # A stand-in for a GPU's memory, for tests on machines without one. No setting selects it.
@@ -74,7 +74,7 @@ def _opened(kind: str, handle: str) -> DeviceMemory:
 # CUDA runs, in one process or several.
 
 
-class StandInMemory(DeviceMemory):
+class FakeDeviceMemory(DeviceMemory):
     """Host memory; work is done when it is queued."""
 
     kind = "stand-in"
@@ -82,15 +82,15 @@ class StandInMemory(DeviceMemory):
     def __init__(self, block: Mapped) -> None:
         self._block = block
         self._bytes = torch.from_numpy(block.bytes)
-        self.settled = 0  # calls of `settle`
+        self.synchronized = 0  # calls of `synchronize`
 
     @classmethod
-    def allocate(cls, size: int) -> StandInMemory:
+    def allocate(cls, size: int) -> FakeDeviceMemory:
         """Allocate memory that other processes can open."""
         return cls(Mapped.shared(size))
 
     @classmethod
-    def open(cls, handle: str) -> StandInMemory:
+    def open(cls, handle: str) -> FakeDeviceMemory:
         """Open another process's memory."""
         size, _, name = handle.partition(" ")
         return cls(Mapped.attach(int(size), name))
@@ -106,10 +106,10 @@ class StandInMemory(DeviceMemory):
     def handle(self) -> str:
         return f"{len(self._bytes)} {self._block.name}"
 
-    def settle(self) -> None:
-        self.settled += 1
+    def synchronize(self) -> None:
+        self.synchronized += 1
 
-    def enter_thread(self) -> None:
+    def bind_thread(self) -> None:
         """Do nothing: host memory is every thread's."""
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class Slot:
     superseded: bool = False
     pins: int = 0
     ready: bool = False
-    condemned: bool = False
+    evict_on_unpin: bool = False
 
 
 @dataclass
@@ -79,7 +79,7 @@ class SlotTable:
         """
         if key in self._by_key:
             raise ValueError(f"{key} already has a slot")
-        slot = self._slots[self._free.pop()] if self._free else self._evict()
+        slot = self._slots[self._free.pop()] if self._free else self._take_victim()
         slot.generation += 1
         slot.key, slot.length, slot.partial = key, length, partial
         slot.superseded, slot.ready, slot.pins = False, False, 1
@@ -113,11 +113,11 @@ class SlotTable:
         if slot.pins < 1:
             raise ValueError(f"slot {slot.index} is not pinned")
         slot.pins -= 1
-        if slot.condemned and not slot.pins:
-            slot.condemned = False
+        if slot.evict_on_unpin and not slot.pins:
+            slot.evict_on_unpin = False
             self._free.append(slot.index)
 
-    def condemn(self, index: int, generation: int) -> bool:
+    def evict(self, index: int, generation: int) -> bool:
         """Evict content that is wrong: `find` no longer returns it.
 
         A pinned slot is free once its last pin has ended. Returns False if the slot does not
@@ -130,7 +130,7 @@ class SlotTable:
             return False
         self._forget(slot)
         if slot.pins:
-            slot.condemned = True
+            slot.evict_on_unpin = True
         else:
             self._free.append(index)
         return True
@@ -141,7 +141,7 @@ class SlotTable:
         if slot is not None:
             slot.superseded = True
 
-    def _evict(self) -> Slot:
+    def _take_victim(self) -> Slot:
         candidates = (self._slots[i] for i in self._recency)
         best: Slot | None = None
         for slot in candidates:
@@ -228,7 +228,7 @@ class LeaseBook:
 
 
 @dataclass(frozen=True)
-class PlacedWindow:
+class SlotRef:
     """One audio item of a prompt: the slot of its `length` embeddings in the landing slab."""
 
     key: str

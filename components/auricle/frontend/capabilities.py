@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from auricle.annotation.translation.targets import Directions
-from auricle.checkpoints.spoken import SpokenLanguages, read_spoken
+from auricle.checkpoints.language_support import LanguageSupport, read_language_support
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import CheckpointError
 
@@ -67,7 +67,7 @@ class Abilities(msgspec.Struct, frozen=True):
 
 
 def abilities_of(
-    settings: FrontendSettings, spoken: SpokenLanguages, directions: Directions
+    settings: FrontendSettings, spoken: LanguageSupport, directions: Directions
 ) -> Abilities:
     """Return what the models can that the settings name."""
     return Abilities(
@@ -79,14 +79,14 @@ def abilities_of(
     )
 
 
-def spoken_by(model: Path) -> SpokenLanguages:
+def spoken_by(model: Path) -> LanguageSupport:
     """Return what the speech model does with languages: nothing that is known, without its files
     on this machine."""
     try:
-        return read_spoken(model)
+        return read_language_support(model)
     except CheckpointError as error:
         log.warning("clients are not told which languages are understood: %s", error)
-        return SpokenLanguages()
+        return LanguageSupport()
 
 
 def schemas() -> dict[str, Mapping[str, Any]]:

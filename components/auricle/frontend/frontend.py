@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
 from auricle.annotation.translation.targets import Directions
-from auricle.checkpoints.spoken import SpokenLanguages
+from auricle.checkpoints.language_support import LanguageSupport
 from auricle.checkpoints.text_model import pool_targets
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnknownModel, UnsupportedValue
@@ -70,7 +70,7 @@ class Frontend:
         return abilities_of(self.settings, self.spoken, self.directions)
 
     @cached_property
-    def spoken(self) -> SpokenLanguages:
+    def spoken(self) -> LanguageSupport:
         """What the speech model does with languages."""
         return spoken_by(self.settings.model)
 

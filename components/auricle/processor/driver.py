@@ -265,7 +265,7 @@ class SessionDriver:
             self.session.end(whole.total_samples)
         self.tenant = opened.tenant
         guard = ContextGuard(opened.context if settings.context_guard else "")
-        among_named = prompt.among(opened.languages)
+        among_named = prompt.language_constraint(opened.languages)
         named = () if language else among_named
         among = AmongLanguages(
             *(self.session, prompt, language, named, self._traced, opened.resume.language)

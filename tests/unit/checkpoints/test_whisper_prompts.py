@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from auricle.checkpoints.files import open_checkpoint
+from auricle.checkpoints.language_support import LanguageSupport, read_language_support
 from auricle.checkpoints.prompt import PromptFormat
-from auricle.checkpoints.spoken import SpokenLanguages, read_spoken
 from auricle.core.errors import BadRequest, CheckpointError
 from auricle.processor.decode_requests import AmongLanguages
 from auricle.processor.session.actions import Decode, DecodeTask
@@ -77,16 +77,16 @@ def test_a_language_is_given_by_code_or_name(several: Made, given: str) -> None:
 def test_a_language_without_a_token_is_refused(several: Made) -> None:
     with pytest.raises(BadRequest, match="'fr' is not supported; supported: English, German"):
         several[1].check_language("fr")
-    assert several[1].among(["fr", "de", "en"]) == ("German", "English")
+    assert several[1].language_constraint(["fr", "de", "en"]) == ("German", "English")
 
 
 def test_a_checkpoint_of_one_language_says_so(english: Made) -> None:
     prompt = english[1]
     assert prompt.check_language(None) == prompt.check_language("en") == "English"
-    assert prompt.among(["en", "de"]) == ()
+    assert prompt.language_constraint(["en", "de"]) == ()
     for refused in (
         lambda: prompt.check_language("de"),
-        lambda: prompt.among(["de", "fr"]),
+        lambda: prompt.language_constraint(["de", "fr"]),
     ):
         with pytest.raises(BadRequest, match=r"not supported; supported: English$"):
             refused()
@@ -95,11 +95,13 @@ def test_a_checkpoint_of_one_language_says_so(english: Made) -> None:
 
 
 def test_languages_are_read_without_weights(several: Made, english: Made, tmp_path: Path) -> None:
-    assert read_spoken(several[0]) == SpokenLanguages(("en", "de"), translates=True, detects=True)
-    assert read_spoken(english[0]) == SpokenLanguages(("en",), translates=False)
+    assert read_language_support(several[0]) == LanguageSupport(
+        ("en", "de"), translates=True, detects=True
+    )
+    assert read_language_support(english[0]) == LanguageSupport(("en",), translates=False)
     (tmp_path / "config.json").write_bytes((several[0] / "config.json").read_bytes())
     with pytest.raises(CheckpointError, match="tokenizer"):
-        read_spoken(tmp_path)
+        read_language_support(tmp_path)
 
 
 # ── context and text ────────────────────────────────────────────────────────

@@ -22,7 +22,7 @@ from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
 from auricle.embeddings.nixl import cuda_majors
 from auricle.embeddings.placement import slab_device, why_not_on
-from auricle.embeddings.slabs import StandInMemory
+from auricle.embeddings.slabs import FakeDeviceMemory
 from auricle.launcher.config import load_config, settings_for
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.pd import main
@@ -35,7 +35,7 @@ A, B = "aa" * 24, "bb" * 24
 IDENTITY = Identity("agent", b"", "f", "float32")
 
 
-class Queued(StandInMemory):
+class Queued(FakeDeviceMemory):
     """Does what is queued when somebody waits for it, as late as a device may."""
 
     def __init__(self, block: Mapped) -> None:
@@ -45,8 +45,8 @@ class Queued(StandInMemory):
     def put(self, at: int, rows: torch.Tensor) -> None:
         self.queue.append(lambda: super(Queued, self).put(at, rows))
 
-    def settle(self) -> None:
-        super().settle()
+    def synchronize(self) -> None:
+        super().synchronize()
         for work in self.queue:
             work()
         self.queue.clear()
@@ -73,7 +73,7 @@ def test_a_batch_is_waited_for_once_and_has_headers_only_then() -> None:
         assert not memory.queue
 
     store.publish([(both[0], rows(1)), (both[1], rows(2))], check)
-    assert at_check == [False, False] and memory.settled == 1
+    assert at_check == [False, False] and memory.synchronized == 1
     for one, value in zip(both, (1, 2), strict=True):
         ref = store.reuse(one.key, IDENTITY, 0.0)
         assert ref is not None
@@ -292,7 +292,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> WithContexts:
     found = WithContexts()
     monkeypatch.setattr(cuda, "CudaDriver", lambda: CudaDriver(found))
     enter = lambda _: setattr(found.thread, "entered", True)  # noqa: E731
-    monkeypatch.setattr(CudaMemory, "enter_thread", enter)
+    monkeypatch.setattr(CudaMemory, "bind_thread", enter)
     monkeypatch.setattr(cuda.torch, "as_tensor", lambda array, **_: array)
     monkeypatch.setattr(cuda.torch.cuda, "synchronize", lambda _: None)
     return found

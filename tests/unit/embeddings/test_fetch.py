@@ -83,7 +83,7 @@ class Bench:
     def window(self, name: str, slot: int = 0, **changed: object) -> DecodeWindow:
         payload = np.arange(3 * 16, dtype=np.uint8)
         self.remote.write(slot, name, 5, payload)
-        place = self.remote.place(slot, 3)
+        place = self.remote.regions_of(slot, 3)
         fields: dict[str, object] = {
             **{"key": name, "fingerprint": "f", "dtype": "float32", "length": 3, "agent": "enc"},
             **{"agent_metadata": b"", "address": place.payload.address, "size": place.payload.size},
@@ -276,7 +276,7 @@ async def test_a_worker_whose_device_is_lost_ends_instead_of_failing_every_read(
         async with bench.fetcher.pinned([bench.window(A)]):
             pass
     assert ended == []  # the device answers: it was the transfer
-    monkeypatch.setattr(bench.local, "settle", lost)
+    monkeypatch.setattr(bench.local, "synchronize", lost)
     with pytest.raises(WindowsMissing):
         async with bench.fetcher.pinned([bench.window(A)]):
             pass

@@ -53,12 +53,12 @@ def test_a_slot_that_is_being_written_has_no_header(slab: HostSlab) -> None:
             slab.verify(1, KEY, generation, 5)
     slab.fill(1, PAYLOAD[::-1].copy())
     assert slab.mismatch(1, KEY, 8, 5) is not None
-    slab.seal(1, KEY, 8, 5)
+    slab.commit(1, KEY, 8, 5)
     slab.verify(1, KEY, 8, 5)
 
 
 def test_restamping_changes_only_the_generation(slab: HostSlab) -> None:
-    slab.restamp(1, 99)
+    slab.set_generation(1, 99)
     slab.verify(1, KEY, 99, 5)
 
 
@@ -68,7 +68,7 @@ def test_slots_and_their_headers_are_apart_and_do_not_overlap(slab: HostSlab) ->
     assert payloads.size + headers.size == 2 * LAYOUT.slot_bytes
     ends = []
     for index in range(2):
-        place = slab.place(index, LAYOUT.max_length)
+        place = slab.regions_of(index, LAYOUT.max_length)
         assert payloads.address <= place.payload.address
         assert place.payload.address + place.payload.size <= headers.address
         assert place.header.size == HEADER_BYTES

@@ -12,15 +12,15 @@ from auricle.embeddings.reads import (
     READING,
     Message,
     PendingRead,
-    Place,
     ReadRequest,
     Region,
-    in_two_steps,
+    SlotRegions,
+    payloads_then_headers,
 )
 
 pytestmark = pytest.mark.unit
 PAYLOAD, HEADER = Region(4096, 640), Region(8192, 64)
-STEPS = in_two_steps([Place(PAYLOAD, HEADER)], [Place(PAYLOAD, HEADER)])
+STEPS = payloads_then_headers([SlotRegions(PAYLOAD, HEADER)], [SlotRegions(PAYLOAD, HEADER)])
 NOTICE = b"41"
 
 

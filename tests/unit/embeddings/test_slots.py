@@ -50,20 +50,20 @@ def test_superseded_then_partial_windows_go_before_finished_ones() -> None:
     assert table.find("finished") is not None
 
 
-def test_condemned_content_is_not_found_and_its_slot_is_free_again() -> None:
+def test_evicted_content_is_not_found_and_its_slot_is_free_again() -> None:
     table = SlotTable(1)
     slot = put(table, "a")
-    assert table.condemn(slot.index, slot.generation)
+    assert table.evict(slot.index, slot.generation)
     assert table.find("a") is None
     assert table.in_use == 0
     assert put(table, "a").generation == 2
 
 
-def test_a_condemned_slot_that_is_pinned_is_free_after_its_last_pin() -> None:
+def test_a_evicted_slot_that_is_pinned_is_free_after_its_last_pin() -> None:
     table = SlotTable(1)
     slot = put(table, "a", pinned=True)
     table.pin(slot)
-    assert table.condemn(slot.index, slot.generation)
+    assert table.evict(slot.index, slot.generation)
     table.unpin(slot)
     with pytest.raises(Overloaded):
         table.allocate("a", 1, partial=False)
@@ -74,10 +74,10 @@ def test_a_condemned_slot_that_is_pinned_is_free_after_its_last_pin() -> None:
 
 
 @pytest.mark.parametrize(("index", "generation"), [(0, 2), (1, 1), (-1, 1), (7, 1)])
-def test_what_is_condemned_must_be_there(index: int, generation: int) -> None:
+def test_what_is_evicted_must_be_there(index: int, generation: int) -> None:
     table = SlotTable(2)
     put(table, "a")
-    assert not table.condemn(index, generation)
+    assert not table.evict(index, generation)
     assert table.find("a") is not None
 
 

@@ -57,7 +57,7 @@ class Voice:
         return Voice((self.mean * weight + vectors.sum(0)) / total, min(total, _MOST_WEIGHT))
 
 
-def tell_apart(
+def assign_voices(
     voices: tuple[Voice, ...], vectors: Vectors, most: int
 ) -> tuple[Labels, tuple[Voice, ...]]:
     """Return the voice of each window of a segment, as an index, and the voices after it.

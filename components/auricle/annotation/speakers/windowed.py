@@ -16,10 +16,10 @@ from auricle.annotation.speakers.campplus import FRAME, HOP, CamPlusPlus, Filter
 from auricle.annotation.speakers.model import Diarized, SpeakerSegment, SpeakerSpan
 from auricle.annotation.speakers.voices import (
     active,
+    assign_voices,
     frame_labels,
     from_bytes,
     groups,
-    tell_apart,
     to_bytes,
     turns_of,
 )
@@ -68,7 +68,7 @@ class WindowedModel:
         voices = from_bytes(heard.state, self._mark, self._network.width)
         if not segment.has_speech:
             return Diarized((), heard.state)
-        labels, voices = tell_apart(voices, segment.vectors(), heard.most)
+        labels, voices = assign_voices(voices, segment.vectors(), heard.most)
         return Diarized(segment.turns(labels.tolist()), to_bytes(voices, self._mark))
 
     def _hear(self, segments: Sequence[_Segment]) -> None:

@@ -106,7 +106,7 @@ def mask(words: int) -> Rule:
 
 
 @dataclass(frozen=True)
-class Growing:
+class GrowingTranslation:
     """The translation of one segment: `committed` stays, and begins the last `hypothesis`."""
 
     committed: str = ""
@@ -117,16 +117,16 @@ class Growing:
         """What follows `committed` and may change."""
         return self.hypothesis[len(self.committed) :]
 
-    def after(self, text: str, rule: Rule, *, whole: bool) -> Growing:
+    def after(self, text: str, rule: Rule, *, whole: bool) -> GrowingTranslation:
         """Return the translation after a hypothesis, whose `text` follows `committed`.
 
         With `whole` it is the last one, and all of it is committed.
         """
         now = joined(self.committed, text).rstrip()
         if whole:
-            return Growing(now, now)
+            return GrowingTranslation(now, now)
         keep = max(rule(self.hypothesis, now), len(self.committed))
-        return Growing(now[:keep], now)
+        return GrowingTranslation(now[:keep], now)
 
 
 # The sentences before a segment, with their translations, which its translation follows.

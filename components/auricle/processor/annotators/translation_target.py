@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from auricle.annotation.translation.targets import CUT, SAME
-from auricle.annotation.translation.text import Growing, Pairs, Rule, followed
+from auricle.annotation.translation.text import GrowingTranslation, Pairs, Rule, followed
 from auricle.checkpoints.languages import language_code
 from auricle.protocol.annotation import (
     SegmentTranslation,
@@ -33,7 +33,7 @@ class Source:
     """
 
     segment: int
-    told: Growing
+    told: GrowingTranslation
     text: str = ""
     language: str = ""
     whole: bool = False
@@ -61,7 +61,7 @@ class TranslationTarget:
 
     def resume(self, one: Untranslated, by: float) -> None:
         """Go on with a segment whose text was final elsewhere."""
-        told = Growing(one.committed, one.committed)
+        told = GrowingTranslation(one.committed, one.committed)
         self._sources.append(Source(one.segment, told, one.source, one.spoken, True, by))
 
     def heard(self, segment: int, text: str, language: str) -> None:
@@ -140,7 +140,7 @@ class TranslationTarget:
         if self._sources and self._sources[-1].segment == segment:
             return self._sources[-1]
         committed = self._begun.pop(segment, "")
-        self._sources.append(Source(segment, Growing(committed, committed)))
+        self._sources.append(Source(segment, GrowingTranslation(committed, committed)))
         return self._sources[-1]
 
 

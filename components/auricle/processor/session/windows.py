@@ -457,7 +457,7 @@ class SegmentAudio:
             floor, frames = _floor(chunk.maximum), self._geometry.with_silence(chunk.frames)
             partial = chunk.samples < self._geometry.window_samples
             windows.append(self._chunk(index, frames, floor, chunk.samples, partial=partial))
-            if len(frames) < self._geometry.window_frames and self._geometry.hears_silence:
+            if len(frames) < self._geometry.window_frames and self._geometry.attends_to_silence:
                 windows.append(self._silence(index + 1, silence_floor(floor)))
         return tuple(windows)
 

@@ -10,7 +10,7 @@ import torch
 
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.align.cross_attention import CrossAttentionAligner
 from auricle.workers.align.forced import ForcedAligner
 from auricle.workers.align.utterances import Utterance
@@ -53,7 +53,7 @@ class AlignJob:
     `lead` are no text, and its length.
     """
 
-    windows: tuple[PlacedWindow, ...]
+    windows: tuple[SlotRef, ...]
     after: tuple[int, ...]
     lead: int = 0
     audio_ms: int = 0
@@ -86,9 +86,9 @@ class AlignerPass:
     def _utterance(self, job: AlignJob) -> Utterance:
         return Utterance(self._audio(job.windows), job.after, job.lead, job.audio_ms)
 
-    def _audio(self, windows: Sequence[PlacedWindow]) -> torch.Tensor:
+    def _audio(self, windows: Sequence[SlotRef]) -> torch.Tensor:
         gathered = self._slab.gather([(window.slot, window.length) for window in windows])
-        self._slab.settle()
+        self._slab.synchronize()
         width = self._slab.layout.width
         rows = [torch.as_tensor(one).view(self._dtype).view(-1, width) for one in gathered]
         return self._aligner.joined(rows)

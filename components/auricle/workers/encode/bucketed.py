@@ -159,7 +159,7 @@ class _CudaGraph:
         return self._output
 
 
-class EagerStandIn:
+class EagerRecorder:
     """In place of CUDA graphs where there are none: a replay calls the function again."""
 
     def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:

@@ -65,7 +65,7 @@ class EmbeddingStore:
             wrong = self._slab.mismatch(slot.index, key, slot.generation, slot.length)
             if wrong is not None:
                 log.error("slot %d was overwritten: %s", slot.index, wrong)
-                self._condemn(slot.index, slot.generation)
+                self._evict(slot.index, slot.generation)
                 return None
             return self._lease(key, slot, identity, now)
 
@@ -73,14 +73,14 @@ class EmbeddingStore:
         """Evict the content that readers found to be wrong, of those slots that are `agent`'s."""
         with self._lock:
             for spoiled in slots:
-                if spoiled.agent == agent and self._condemn(spoiled.slot, spoiled.generation):
+                if spoiled.agent == agent and self._evict(spoiled.slot, spoiled.generation):
                     log.error("slot %d was evicted: a reader found it spoiled", spoiled.slot)
 
-    def _condemn(self, index: int, generation: int) -> bool:
-        condemned = self._table.condemn(index, generation)
-        if condemned:
+    def _evict(self, index: int, generation: int) -> bool:
+        evicted = self._table.evict(index, generation)
+        if evicted:
             self.on_spoiled()
-        return condemned
+        return evicted
 
     def reserve(
         self, key: str, length: int, *, partial: bool, supersedes: str | None, now: float
@@ -121,11 +121,11 @@ class EmbeddingStore:
         # Without the lock, as the slots are nobody else's yet.
         for reservation, payload in windows:
             self._slab.fill(reservation.slot.index, payload)
-        self._slab.settle()  # once for all of them
+        self._slab.synchronize()  # once for all of them
         check()
         for reservation, _ in windows:
             slot = reservation.slot
-            self._slab.seal(slot.index, reservation.key, slot.generation, slot.length)
+            self._slab.commit(slot.index, reservation.key, slot.generation, slot.length)
         with self._lock:
             for reservation, _ in windows:
                 self._table.fill(reservation.slot)
@@ -149,7 +149,7 @@ class EmbeddingStore:
 
     def _lease(self, key: str, slot: Slot, identity: Identity, now: float) -> WindowRef:
         lease = self._leases.grant(slot, now)
-        place = self._slab.place(slot.index, slot.length)
+        place = self._slab.regions_of(slot.index, slot.length)
         return WindowRef(
             key=key,
             fingerprint=identity.fingerprint,

@@ -15,7 +15,7 @@ from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.text_model import TextModel
 from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.load.pools import check_place
 from auricle.load.reporter import EngineState
 
@@ -51,7 +51,7 @@ class GenerateRequest:
 
     request_id: str
     head: Sequence[int]
-    windows: Sequence[PlacedWindow]
+    windows: Sequence[SlotRef]
     tail: Sequence[int]
     stop_tokens: Sequence[int]
     max_tokens: int

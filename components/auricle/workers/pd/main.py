@@ -20,7 +20,7 @@ from auricle.embeddings.nixl import endpoint_over
 from auricle.embeddings.placement import slab_device, slab_layout
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.process.transport import transfers
@@ -131,7 +131,7 @@ async def _warm_up(
     slot = fetcher.table.allocate(key, length, partial=True)
     payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
     slab.write(slot.index, key, slot.generation, payload)
-    window = PlacedWindow(key, slot.index, slot.generation, length)
+    window = SlotRef(key, slot.index, slot.generation, length)
     await engine.generate(
         GenerateRequest(
             *("warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.annotation.speakers.model import MOST_SPEAKERS, MOST_STATE_BYTES
-from auricle.annotation.speakers.voices import Vectors, Voice, from_bytes, tell_apart, to_bytes
+from auricle.annotation.speakers.voices import Vectors, Voice, assign_voices, from_bytes, to_bytes
 from auricle.core.errors import BadRequest
 
 pytestmark = pytest.mark.unit
@@ -33,7 +33,7 @@ def conversation(order: list[int], persons: Vectors, most: int = MOST_SPEAKERS) 
     state, found = b"", []
     for turn, who in enumerate(order):
         voices = from_bytes(state, MODEL, WIDTH)
-        labels, voices = tell_apart(voices, said(persons[who], 4, seed=turn), most)
+        labels, voices = assign_voices(voices, said(persons[who], 4, seed=turn), most)
         assert len(set(labels.tolist())) == 1
         found.append(int(labels[0]))
         state = to_bytes(voices, MODEL)
@@ -65,7 +65,7 @@ def test_beyond_the_most_a_voice_is_the_nearest_one_and_moves_none() -> None:
 def test_a_change_within_a_segment_is_found() -> None:
     persons = people(2)
     vectors = np.concatenate([said(persons[0], 5, 1), said(persons[1], 6, 2)])
-    labels, voices = tell_apart((), vectors, MOST_SPEAKERS)
+    labels, voices = assign_voices((), vectors, MOST_SPEAKERS)
     assert len(voices) == 2
     assert len(set(labels[:5].tolist())) == len(set(labels[5:].tolist())) == 1
     assert labels[0] != labels[-1]
@@ -73,10 +73,10 @@ def test_a_change_within_a_segment_is_found() -> None:
 
 def test_new_voices_are_numbered_as_they_are_heard_however_long_each_speaks() -> None:
     persons = people(4)
-    _, known = tell_apart((), said(persons[0], 4, 0), MOST_SPEAKERS)
+    _, known = assign_voices((), said(persons[0], 4, 0), MOST_SPEAKERS)
     spoken = [(1, 2), (2, 5), (0, 2), (3, 4)]  # who, and for how many windows
     vectors = np.concatenate([said(persons[who], count, 1 + who) for who, count in spoken])
-    labels, voices = tell_apart(known, vectors, MOST_SPEAKERS)
+    labels, voices = assign_voices(known, vectors, MOST_SPEAKERS)
     assert labels.tolist() == [1, 1, 2, 2, 2, 2, 2, 0, 0, 3, 3, 3, 3]
     for who, voice in enumerate(voices):
         assert int(np.argmax(persons @ voice.mean)) == who
@@ -84,9 +84,9 @@ def test_new_voices_are_numbered_as_they_are_heard_however_long_each_speaks() ->
 
 def test_a_single_window_makes_no_new_voice_but_the_first() -> None:
     persons = people(2)
-    _, voices = tell_apart((), said(persons[0], 1, 0), MOST_SPEAKERS)
+    _, voices = assign_voices((), said(persons[0], 1, 0), MOST_SPEAKERS)
     assert len(voices) == 1
-    labels, after = tell_apart(voices, said(persons[1], 1, 1), MOST_SPEAKERS)
+    labels, after = assign_voices(voices, said(persons[1], 1, 1), MOST_SPEAKERS)
     assert labels.tolist() == [0]
     assert after == voices  # a cough must not move a voice
 
@@ -99,15 +99,17 @@ def test_nothing_depends_on_where_a_session_goes_on(order: list[int]) -> None:
     kept: tuple[Voice, ...] = ()
     for turn, who in enumerate(order):
         vectors = said(persons[who], 3, seed=turn)
-        once = tell_apart(kept, vectors, MOST_SPEAKERS)
-        again = tell_apart(from_bytes(to_bytes(kept, MODEL), MODEL, WIDTH), vectors, MOST_SPEAKERS)
+        once = assign_voices(kept, vectors, MOST_SPEAKERS)
+        again = assign_voices(
+            from_bytes(to_bytes(kept, MODEL), MODEL, WIDTH), vectors, MOST_SPEAKERS
+        )
         assert once[0].tolist() == again[0].tolist()
         assert to_bytes(once[1], MODEL) == to_bytes(again[1], MODEL)
         kept = from_bytes(to_bytes(once[1], MODEL), MODEL, WIDTH)
 
 
 def test_bytes_are_the_same_after_a_round_trip() -> None:
-    _, voices = tell_apart((), said(people(1)[0], 5, 0), MOST_SPEAKERS)
+    _, voices = assign_voices((), said(people(1)[0], 5, 0), MOST_SPEAKERS)
     state = to_bytes(voices, MODEL)
     assert to_bytes(from_bytes(state, MODEL, WIDTH), MODEL) == state
 
@@ -116,13 +118,13 @@ def test_a_voice_does_not_grow_for_ever() -> None:
     person = people(1)[0]
     voices: tuple[Voice, ...] = ()
     for turn in range(30):
-        _, voices = tell_apart(voices, said(person, 40, turn), MOST_SPEAKERS)
+        _, voices = assign_voices(voices, said(person, 40, turn), MOST_SPEAKERS)
     assert voices[0].windows == 400
     assert len(to_bytes(voices, MODEL)) == len(to_bytes(voices[:1], MODEL))
 
 
 @pytest.mark.parametrize("change", [lambda s: OTHER + s[8:], lambda s: s[:-1], lambda s: s[:5]])
 def test_another_state_is_refused(change: object) -> None:
-    _, voices = tell_apart((), said(people(1)[0], 3, 0), MOST_SPEAKERS)
+    _, voices = assign_voices((), said(people(1)[0], 3, 0), MOST_SPEAKERS)
     with pytest.raises(BadRequest):
         from_bytes(change(to_bytes(voices, MODEL)), MODEL, WIDTH)  # type: ignore[operator]

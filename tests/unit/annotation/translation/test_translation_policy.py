@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.annotation.translation.text import (
-    Growing,
+    GrowingTranslation,
     Rule,
     agreement,
     is_cut,
@@ -32,7 +32,7 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", " ", ""])), max_size=8).
 def test_no_word_is_taken_back_and_none_is_missing(
     rule: Rule, replies: list[str], last: str
 ) -> None:
-    told = Growing()
+    told = GrowingTranslation()
     for text in replies:
         following = told.after(text, rule, whole=False)
         assert following.committed.startswith(told.committed)
@@ -53,7 +53,7 @@ def test_no_word_is_taken_back_and_none_is_missing(
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=2, max_size=5))
 def test_agreement_keeps_only_what_two_hypotheses_have(texts: list[str]) -> None:
-    told = Growing()
+    told = GrowingTranslation()
     for text in texts:
         following = told.after(text, agreement, whole=False)
         grown = following.committed[len(told.committed) :]

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from auricle.checkpoints.spoken import SpokenLanguages
+from auricle.checkpoints.language_support import LanguageSupport
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
@@ -90,7 +90,7 @@ class Sessions:
         values = {"model": "models/demo", "recording_parts_in_flight": 3, **settings}
         self.settings = FrontendSettings.model_validate(values)
         self.contexts: list[str] = []
-        self.spoken = SpokenLanguages(detects=detects)
+        self.spoken = LanguageSupport(detects=detects)
         self.languages: list[str] = []  # of the text before
         self.voices: list[bytes | None] = []  # what each part knows, None if it is not diarized
         self.pool_is_down = False

@@ -153,10 +153,10 @@ async def test_all_text_of_a_session_is_in_a_language_that_was_named() -> None:
 
 
 def test_languages_that_the_checkpoint_lacks_are_left_out() -> None:
-    assert PROMPT.among(["de", "en", "English"]) == ("English",)
-    assert PROMPT.among([]) == ()
+    assert PROMPT.language_constraint(["de", "en", "English"]) == ("English",)
+    assert PROMPT.language_constraint([]) == ()
     with pytest.raises(BadRequest, match="'de, xx' are not supported; supported: English"):
-        PROMPT.among(["de", "xx"])
+        PROMPT.language_constraint(["de", "xx"])
 
 
 def test_an_answers_beginning_is_what_the_prompt_would_force() -> None:

@@ -21,7 +21,7 @@ from auricle.core.errors import BadRequest, Overloaded, ProcessFailed, WorkerUna
 from auricle.embeddings.fetch import Fetched
 from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.protocol.annotation import AlignRequest
 from auricle.protocol.recognition import DecodeWindow
 from auricle.workers.align.passes import Aligner, AlignerPass, AlignJob, aligner_for, fitting
@@ -76,7 +76,7 @@ class Fetcher:
         self.pins += 1
         self.asked.set()
         try:
-            placed = [PlacedWindow(w.key, int(w.key[:32], 16), 1, w.length) for w in windows]
+            placed = [SlotRef(w.key, int(w.key[:32], 16), 1, w.length) for w in windows]
             yield Fetched(tuple(placed), 1000)
         finally:
             self.pins -= 1
@@ -273,5 +273,5 @@ def test_passes_are_filled_up_no_further_than_allowed() -> None:
 
 
 def test_a_jobs_tokens_are_those_of_its_prompt() -> None:
-    placed = (PlacedWindow(key(1), 1, 1, 104), PlacedWindow(key(2), 2, 1, 6))
+    placed = (SlotRef(key(1), 1, 1, 104), SlotRef(key(2), 2, 1, 6))
     assert AlignJob(placed, (1, 2, 3)).tokens == 1 + 110 + 3

@@ -20,7 +20,7 @@ from auricle.workers.encode.bucketed import (
     BlockBucket,
     BucketedEncoder,
     Buckets,
-    EagerStandIn,
+    EagerRecorder,
     RecordedFunction,
     WindowBucket,
 )
@@ -35,7 +35,7 @@ FLOOR = -6.0
 PUBLISHED = Buckets(most_windows=32, window_rows=104, block_frames=100)
 
 
-class Counting(EagerStandIn):
+class Counting(EagerRecorder):
     """Counts recordings, and notes which are replayed."""
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ def test_a_window_is_found_once_it_is_published(bench: Bench) -> None:
     ref = bench.store.reuse(A, IDENTITY, NOW)
     assert ref is not None
     bench.slab.verify(ref.slot, A, ref.generation, 3)
-    place = bench.slab.place(ref.slot, 3)
+    place = bench.slab.regions_of(ref.slot, 3)
     assert (ref.address, ref.size, ref.header) == (
         place.payload.address,
         place.payload.size,

@@ -127,7 +127,7 @@ class TransformersEngine:
 
     def _run(self) -> None:
         try:
-            self._slab.enter_thread()
+            self._slab.bind_thread()
             while (job := self._jobs.take()) is not None:
                 self._serve(job)
         except BaseException as error:

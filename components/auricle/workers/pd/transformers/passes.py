@@ -135,7 +135,7 @@ class DecoderPasses:
                 raise WindowsMissing((window.key,), wrong)
         if new:
             gathered = self._slab.gather([(w.slot, w.length) for w in new])
-            self._slab.settle()
+            self._slab.synchronize()
             yield from map(torch.as_tensor, gathered)
         if request.tail:
             yield request.tail

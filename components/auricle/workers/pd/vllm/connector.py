@@ -28,7 +28,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
 from auricle.embeddings.slabs import attach
-from auricle.workers.pd.vllm.process import refuse_connections
+from auricle.workers.pd.vllm.process import lock_down_ports
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class LandingSlabConnector(ECConnectorBase):
 
     def start_worker_services(self) -> None:
         """Called in each process of vLLM's once it has its peers and its weights."""
-        refuse_connections()
+        lock_down_ports()
         self._slab.open()  # what is refused while vLLM starts is said; later it only ends
 
     def start_load_caches(self, encoder_cache: dict[str, torch.Tensor], **kwargs: Any) -> None:
@@ -143,7 +143,7 @@ class LandingSlabConnector(ECConnectorBase):
         """
         gathered = self._slab.gather([(at.slot, at.length) for at in locations])
         # Before an abort is answered, after which slots are not pinned any more.
-        self._slab.settle()
+        self._slab.synchronize()
         return [self._embeddings(torch.as_tensor(window)) for window in gathered]
 
     def _embeddings(self, window: torch.Tensor) -> torch.Tensor:

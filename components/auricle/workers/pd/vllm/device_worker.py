@@ -10,7 +10,7 @@ from vllm.utils.torch_utils import PIN_MEMORY
 from vllm.v1.sample import sampler
 from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
 
-from auricle.workers.pd.vllm.process import refuse_connections
+from auricle.workers.pd.vllm.process import lock_down_ports
 from auricle.workers.pd.vllm.verifier import GreedyVerifier
 
 # Each of them imports only where its platform is.
@@ -35,7 +35,7 @@ class DeviceWorker(PlatformWorker):
         # compiler and keeps everybody waiting for a minute.
         sampler.batched_count_greater_than = _ranks
         if self.vllm_config.ec_transfer_config is None:
-            refuse_connections()  # as the connector does, which a text model does not have
+            lock_down_ports()  # as the connector does, which a text model does not have
 
 
 def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:

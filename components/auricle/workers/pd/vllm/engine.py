@@ -19,13 +19,13 @@ from auricle.core.errors import (
     WorkerUnavailable,
 )
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.load.reporter import EngineState
 from auricle.process.device_faults import first_sentence
 from auricle.workers.pd.engine import Decoded, EngineCapabilities, GenerateRequest, Timings
 from auricle.workers.pd.vllm import engine_server
 from auricle.workers.pd.vllm.options import EngineOptions
-from auricle.workers.pd.vllm.process import last_words, said, set_defaults
+from auricle.workers.pd.vllm.process import failure_file, read_failure, set_defaults
 
 _ABORT_SECONDS = 5.0
 # Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
@@ -97,7 +97,7 @@ class VllmEngine:
         self.capabilities = capabilities(options.draft_tokens, limited)
         self.state = EngineState()
         self.dead = asyncio.Event()  # set by the first request that learns of it
-        with _said_why(), engine_server.forked(started=forks):
+        with _start_failures(), engine_server.forked(started=forks):
             loggers = [logger_into(self.state)]
             self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
         self._requests = RequestBuilder(self._llm, options.audio, audio_token)
@@ -176,13 +176,15 @@ class VllmEngine:
 
 
 @contextlib.contextmanager
-def _said_why() -> Iterator[None]:
+def _start_failures() -> Iterator[None]:
     """Raise ProcessFailed with what vLLM says, if its engine cannot be started in this block."""
-    with last_words() as file:
+    with failure_file() as file:
         try:
             yield
         except (RuntimeError, ValueError, AssertionError) as error:
-            raise ProcessFailed(f"vLLM cannot start: {said(file) or _reason(error)}") from error
+            raise ProcessFailed(
+                f"vLLM cannot start: {read_failure(file) or _reason(error)}"
+            ) from error
 
 
 def _reason(error: Exception) -> str:
@@ -190,7 +192,7 @@ def _reason(error: Exception) -> str:
     return str(problems()[0]["msg"]) if callable(problems) else first_sentence(error)
 
 
-def _decoded(output: object, windows: Sequence[PlacedWindow]) -> Decoded:
+def _decoded(output: object, windows: Sequence[SlotRef]) -> Decoded:
     outputs = getattr(output, "outputs", None)
     if not outputs:
         raise AuricleError("vLLM ended the request without output")

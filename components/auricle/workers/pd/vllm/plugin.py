@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 
 from auricle.checkpoints.architectures.base import DecoderKind
 from auricle.process.resources import collect_as_usual, trim_heap
-from auricle.workers.pd.vllm.process import listen
+from auricle.workers.pd.vllm.process import capture_failures
 
 # Our class for each text decoder: the name under which vLLM knows it, and where it is.
 DECODERS: dict[DecoderKind, str] = {
@@ -33,7 +33,7 @@ def register() -> None:
 
     if (parent := multiprocessing.parent_process()) is not None:
         _end_with(parent)
-        listen()
+        capture_failures()
         trim_heap()
         collect_as_usual()  # what vLLM imports, it has imported
     known = ModelRegistry.get_supported_archs()

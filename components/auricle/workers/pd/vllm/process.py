@@ -1,10 +1,9 @@
-"""Closes vLLM's processes to connections that nobody makes after their start.
+"""Processes of vLLM: closed ports, captured failures, environment variables.
 
-PyTorch's process groups listen even where there is one process (gloo). They accept whoever
-connects, keep every connection for good, and end the process when it has no descriptors left.
-Their sockets cannot be closed behind gloo's back. A filter that drops every packet leaves the
-socket as it is, and keeps newcomers out; connections that exist have sockets of their own. Some
-kernels let only root attach one: there the ports stay open, and it is said which.
+PyTorch's process groups (gloo) listen even with a single process. They accept any connection, keep
+it open, and end the process when it runs out of descriptors. gloo's sockets cannot be closed, so a
+filter drops every packet to the listening socket; established connections have their own sockets.
+On some kernels only root may attach a filter; there the ports stay open and a warning lists them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SO_ACCEPTCONN = 30
 _BPF_RET = 0x06  # linux/bpf_common.h; with the operand 0 it drops the packet
 
 
-def refuse_connections() -> int:
+def lock_down_ports() -> int:
     """Keep newcomers from this process's listening TCP sockets; returns of how many.
 
     To those who connect it looks as if nobody answered. Call it once all peers are connected.
@@ -83,7 +82,7 @@ _LOGGER = "vllm.v1.engine.core"
 
 
 @contextmanager
-def last_words() -> Iterator[Path]:
+def failure_file() -> Iterator[Path]:
     """Yield the file to which an engine that is started in this block writes why it cannot."""
     with tempfile.TemporaryDirectory(prefix="auricle-engine-") as folder:
         file = Path(folder) / "last-words"
@@ -94,19 +93,19 @@ def last_words() -> Iterator[Path]:
             os.environ.pop(_FILE, None)
 
 
-def said(file: Path) -> str | None:
+def read_failure(file: Path) -> str | None:
     """Return what an engine wrote; None if it has not."""
     return file.read_text() if file.is_file() else None
 
 
-def listen() -> None:
+def capture_failures() -> None:
     """Hear vLLM's errors in this process, which is to run its engine."""
     logger = logging.getLogger(_LOGGER)
-    if not any(isinstance(handler, _LastWords) for handler in logger.handlers):
-        logger.addHandler(_LastWords(os.environ.get(_FILE)))
+    if not any(isinstance(handler, _FailureHandler) for handler in logger.handlers):
+        logger.addHandler(_FailureHandler(os.environ.get(_FILE)))
 
 
-class _LastWords(logging.Handler):
+class _FailureHandler(logging.Handler):
     """Writes the error that an engine ends with, or ends its process at once.
 
     vLLM tidies up after an error, on a device that may no longer answer.

@@ -26,7 +26,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from auricle.checkpoints.architectures.base import Audio
 from auricle.core.errors import BadRequest
-from auricle.embeddings.slots import PlacedWindow
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.engine import GenerateRequest
 from auricle.workers.pd.vllm.cross_attention import PLACES
 from auricle.workers.pd.vllm.scheduler import DRAFT, REUSABLE_TOKENS
@@ -74,7 +74,7 @@ class RequestBuilder:
             priority=request.priority,
         )
 
-    def _in_prompt(self, window: PlacedWindow, tokens: list[int]) -> MultiModalFeatureSpec:
+    def _in_prompt(self, window: SlotRef, tokens: list[int]) -> MultiModalFeatureSpec:
         """Append a window to the prompt's `tokens`, and return where it is.
 
         Without data: the connector supplies the embeddings of this identifier.
@@ -114,7 +114,7 @@ class RequestBuilder:
         return self._greedy[stop_tokens]
 
 
-def _attended(windows: Sequence[PlacedWindow]) -> MultiModalFeatureSpec:
+def _attended(windows: Sequence[SlotRef]) -> MultiModalFeatureSpec:
     """Return the one input of a decoder that attends to its windows: where they are.
 
     It has no place in the prompt. Its length is that of the keys and values of cross-attention.

@@ -98,7 +98,7 @@ class AuricleWhisperDecoder(WhisperForConditionalGeneration):
         """Return what each request's decoder attends to, (positions, width)."""
         found = [self._positions(places) for places in kwargs[PLACES]]
         # Before an abort is answered, after which slots are not pinned any more.
-        self._slab.settle()
+        self._slab.synchronize()
         return tuple(found)
 
     def _positions(self, places: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from auricle.workers.pd.vllm import process as module
-from auricle.workers.pd.vllm.process import last_words, listen, said
+from auricle.workers.pd.vllm.process import capture_failures, failure_file, read_failure
 
 pytestmark = pytest.mark.unit
 VLLMS = logging.getLogger("vllm.v1.engine.core")
@@ -41,19 +41,19 @@ def test_an_error_is_written_for_the_process_that_starts_the_engine(
     met: list[BaseException],
 ) -> None:
     error = ValueError("No available memory for the cache blocks.\nTry another.")
-    with last_words() as file:
-        listen()
-        listen()  # vLLM calls a plug-in more than once
-        assert said(file) is None
+    with failure_file() as file:
+        capture_failures()
+        capture_failures()  # vLLM calls a plug-in more than once
+        assert read_failure(file) is None
         log(error)
-        assert said(file) == "No available memory for the cache blocks."
+        assert read_failure(file) == "No available memory for the cache blocks."
     assert met == [error]
     assert not file.exists()
 
 
 def test_an_engine_that_runs_ends_with_its_device(met: list[BaseException]) -> None:
-    with last_words():
-        listen()
+    with failure_file():
+        capture_failures()
     VLLMS.error("no error of Python's")
     assert met == []
     error = RuntimeError("CUDA error: an illegal memory access was encountered")

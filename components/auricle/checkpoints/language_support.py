@@ -11,7 +11,7 @@ from auricle.checkpoints.tokenizer import control_token_names
 
 
 @dataclass(frozen=True)
-class SpokenLanguages:
+class LanguageSupport:
     """`languages` are understood, as codes, or names where there is none.
 
     `translates`: what is said in them can be written in English. `detects`: that of speech is
@@ -23,7 +23,7 @@ class SpokenLanguages:
     detects: bool = False
 
 
-def read_spoken(path: Path) -> SpokenLanguages:
+def read_language_support(path: Path) -> LanguageSupport:
     """Read it of the checkpoint in the folder `path`. Raises CheckpointError."""
     config = read_config(path)
     prompt = config.architecture.prompt
@@ -33,4 +33,4 @@ def read_spoken(path: Path) -> SpokenLanguages:
     if prompt.detects:  # then each language is a token
         tokens = control_token_names(path)
         codes = tuple(code for code in codes if f"<|{code}|>" in tokens)
-    return SpokenLanguages(codes, prompt.translates, prompt.detects)
+    return LanguageSupport(codes, prompt.translates, prompt.detects)

@@ -10,12 +10,12 @@ pytestmark = pytest.mark.unit
 _NOBODY = 65534
 _PROCESS = """
 import logging, os, socket, sys
-from auricle.workers.pd.vllm.process import refuse_connections
+from auricle.workers.pd.vllm.process import lock_down_ports
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 os.setuid(int(sys.argv[1]))
 listener = socket.create_server(("127.0.0.1", 0))
-refused = refuse_connections()
+refused = lock_down_ports()
 port = listener.getsockname()[1]
 caller = socket.socket()
 caller.settimeout(0.5)
