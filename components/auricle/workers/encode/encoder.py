@@ -6,7 +6,7 @@ second is convolved once; the transformer attends over a whole window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +58,18 @@ class MelWindow:
     floor: float
 
 
+def do_nothing() -> None:
+    """Continue the pass."""
+
+
 class AudioEncoder(DeviceModel):
-    """The audio encoder of a checkpoint. Both halves raise whatever the device raises."""
+    """The audio encoder of a checkpoint. Both halves raise whatever the device raises.
+
+    Encoders whose passes take long on a CPU call `checkpoint` between layers. What it raises ends
+    the pass.
+    """
+
+    checkpoint: Callable[[], None] = staticmethod(do_nothing)
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         """Raises CheckpointError if the weights do not fit the config."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +14,13 @@ from auricle.checkpoints.geometry import Geometry
 from auricle.core.errors import AuricleError, FeaturesMissing, Overloaded
 from auricle.embeddings.layout import Bytes
 from auricle.protocol.recognition import WindowFeatures
-from auricle.workers.encode.encoder import AudioEncoder, BlockOutput, MelBlock, MelWindow
+from auricle.workers.encode.encoder import (
+    AudioEncoder,
+    BlockOutput,
+    MelBlock,
+    MelWindow,
+    do_nothing,
+)
 from auricle.workers.encode.store import EmbeddingStore, Reservation
 
 # A pass over silence: warms the encoder up, and tells a broken device from a bad job.
@@ -57,11 +64,12 @@ def refuse_unless(finite: bool) -> None:
         raise AuricleError("the encoder produced values that are not finite")
 
 
-@dataclass(frozen=True)
+@dataclass
 class EncodeJob:
     """A window and what is kept, or None, of each of its blocks.
 
-    A job with `attends` False runs the conv stack only.
+    A job with `attends` False runs the conv stack only. The event loop sets `withdrawn` while no
+    request waits for the window.
     """
 
     window: WindowFeatures
@@ -69,6 +77,7 @@ class EncodeJob:
     attends: bool = True
     trace: str = ""
     submitted: float = 0.0  # monotonic seconds
+    withdrawn: bool = False
 
     def find(self, kept: Callable[[str], BlockOutput | None]) -> None:
         """Look once more for blocks that came without features."""
@@ -89,6 +98,15 @@ class Passed:
     convolved: dict[str, BlockOutput]
 
 
+class PassWithdrawn(Exception):
+    """No request waits for any window of the pass."""
+
+
+def _raise_if_withdrawn(jobs: Sequence[EncodeJob]) -> None:
+    if all(job.withdrawn for job in jobs):
+        raise PassWithdrawn
+
+
 class EncoderPass:
     """Runs batches of jobs; for the encoder's thread only."""
 
@@ -100,26 +118,34 @@ class EncoderPass:
     def run(self, jobs: Sequence[EncodeJob]) -> Passed:
         """Convolve each new block once, then encode all windows at once and publish them.
 
-        A window for which there is no slot is not encoded, and disturbs no other. Raises whatever
-        the device raises; no slot is reserved then.
+        A window for which there is no slot is not encoded, and disturbs no other. A pass whose jobs
+        have all been withdrawn ends early, without slots. Raises whatever the device raises; no
+        slot is reserved then.
         """
         stored: list[Stored] = []
+        convolved: dict[str, BlockOutput] = {}
         new = self._new_blocks(jobs)
+        self._encoder.checkpoint = partial(_raise_if_withdrawn, jobs)
         try:
             for job in jobs:
                 stored.append(self._lacking(job, new) or self._reserved(job))
             convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
+        except PassWithdrawn:
+            self._abandon(stored)
+            stored = [None] * len(jobs)
         except BaseException:
             self._abandon(stored)
             raise
+        finally:
+            self._encoder.checkpoint = do_nothing
         return Passed(stored, convolved)
 
     def _abandon(self, stored: Sequence[Stored]) -> None:
         self._store.abandon(one for one in stored if isinstance(one, Reservation))
 
     def _reserved(self, job: EncodeJob) -> Stored:
-        if not job.attends:
+        if not job.attends or job.withdrawn:
             return None
         window = job.window
         try:

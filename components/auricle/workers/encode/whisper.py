@@ -9,7 +9,7 @@ approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from auricle.checkpoints.files import ModelCheckpoint, audio_weights
 from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks, silence_floor
 from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
-from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow
+from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, do_nothing
 from auricle.workers.encode.whole_chunks import embedded
 
 # Of silence, of all levels.
@@ -107,7 +107,8 @@ class WhisperChunkEncoder(AudioEncoder):
     @torch.inference_mode()
     def _computed(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
-        return self._run([self._embedded(blocks) for blocks in windows], silence)[0]
+        chunks = [self._embedded(blocks) for blocks in windows]
+        return self._run(chunks, silence, self.checkpoint)[0]
 
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""
@@ -144,10 +145,14 @@ class WhisperChunkEncoder(AudioEncoder):
         return EncodedSilence(embeddings, layers)
 
     def _run(
-        self, chunks: list[torch.Tensor], silence: Sequence[EncodedSilence | None]
+        self,
+        chunks: list[torch.Tensor],
+        silence: Sequence[EncodedSilence | None],
+        checkpoint: Callable[[], None] = do_nothing,
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 
+        `checkpoint` is as `AudioEncoder.checkpoint`; silence, which is kept, is computed without.
         Rows of all chunks take the products of a layer together, and its attention together, over
         as many rows as the longest has; each always has the keys of a whole chunk.
         """
@@ -155,6 +160,7 @@ class WhisperChunkEncoder(AudioEncoder):
         hidden = torch.cat(chunks)
         first: list[KeysValues] = []
         for number, layer in enumerate(self._encoder.layers):
+            checkpoint()
             attention = layer.self_attn
             normed = layer.self_attn_layer_norm(hidden)
             queries, keys, values = (
@@ -176,6 +182,7 @@ class WhisperChunkEncoder(AudioEncoder):
                 one[:, :n].transpose(0, 1).flatten(1) for one, n in zip(heard, lengths, strict=True)
             ]
             hidden = hidden + attention.out_proj(torch.cat(rows))
+            checkpoint()
             hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
         return list(torch.split(self._encoder.layer_norm(hidden), lengths)), first
 

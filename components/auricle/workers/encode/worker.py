@@ -44,21 +44,29 @@ log = logging.getLogger(__name__)
 class _Encoding:
     """The future of a window's slot, and the number of requests that are not done with it."""
 
-    def __init__(self, future: asyncio.Future[Stored]) -> None:
+    def __init__(self, job: EncodeJob, future: asyncio.Future[Stored]) -> None:
+        self.job = job
         self.future = future
         self.wanted_by = 0
         self.over = False
 
 
 class SharedEncodings:
-    """One encoding per window. `let_go` is called for each slot once nobody wants it any more.
+    """One encoding per window. `let_go` is called for each slot that no request uses any more.
 
-    All methods must be called on one event loop.
+    A job without a request is withdrawn: the pass skips it, or stops if it has no other job. All
+    methods must be called on one event loop.
     """
 
     def __init__(self, let_go: Callable[[Reservation], None]) -> None:
         self._let_go = let_go
         self._running: dict[str, _Encoding] = {}
+
+    async def withdrawn(self, keys: Iterable[str]) -> None:
+        """Wait until withdrawn encodings of these windows have ended: they cannot be joined."""
+        for key in keys:
+            while (encoding := self._running.get(key)) is not None and encoding.job.withdrawn:
+                await asyncio.wait([encoding.future])
 
     @contextmanager
     def joined(
@@ -79,11 +87,12 @@ class SharedEncodings:
         finally:
             for encoding in joined:
                 encoding.wanted_by -= 1
+                encoding.job.withdrawn = not encoding.wanted_by
                 self._settle(encoding)
 
     def _begun(self, job: EncodeJob, future: asyncio.Future[Stored]) -> _Encoding:
         key = job.window.key
-        self._running[key] = encoding = _Encoding(future)
+        self._running[key] = encoding = _Encoding(job, future)
         future.add_done_callback(lambda _: self._end(key, encoding))
         return encoding
 
@@ -311,6 +320,7 @@ class EncodeWorker:
 
         Returns how many windows and how many blocks had to be encoded.
         """
+        await self._encodings.withdrawn(windows)
         now = time.monotonic()
         for key in windows:
             if (ref := self._store.reuse(key, self._identity, now)) is not None:

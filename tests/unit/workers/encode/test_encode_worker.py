@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,7 @@ from auricle.protocol.recognition import (
 )
 from auricle.workers.encode.cost import EncoderCost
 from auricle.workers.encode.encoder import Encoder, MelBlock
+from auricle.workers.encode.passes import PassWithdrawn
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from auricle_testing.server import ROOT
@@ -281,13 +283,84 @@ async def test_only_leases_keep_a_slot_once_all_who_waited_have_theirs(running: 
     assert running.store.state().leased == 0
 
 
-async def test_a_window_whose_caller_has_left_is_kept_by_nobody(running: Running) -> None:
+class Gate:
+    """Encodes once `opened`; `began` is set when a pass begins. Passes note their windows."""
+
+    def __init__(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.opened = threading.Event(), threading.Event()
+        self.passes: list[int] = []
+        self.left_early = 0
+        self._encoder = running.worker._pass._encoder
+        self._attend = self._encoder.attend
+        monkeypatch.setattr(self._encoder, "attend", self.attend)
+
+    def attend(self, windows: Sequence[Any]) -> list[torch.Tensor]:
+        self.passes.append(len(windows))
+        self.began.set()
+        try:
+            while not self.opened.wait(0.001):
+                self._encoder.checkpoint()
+        except PassWithdrawn:
+            self.left_early += 1
+            raise
+        return self._attend(windows)
+
+    async def pass_began(self) -> None:
+        await asyncio.to_thread(self.began.wait)
+
+
+async def test_a_window_whose_caller_left_before_its_pass_is_not_encoded(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(running, monkeypatch)
+    staying, leaving = (
+        asyncio.create_task(running.worker.encode(request(name, block(one, 60, final=False))))
+        for name, one in (("11", FIRST), ("22", SECOND))
+    )
+    running.worker._batcher.max_batch = 1
+    await gate.pass_began()
+    await cancelled([leaving])
+    gate.opened.set()
+    await staying
+    await running.worker.encode(request("33", block(THIRD, 60, final=False)))
+    assert gate.passes == [1, 1] and running.store.slots_in_use() == 2
+
+
+async def test_a_pass_ends_early_once_all_its_callers_have_left(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next request does not wait for it, whether it is of another window or of the same."""
+    gate = Gate(running, monkeypatch)
     leaving = asyncio.create_task(
         running.worker.encode(request("11", block(FIRST, 60, final=False)))
     )
-    await asyncio.sleep(0)
+    await gate.pass_began()
     await cancelled([leaving])
-    reply = await running.worker.encode(request("22", block(SECOND, 60, final=False)))
+    gate.began.clear()
+    same = asyncio.create_task(running.worker.encode(request("11", block(FIRST, 60, final=False))))
+    await gate.pass_began()
+    gate.opened.set()
+    reply = await same
+    assert gate.left_early == 1 and gate.passes == [1, 1]
+    assert (running.store.slots_in_use(), running.store.open_leases()) == (1, 1)
+    running.store.release(str(reply.windows[0].lease).encode())
+    assert running.store.state().leased == 0
+
+
+async def test_a_pass_goes_on_for_the_callers_that_stay(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was encoded for those that have left is kept, and no lease or request holds its slot."""
+    gate = Gate(running, monkeypatch)
+    windows = [request("11", block(FIRST, 60, final=False))] * 2
+    windows += [request("22", block(SECOND, 60, final=False))]
+    staying, leaving, other = (asyncio.create_task(running.worker.encode(one)) for one in windows)
+    await gate.pass_began()
+    await cancelled([leaving, other])
+    gate.opened.set()
+    reply = await staying
+    assert gate.left_early == 0 and gate.passes == [2]
+    assert running.store.open_leases() == 1
     running.store.release(str(reply.windows[0].lease).encode())
     assert (running.store.slots_in_use(), running.store.state().leased) == (2, 0)
 

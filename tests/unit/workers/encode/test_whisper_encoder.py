@@ -162,6 +162,25 @@ def test_a_chunk_of_silence_is_computed_once(model: Model) -> None:
     run.assert_not_called()
 
 
+class Left(Exception):
+    """The pass was withdrawn."""
+
+
+def test_a_pass_can_end_between_layers_and_silence_is_kept_nevertheless(model: Model) -> None:
+    """Silence takes the time of a whole chunk, and the next pass needs it."""
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    own, _ = windows(model, next(clips()), cached=True)
+    (expected,) = encoder.encode([mel(own)])
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
+    checkpoint = Mock(side_effect=[None, Left])
+    encoder.checkpoint = checkpoint
+    with pytest.raises(Left):
+        encoder.encode([mel(own)])
+    assert checkpoint.call_count == 2 and len(encoder._silence) == 1
+    encoder.checkpoint = lambda: None
+    torch.testing.assert_close(encoder.encode([mel(own)])[0], expected, atol=0, rtol=0)
+
+
 @pytest.mark.parametrize("floor", [-7.1, -6.5])
 def test_the_silence_behind_usual_speech_is_ready_before_the_first_pass(
     model: Model, floor: float
