@@ -46,7 +46,7 @@ class ScriptedWorkers:
         self.faults: list[AuricleError] = []
         self.asked = asyncio.Event()  # for a decode
         self.asked_to_encode = asyncio.Event()
-        self.hold: asyncio.Event | None = None  # partial decodes wait for it
+        self.hold: asyncio.Event | None = None  # partial decodes and encoding ahead wait for it
         self.logprob: float | None = None  # of each token, if they are not told apart
         self.used: list[int] = []
 
@@ -61,6 +61,8 @@ class ScriptedWorkers:
         if isinstance(message, EncodeRequest):
             self.encodes.append(message)
             self.asked_to_encode.set()
+            if self.hold is not None and message.ahead:
+                await self.hold.wait()
             refs = tuple(
                 WindowRef(w.key, "f", "float32", 1, "a", b"", 0, 1, 0, "DRAM", 0, 0, 1, 1)
                 for w in message.windows

@@ -18,7 +18,7 @@ from auricle.checkpoints.geometry import Geometry
 from auricle.core.errors import UnknownSession
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.link.session_line import SessionLine
-from auricle.processor.session.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.session.actions import Abandon, Decode, EncodeAhead, Finish, Send
 from auricle.processor.session.rules import SegmentPolicy, SessionRules
 from auricle.processor.session.stability import CommitRules
 from auricle.processor.session.state_machine import SessionStateMachine
@@ -298,7 +298,7 @@ class World:
                 processor.events.append(event)
             case Finish(audio_ms):
                 processor.events.append(SessionDone(Usage(audio_ms=audio_ms)))
-            case AbandonDecode():
+            case Abandon():
                 processor.decode = None
                 processor.session.skipped()
             case Decode() as decode:

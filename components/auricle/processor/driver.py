@@ -23,7 +23,7 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.processor.annotators.words import Pieces, Scores, Tokens, commit_grid, heard_by
 from auricle.processor.decode_requests import AmongLanguages, Answers, ContextGuard
 from auricle.processor.recognizer import Recognizer
-from auricle.processor.session.actions import AbandonDecode, Decode, EncodeAhead, Finish, Send
+from auricle.processor.session.actions import Abandon, Decode, EncodeAhead, Finish, Send
 from auricle.processor.session.open_segment import EndedSegment, OpenSegment
 from auricle.processor.session.rules import SessionRules
 from auricle.processor.session.state_machine import SessionStateMachine
@@ -355,8 +355,8 @@ class SessionDriver:
                         yield self._extras.on(event)
                     case Finish(audio_ms):
                         yield SessionDone(self.usage.report(audio_ms))
-                    case AbandonDecode(arrived):
-                        await self._abandon(arrived)
+                    case Abandon(work):
+                        await self._abandon(work)
                     case None:
                         await self._wait()
                     case work:
@@ -406,20 +406,22 @@ class SessionDriver:
         finally:
             self._make_room()
 
-    async def _abandon(self, arrived: float) -> None:
-        """Cancel the partial decode in progress, which may have ended in the meantime."""
-        work, self._work = self._work, None
-        if work is None:
-            raise AssertionError("no decode is in progress")
-        if not work.done():
-            await cancelled([work])
-        if work.cancelled():
+    async def _abandon(self, work: Decode | EncodeAhead) -> None:
+        """Cancel the work in progress, which may have ended in the meantime."""
+        task, self._work = self._work, None
+        if task is None:
+            raise AssertionError("no work is in progress")
+        if not task.done():
+            await cancelled([task])
+        if not task.cancelled():
+            task.result()
+        elif isinstance(work, EncodeAhead):
+            self.session.encoded_ahead()
+        else:
             if not self._ahead:
-                self._load.abandoned(arrived)
+                self._load.abandoned(work.arrived)
             self.usage.skipped()
             self.session.skipped()
-        else:
-            work.result()
 
     async def _decode(self, decode: Decode) -> None:
         final = decode.task.final

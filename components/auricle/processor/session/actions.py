@@ -49,18 +49,19 @@ class Decode:
 
 
 @dataclass(frozen=True)
-class AbandonDecode:
-    """Cancel the partial decode in progress, as the segment's end has arrived; call `skipped`.
-
-    If the decode ends before it is cancelled, its result counts. `arrived` is copied from it.
-    """
-
-    arrived: float
+class EncodeAhead:
+    """Have the open segment's finished blocks (1 s) encoded, then call `encoded_ahead`."""
 
 
 @dataclass(frozen=True)
-class EncodeAhead:
-    """Have the open segment's finished blocks (1 s) encoded, then call `encoded_ahead`."""
+class Abandon:
+    """Cancel the work in progress, because the segment's end has arrived and its final is due.
+
+    Call `skipped` if it is a partial decode, `encoded_ahead` otherwise. If it ends before it is
+    cancelled, its result counts.
+    """
+
+    work: Decode | EncodeAhead
 
 
 @dataclass(frozen=True)
@@ -77,4 +78,4 @@ class Finish:
     audio_ms: int
 
 
-Action = Send | Decode | AbandonDecode | EncodeAhead | Finish
+Action = Send | Decode | EncodeAhead | Abandon | Finish

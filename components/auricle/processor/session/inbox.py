@@ -37,7 +37,8 @@ class AudioInbox:
 
     `received` is the session sample after the last one received; `total` is the session's
     length in samples, or None until it is known. `segment_ended` is true from the arrival of a
-    segment's or the session's end until `take`. Not thread-safe.
+    segment's or the session's end until `take`. `paused_at` is the session sample of the last
+    pause received. Not thread-safe.
     """
 
     def __init__(self, start_sample: int, limit: int) -> None:
@@ -45,6 +46,7 @@ class AudioInbox:
         self.received = start_sample
         self.total: int | None = None
         self.segment_ended = False
+        self.paused_at = start_sample
         # Nothing was received, or an endpoint was received last: the next audio may leave a gap.
         self.between_segments = True
         self._limit = limit
@@ -102,6 +104,8 @@ class AudioInbox:
         self.received = end
         self.between_segments = boundary == "endpoint"
         self.segment_ended = self.segment_ended or self.between_segments
+        if boundary == "pause":
+            self.paused_at = end
 
     def end(self, total_samples: int) -> None:
         """Declare that the session has `total_samples` samples.

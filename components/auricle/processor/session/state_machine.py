@@ -16,7 +16,7 @@ from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.checkpoints.geometry import Geometry
 from auricle.core.errors import AuricleError
 from auricle.processor.session.actions import (
-    AbandonDecode,
+    Abandon,
     Action,
     Decode,
     DecodeTask,
@@ -146,11 +146,11 @@ class SessionStateMachine:
         self.segment.trusts_context = False
 
     def skipped(self) -> None:
-        """End the partial decode in progress, which was refused or cancelled."""
+        """End the partial decode in progress, which was refused or abandoned."""
         self._finished_decode()
 
     def encoded_ahead(self) -> None:
-        """End encoding ahead, whether it succeeded or not; decodes encode what is missing."""
+        """End encoding ahead, however it ended; decodes encode what is missing."""
         self._under_way = None
 
     def failed(self, error: AuricleError) -> None:
@@ -171,7 +171,7 @@ class SessionStateMachine:
         if self._over:
             return None
         if self._under_way is not None:
-            return self._abandon()
+            return self._abandon(self._under_way)
         if self._handing_over and self.inbox.total is None:
             self._over = True
             return Send(HandedOver(self._resume_point))
@@ -270,11 +270,13 @@ class SessionStateMachine:
         self._under_way = EncodeAhead()
         return self._under_way
 
-    def _abandon(self) -> AbandonDecode | None:
-        decode = self._under_way
-        if not isinstance(decode, Decode) or decode.task.final or not self.inbox.segment_ended:
+    def _abandon(self, work: Decode | EncodeAhead) -> Abandon | None:
+        """Return what makes way for the segment's final; None if the final is not due yet."""
+        pause = self.inbox.paused_at - self.segment.start
+        ended = self.inbox.segment_ended or pause >= self._rules.segments.limits.pause_after
+        if not ended or (isinstance(work, Decode) and work.task.final):
             return None
-        return AbandonDecode(decode.arrived)
+        return Abandon(work)
 
     def _finished_decode(self) -> Decode:
         decode = self._under_way

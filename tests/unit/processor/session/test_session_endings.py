@@ -8,7 +8,13 @@ import pytest
 
 from auricle.core.errors import Overloaded
 from auricle.processor import pools
-from auricle.protocol.sessions import HandedOver, SegmentFinal, SegmentPartial, SessionDone
+from auricle.protocol.sessions import (
+    Boundary,
+    HandedOver,
+    SegmentFinal,
+    SegmentPartial,
+    SessionDone,
+)
 from tests.fakes.workers import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
 pytestmark = pytest.mark.unit
@@ -105,21 +111,54 @@ async def test_at_the_cap_a_segment_may_end_before_its_last_decode() -> None:
     await events.aclose()
 
 
-async def test_a_final_aborts_the_partial_of_its_own_session() -> None:
+@pytest.mark.parametrize("boundary", ["endpoint", "pause"])
+async def test_a_final_aborts_the_partial_of_its_own_session(boundary: Boundary) -> None:
+    """It does so whatever ends the segment: the end of speech, or a pause in a long segment."""
     workers = ScriptedWorkers(counting)
     workers.hold = asyncio.Event()
-    subject = session(workers)
+    subject = session(workers, pause_after_seconds=2 * GRID / 16_000)
     events = subject.events()
     await anext(events)
     await subject.push(0, noise(2 * GRID), 1.0)
     following = asyncio.ensure_future(anext(events))
     await workers.asked.wait()
     assert not workers.decodes[0].final
-    await subject.push(2 * GRID, noise(1_000), 1.0, "endpoint")
+    await subject.push(2 * GRID, noise(1_000), 1.0, boundary)
     event = await following  # although the partial never answers
     assert isinstance(event, SegmentFinal)
     assert event.end_ms == (2 * GRID + 1_000) * 1000 // 16_000
     assert subject.usage.report(0).decodes_skipped == 1
+    await events.aclose()
+
+
+async def test_a_pause_in_a_short_segment_aborts_no_partial() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.hold = asyncio.Event()
+    subject = session(workers, pause_after_seconds=4 * GRID / 16_000)
+    events = subject.events()
+    await anext(events)
+    await subject.push(0, noise(2 * GRID), 1.0)
+    following = asyncio.ensure_future(anext(events))
+    await workers.asked.wait()
+    await subject.push(2 * GRID, noise(1_000), 1.0, "pause")
+    workers.hold.set()
+    assert isinstance(await following, SegmentPartial)
+    await events.aclose()
+
+
+async def test_a_final_does_not_wait_for_audio_that_is_encoded_ahead() -> None:
+    workers = ScriptedWorkers(counting)
+    workers.hold = asyncio.Event()
+    subject = session(workers, chunk_ms=2_000)
+    events = subject.events()
+    await anext(events)
+    await subject.push(0, noise(16_100), 1.0)
+    following = asyncio.ensure_future(anext(events))
+    await workers.asked_to_encode.wait()
+    assert workers.encodes[0].ahead
+    await subject.push(16_100, noise(1_000), 1.0, "endpoint")
+    assert isinstance(await following, SegmentFinal)  # although the worker never answers
+    assert subject.usage.report(0).decodes_skipped == 0
     await events.aclose()
 
 
